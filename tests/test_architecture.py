@@ -138,7 +138,7 @@ def test_no_packages_import_one_another_in_a_circle() -> None:
     assert not found, "\n".join(" <-> ".join(sorted(cycle)) for cycle in found)
 
 
-def test_dialects_do_not_import_one_another_and_what_they_share_imports_none_of_them() -> None:
+def test_dialects_do_not_import_one_another_and_shared_code_does_not_import_them() -> None:
     dialects = f"{PACKAGE}.dialects"
     # It lists the facets of all of them, for type checkers.
     graph = {

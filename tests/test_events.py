@@ -54,7 +54,7 @@ def test_a_listener_that_raises_keeps_no_other_from_the_event() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["morphir", None])
-async def test_an_awaited_connection_is_told_what_to_write(dialect: str | None) -> None:
+async def test_the_error_for_an_awaited_connection_says_what_to_write(dialect: str | None) -> None:
     with pytest.raises(UsageError, match="async with") as caught:
         await exthost.connect(["python3"], dialect=dialect)
     assert caught.value.code == "X1333"

@@ -71,7 +71,7 @@ def test_a_lower_target_is_reached_on_the_line_and_above(value: float, verdict: 
     assert judge(row(15, 25, Direction.AT_LEAST), Reading(value)) is verdict
 
 
-def test_a_row_without_a_must_is_told_and_never_judged() -> None:
+def test_a_row_without_a_must_is_reported_and_never_judged() -> None:
     told = row(must=None, stretch=None)
     assert judge(told, Reading(1e9)) is Verdict.TOLD
     assert exit_status([Outcome(told, Verdict.FAILED, why="crashed")]) == 0
@@ -273,7 +273,7 @@ def test_what_users_call_is_judged(key: str, must: float) -> None:
     assert found.must == must
 
 
-def test_priority_that_the_system_refuses_is_told_and_nothing_is_measured(
+def test_a_priority_that_the_system_refuses_is_reported_and_nothing_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_: object) -> None:

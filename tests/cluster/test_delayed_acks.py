@@ -19,7 +19,7 @@ def is_immediate(connection: socket.socket) -> bool:
     return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
 
 
-def test_a_connection_is_told_to_delay_them() -> None:
+def test_a_connection_is_asked_to_delay_them() -> None:
     near, far = connected()
     with near, far:
         assert is_immediate(near)

@@ -186,7 +186,7 @@ asyncio.run(main())
 """
 
 
-def test_a_fork_of_the_host_holds_no_connection_of_a_process_on_a_node() -> None:
+def test_a_fork_of_the_host_keeps_no_connection_of_a_process_on_a_node() -> None:
     words = [sys.executable, "-c", FORKED_HOST, *command("ignore_eof")]
     environ = {**os.environ, "PYTHONPATH": str(Path(exthost.__file__).parents[1])}
     host = subprocess.Popen(words, stdout=subprocess.PIPE, env=environ)

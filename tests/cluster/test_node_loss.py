@@ -67,7 +67,7 @@ async def repeated(
 
 
 @pytest.mark.parametrize("what", KILLS)
-async def test_every_call_ends_once_whatever_is_killed(what: str) -> None:
+async def test_every_call_ends_once_when_any_process_is_killed(what: str) -> None:
     load, counts = await repeated(what, 3)
     assert counts["calls"] == load.made
     assert counts["result"] == load.ends["result"] and counts["gone"] == load.ends["ExtensionGone"]

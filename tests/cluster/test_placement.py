@@ -147,9 +147,7 @@ async def test_strangers_that_keep_a_node_out_are_named_as_the_cause() -> None:
     ("pool", "expected"),
     [(Pool(per_node=1), 2), (Pool(engine="local"), 3), (Pool(spread=False), 1)],
 )
-async def test_processes_are_spread_over_the_nodes_unless_told_otherwise(
-    pool: Pool, expected: int
-) -> None:
+async def test_processes_are_spread_over_the_nodes_by_default(pool: Pool, expected: int) -> None:
     marks: Sequence[str] = ("a", "b", "c") if expected == 3 else ("a", "b")
     async with remote(nodes=len(marks), pool=_pool_settings(pool)) as r:
         await r.extension.start()

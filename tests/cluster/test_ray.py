@@ -133,7 +133,7 @@ async def stream_on(r: OnRay, params: object) -> list[object]:
 
 
 @pytest.mark.parametrize("what", KILLS)
-async def test_every_call_ends_once_whatever_of_a_ray_cluster_is_killed(
+async def test_every_call_ends_once_when_any_part_of_a_ray_cluster_is_killed(
     ray: RayCluster, what: str
 ) -> None:
     async with on_ray(ray) as r:

@@ -227,7 +227,7 @@ def test_the_operators_word_goes_before_a_manifests() -> None:
     assert (spec.retry, spec.cwd, spec.origin) == ("once", "/x", "/x/plugin.toml")
 
 
-def test_overrides_touch_nobody_else() -> None:
+def test_overrides_do_not_affect_other_extensions() -> None:
     config = config_from_mapping({"overrides": LEVELS["overrides"]})
     found = Spec(id="b", argv=("prog",))
     assert config.apply_overrides(found) == found
@@ -248,7 +248,7 @@ def test_a_written_policy_is_complete_and_inherits_no_grant() -> None:
     assert none.permissions == Permissions(network=True, filesystem=("/data",))
 
 
-def test_defaults_handed_to_a_single_entry_hold_for_it() -> None:
+def test_defaults_passed_to_a_single_entry_apply_to_it() -> None:
     defaults = config_from_mapping(LEVELS).defaults
     spec = spec_from_mapping({"name": "a", "source": SOURCE, "retry": "never"}, defaults=defaults)
     assert (spec.retry, spec.start) == ("never", "lazy")

@@ -132,7 +132,7 @@ def test_a_timeout_in_seconds_or_milliseconds_is_the_limit_of_a_call(
 
 
 @shows("mcp-config-02")
-def test_what_was_noted_is_told(tmp_path: Path) -> None:
+def test_a_note_is_reported_as_a_diagnostic(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"
     path.write_text('\ufeff{"mcpServers": {"a": {"command": "x", "icon": "i"}}}')
     found = find_extensions(read_config(path))

@@ -82,7 +82,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         ("[" * 3000, 0, "", "YAML"),
     ],
 )
-def test_mistakes_are_told_with_their_line_and_key(
+def test_mistakes_are_reported_with_their_line_and_key(
     tmp_path: Path, text: str | bytes, line: int, key: str, says: str
 ) -> None:
     error = wrong(tmp_path, text)
@@ -166,7 +166,7 @@ def test_switched_off_nothing_is_read(tmp_path: Path) -> None:
     assert found.specs == () and found.diagnostics == () and found.report.scanned == 0
 
 
-def test_aliases_that_multiply_are_no_bomb(tmp_path: Path) -> None:
+def test_aliases_that_multiply_are_not_a_bomb(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x]"]
     lines += [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
     assert wrong(tmp_path, "\n".join([*lines, "extensions: {disabled: *a39}"])).code == "X0103"

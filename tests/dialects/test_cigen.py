@@ -101,7 +101,7 @@ async def test_a_plugin_without_a_plan_step_gets_its_generate_alone() -> None:
 
 
 @shows("cigen-load-09")
-async def test_no_secret_is_told_in_hello_nor_given_to_the_process() -> None:
+async def test_no_secret_is_sent_in_hello_or_given_to_the_process() -> None:
     secret = {"MY_API_KEY": "hunter2"}
     spec = spec_from_mapping(entry(env={"EXTRA": "1"}))
     environ = {**os.environ, **secret, "ODD": "\udcff"}
@@ -204,7 +204,7 @@ async def test_an_error_in_the_plan_fails_the_call_with_all_diagnostics() -> Non
 
 @shows("cigen-call-10")
 @pytest.mark.both_loops
-async def test_a_plan_that_no_generate_followed_leaves_nobody_out_of_step() -> None:
+async def test_a_plan_without_a_following_generate_keeps_all_in_step() -> None:
     """The plugin would take the next plan for a generate, and all that follows for another."""
     async with closing(plugin()) as ext:
         await ext.start()
@@ -285,7 +285,7 @@ async def test_a_message_of_ours_over_the_limit_is_refused_before_a_byte_is_writ
 
 @shows("cigen-call-06")
 @pytest.mark.both_loops
-async def test_calls_at_the_same_time_are_served_in_turn_whatever_the_config_says() -> None:
+async def test_calls_at_the_same_time_are_served_in_turn_under_every_config() -> None:
     async with closing(plugin(limits={"max_in_flight": 8})) as ext:
         answers = await asyncio.gather(*(heard(ext, asking(n=str(n))) for n in range(20)))
         for n, answer in enumerate(answers):
@@ -386,7 +386,7 @@ async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(
         ("die-inside", "exited with 4", "18 of 100 bytes"),
     ],
 )
-async def test_a_plugin_that_dies_is_told_with_its_status_and_replaced(
+async def test_a_plugin_that_dies_is_reported_with_its_status_and_replaced(
     verb: str, exit: str, says: str
 ) -> None:
     async with closing(plugin()) as ext:

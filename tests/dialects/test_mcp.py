@@ -235,7 +235,7 @@ async def test_a_subscription_that_a_server_ends_is_asked_for_again_and_nothing_
 
 
 @shows("mcp-era-06")
-async def test_a_subscription_that_is_refused_is_told_and_not_asked_for_again(
+async def test_a_refused_subscription_is_reported_and_not_retried(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(mcp_calls, "LISTEN_PAUSES", (0.01, 0.01))
@@ -286,7 +286,7 @@ async def test_a_list_that_pages_for_ever_is_cut_off() -> None:
         ({}, "there is no structuredContent"),
     ],
 )
-async def test_structured_content_is_held_to_its_own_schema(given: Any, says: str) -> None:
+async def test_structured_content_is_checked_against_its_own_schema(given: Any, says: str) -> None:
     async with child() as ext:
         error = await failing(ext.call_tool("typed", given))
         assert isinstance(error, ProtocolViolation) and error.code == "X0661"
@@ -337,7 +337,7 @@ async def test_the_context_is_passed_on_where_that_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"context_passthrough": True}])
-async def test_a_context_that_is_no_mapping_is_told_and_none_is_an_empty_one(
+async def test_a_context_that_is_not_a_mapping_is_reported_and_none_means_an_empty_one(
     options: dict[str, Any],
 ) -> None:
     async with child(options=options) as ext:

@@ -117,7 +117,7 @@ async def test_stray_lines_notices_and_unknown_ids_harm_no_call() -> None:
 
 @shows("nexo-wire-12")
 @pytest.mark.parametrize("id", ["a", 5, 1.5, True, [1], {"a": 1}])
-async def test_a_question_of_the_childs_is_refused_whatever_its_id(id: Any) -> None:
+async def test_a_question_of_the_child_is_refused_for_any_id(id: Any) -> None:
     async with child() as ext:
         answer = (await ext.call_tool("ask", {"id": id})).data
         assert answer["error"]["code"] == -32601 and answer["id"] == id
@@ -221,7 +221,7 @@ def test_an_answer_with_a_bad_member_has_not_judged(answer: Any, member: str) ->
 
 
 @shows("nexo-hook-10", "nexo-hook-02")
-def test_an_answer_that_stops_the_event_is_believed_whatever_else_it_says() -> None:
+def test_an_answer_that_stops_the_event_counts_despite_its_other_fields() -> None:
     assert judged({"abort": True, "reason": 5, "override": 5}) == HookAnswer(abort=True)
     assert judged({"decision": "block", "abort": "yes"}).decision == "block"
     assert judged({"abort": None, "reason": None, "later": 1}) == judged({}) == HookAnswer()

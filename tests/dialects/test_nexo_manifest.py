@@ -134,7 +134,7 @@ def test_an_id_that_is_one(id: str) -> None:
 @pytest.mark.parametrize(
     "id", ["", "A", "9a", "-a", "a.b", "a b", "é", "z" * 65, "a\\n", *sorted(RESERVED_IDS)]
 )
-def test_an_id_that_is_none(id: str) -> None:
+def test_an_invalid_id(id: str) -> None:
     [error] = errors(GOOD.replace("weather", id))
     assert (error.evidence.key, error.evidence.line) == ("plugin.id", 2)
 
@@ -143,7 +143,7 @@ def test_an_id_that_is_none(id: str) -> None:
 @pytest.mark.parametrize(
     "version", ["1", "1.2", "v1.2.3", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3 "]
 )
-def test_a_version_that_is_none(version: str) -> None:
+def test_an_invalid_version(version: str) -> None:
     for key in ("version", "min_agent_version"):
         text = f'[plugin]\nid = "w"\nversion = "1.0.0"\n{CAPABLE}{STDIO}'
         text = text.replace('version = "1.0.0"', f'version = "1.0.0"\n{key} = "{version}"')
@@ -197,12 +197,12 @@ def test_a_description_has_512_characters_at_most() -> None:
         ('tool = ["a"]', ["capabilities.tool"]),
     ],
 )
-def test_capabilities_that_are_none(capabilities: str, wrong: list[str]) -> None:
+def test_invalid_capabilities(capabilities: str, wrong: list[str]) -> None:
     assert keys(PLUGIN + "[capabilities]\n" + capabilities + "\n" + STDIO) == wrong
 
 
 @shows("nexo-manifest-05")
-def test_each_wrong_name_of_a_list_is_told_at_its_own_place() -> None:
+def test_each_wrong_name_of_a_list_is_reported_at_its_own_place() -> None:
     said = 'tools = ["a", 5, "B", "a"]'
     assert keys(PLUGIN + f"[capabilities]\n{said}\n" + STDIO) == [
         "capabilities.tools[1]",
@@ -233,7 +233,7 @@ def test_one_name_may_stand_in_two_lists() -> None:
         ('kind = "http"\nurl = "ftp://h/x"', ["transport.url"]),
     ],
 )
-def test_transports_that_are_none(transport: str, wrong: list[str]) -> None:
+def test_invalid_transports(transport: str, wrong: list[str]) -> None:
     assert keys(PLUGIN + CAPABLE + "[transport]\n" + transport) == wrong
 
 
@@ -278,7 +278,7 @@ def test_values_of_the_wrong_kind_are_errors(more: str, key: str) -> None:
 
 
 @shows("nexo-manifest-08")
-def test_all_mistakes_are_told_in_the_pages_order_with_their_lines() -> None:
+def test_all_mistakes_are_reported_in_the_pages_order_with_their_lines() -> None:
     text = (
         '[mcp_servers.a]\ntransport = "carrier pigeon"\n[transport]\nkind = "x"\n'
         '[capabilities]\ntools = ["A"]\n[plugin]\npriority = "high"\n'
@@ -309,7 +309,7 @@ def test_all_mistakes_are_told_in_the_pages_order_with_their_lines() -> None:
         ("[plugin]\n[plugin]\n", 2),
     ],
 )
-def test_what_is_no_toml_is_one_error_with_its_line(text: str | bytes, line: int) -> None:
+def test_invalid_toml_is_one_error_with_its_line(text: str | bytes, line: int) -> None:
     [error] = errors(text)
     assert line in (0, error.evidence.line)
 
@@ -374,7 +374,7 @@ def test_mcp_servers_are_kept_and_their_placeholders_can_be_filled_in() -> None:
         ('[mcp_servers."a\\u001bb"]\ncommand = "x"', r"mcp_servers.'a\x1bb'"),
     ],
 )
-def test_mcp_servers_that_are_none(server: str, key: str) -> None:
+def test_invalid_mcp_servers(server: str, key: str) -> None:
     assert keys(GOOD + server) == [key]
 
 

@@ -186,7 +186,7 @@ async def test_a_start_that_fails_leaves_nothing_and_the_next_use_tries_again(
 
 
 @shows("roder-life-03", "roder-life-01")
-async def test_a_program_that_is_not_there_is_told_by_its_use_and_may_come_later(
+async def test_a_missing_program_is_reported_at_its_use_and_may_appear_later(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "run.sh"
@@ -282,7 +282,7 @@ def test_the_time_limits_and_the_ladder_are_the_pages() -> None:
 
 
 @shows("roder-life-08")
-async def test_it_is_told_to_shut_down_and_exits_by_itself(tmp_path: Path) -> None:
+async def test_it_is_asked_to_shut_down_and_exits_by_itself(tmp_path: Path) -> None:
     bus = Bus()
     exited: list[Exited] = []
     bus.subscribe(Exited, exited.append)
@@ -454,7 +454,7 @@ async def test_an_acknowledgement_of_another_stream_is_a_violation(
 
 @shows("roder-stream-07", "roder-wire-09")
 @every_stream
-async def test_events_for_nobody_and_events_that_do_not_fit_are_dropped_and_counted(
+async def test_unsubscribed_events_and_events_that_do_not_fit_are_dropped_and_counted(
     tmp_path: Path, kind: str
 ) -> None:
     last = LAST[kind]

@@ -117,7 +117,7 @@ NO_SERVICE = "provides = []\n"
         (HEAD + BAD_TOOL, "X0245"),
     ],
 )
-def test_the_first_refusal_in_the_pages_order_is_told(text: str, code: str) -> None:
+def test_the_first_refusal_in_the_pages_order_is_reported(text: str, code: str) -> None:
     assert refused(text).code == code
 
 
@@ -282,7 +282,7 @@ def test_an_extensions_entry_may_name_its_manifest_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "code"), [("", "X0240"), (HEAD + BAD_TOOL, "X0245"), (None, "X0201")]
 )
-def test_a_manifest_that_cannot_be_used_is_told_and_harms_no_other(
+def test_an_unusable_manifest_is_reported_and_harms_no_other(
     tmp_path: Path, text: str | None, code: str
 ) -> None:
     second = ENTRY.replace("mine", "other").replace("m.toml", "n.toml")

@@ -81,7 +81,7 @@ def limits_of(ext: Extension) -> tuple[float, float, float]:
 
 
 @shows("synaps-limit-01")
-async def test_what_the_operator_says_of_calls_holds_for_every_method() -> None:
+async def test_the_call_settings_of_the_operator_apply_to_every_method() -> None:
     async with child() as ext:
         assert limits_of(ext) == (120, 120, 30)
     async with child(limits={"call": "1s"}) as ext:
@@ -111,7 +111,7 @@ async def test_a_broken_frame_fails_the_call_and_the_next_finds_a_fresh_process(
 
 
 @shows("synaps-frame-06", "synaps-route-02", "synaps-frame-05")
-async def test_what_is_no_message_is_dropped_and_the_call_goes_on() -> None:
+async def test_bytes_that_are_not_a_message_are_dropped_and_the_call_goes_on() -> None:
     frames = ["[1]", '"x"', '{"id":1.5,"result":1}', '{"id":"2","result":1}', '{"x":1}']
     text = "".join(f"Content-Length: {len(one)}\r\n\r\n{one}" for one in frames)
     async with child() as ext:
@@ -138,7 +138,7 @@ async def test_a_frame_of_4_mib_is_allowed() -> None:
 
 
 @shows("synaps-frame-09")
-async def test_what_the_host_sends_is_not_held_to_the_cap_of_what_it_receives() -> None:
+async def test_messages_of_the_host_are_not_limited_by_the_cap_for_incoming_ones() -> None:
     async with child(retry="never", **QUICK) as ext:
         prompt = {"method": "nobody", "params": {"image": "i" * 5_000_000}}
         assert (await ext.call_tool("echo_length", prompt)).data == {"length": 5_000_000}
@@ -227,7 +227,7 @@ async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing
 
 
 @shows("synaps-turn-03")
-async def test_a_session_that_ends_in_the_middle_of_a_question_holds_nobody_up() -> None:
+async def test_a_session_that_ends_in_the_middle_of_a_question_delays_no_other() -> None:
     never = asyncio.Event()
 
     async def slow(params: Any) -> Any:
@@ -288,7 +288,7 @@ async def test_a_call_that_lost_its_process_is_sent_once_more(tmp_path: Path) ->
 
 
 @shows("synaps-life-02", "synaps-life-05")
-async def test_if_the_second_time_fails_too_both_are_told() -> None:
+async def test_if_the_second_time_fails_too_both_are_reported() -> None:
     async with child(**QUICK) as ext:
         error = await failing(ext.call_tool("die", {"code": 3}))
         assert isinstance(error, ExtensionGone)
@@ -467,7 +467,7 @@ async def test_a_completion_is_asked_with_every_member(tmp_path: Path) -> None:
         ({"content": [1], "stop_reason": 5}, "X0652"),
     ],
 )
-async def test_a_completion_that_is_none_is_an_error(result: Any, code: str) -> None:
+async def test_an_invalid_completion_is_an_error(result: Any, code: str) -> None:
     async with child({"offer": PROVIDER, "result": result}) as ext:
         error = await failing(ext.providers.complete("m", HI))
         assert isinstance(error, ProtocolViolation) and error.code == code
@@ -543,7 +543,7 @@ READS: list[tuple[str, dict[str, Any], str]] = [
 
 @shows("synaps-note-04")
 @pytest.mark.parametrize(("method", "params", "reason"), READS)
-def test_why_an_event_cannot_be_read_is_told(
+def test_the_reason_why_an_event_cannot_be_read_is_reported(
     method: str, params: dict[str, Any], reason: str
 ) -> None:
     kind = "provider.stream" if method.startswith("provider") else "command.invoke"
@@ -633,7 +633,7 @@ async def test_a_handshake_that_takes_longer_than_its_limit_names_the_setting() 
 
 
 @shows("synaps-note-02", "synaps-route-04")
-async def test_widgets_and_editors_are_events_for_everybody_who_subscribed() -> None:
+async def test_widgets_and_editors_are_events_for_every_subscriber() -> None:
     events = [
         ["widget.upsert", {"id": "w", "lines": ["a"], "title": "T", "ttl_secs": 5}],
         ["widget.dismiss", {"id": "w"}],
@@ -767,7 +767,7 @@ async def test_memory_and_config_work_inside_its_own_initialize() -> None:
 
 
 @shows("synaps-ask-04")
-async def test_a_store_that_cannot_be_used_is_told_and_the_calls_go_on(
+async def test_an_unusable_store_is_reported_and_the_calls_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home").write_text("in the way")
@@ -803,7 +803,7 @@ async def test_a_full_store_is_an_error_for_the_plugin_and_one_warning_for_the_o
 
 
 @shows("synaps-hand-12")
-async def test_what_a_new_handshake_offers_takes_the_place_of_the_old_and_is_told(
+async def test_the_offer_of_a_new_handshake_replaces_the_old_one_and_is_reported(
     tmp_path: Path,
 ) -> None:
     once = str(tmp_path / "once")

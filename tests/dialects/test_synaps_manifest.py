@@ -156,7 +156,7 @@ def test_a_tool_filter_is_for_hooks_about_tools_alone() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 5000, b'{"extension": 5}'])
-def test_what_is_no_manifest_at_all_is_told(data: bytes) -> None:
+def test_a_file_that_is_not_a_manifest_is_reported(data: bytes) -> None:
     with pytest.raises(ManifestError) as refused:
         read(ManifestFile(path="/x", folder="/p/notes", data=data))
     assert refused.value.code == "X0250"

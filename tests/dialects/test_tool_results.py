@@ -149,7 +149,7 @@ async def test_a_tool_that_fails_raises_and_is_returned_with_check_false(
             assert error.evidence.argv and error.as_dict()["evidence"]["answer"]["data"]
 
 
-async def test_what_did_not_happen_is_raised_whatever_check_says(tmp_path: Path) -> None:
+async def test_a_call_that_did_not_happen_raises_even_without_check(tmp_path: Path) -> None:
     async with closing(roder.toy(tmp_path)) as ext:
         late = await failing(ext.call_tool("hang", timeout=0.2, check=False))
         assert isinstance(late, CallTimeout)

@@ -52,13 +52,13 @@ async def test_a_handshake_with_a_real_process_leads_to_its_offer(
 
 
 @each("refusal")
-def test_a_refusal_is_told(vector: Vector) -> None:
+def test_a_refusal_is_reported(vector: Vector) -> None:
     check_vector(vector)
 
 
 @pytest.mark.sampled
 @each("refusal")
-async def test_a_refusal_with_a_real_process_is_told(vector: Vector, tmp_path: Path) -> None:
+async def test_a_refusal_with_a_real_process_is_reported(vector: Vector, tmp_path: Path) -> None:
     await check_with_process(vector, tmp_path, installed_clock)
 
 
@@ -91,7 +91,7 @@ _FRAMES = [ReadVector(vector).data for vector in _READ]
 @pytest.mark.parametrize("vector", _DIALECTS, ids=lambda vector: vector.file)
 @pytest.mark.parametrize("role", Role)
 @given(data=st.data())
-def test_whatever_is_in_a_frame_only_our_own_error_leaves_the_codec(
+def test_for_any_bytes_in_a_frame_only_our_own_error_leaves_the_codec(
     vector: Vector, role: Role, data: st.DataObject
 ) -> None:
     frame = data.draw(st.sampled_from(_FRAMES) | st.binary(max_size=60))
@@ -172,7 +172,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "says"), WRONG)
-def test_a_vector_that_does_not_hold_fails(text: str, says: str, tmp_path: Path) -> None:
+def test_a_vector_that_does_not_match_fails(text: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     text = text.replace("]]\n", ']]\nname = "wrong"\n')
     file.write_text(f'module = "exthost.dialects.morphir.dialect"\n{text}')
@@ -181,7 +181,7 @@ def test_a_vector_that_does_not_hold_fails(text: str, says: str, tmp_path: Path)
         check_vector(vector)
 
 
-def test_a_table_that_nobody_plays_is_a_mistake(tmp_path: Path) -> None:
+def test_an_unknown_table_is_a_mistake(tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text('module = "exthost.dialects.morphir.dialect"\n[[reed]]\n')
     with pytest.raises(ValueError, match="reed"):

@@ -161,7 +161,7 @@ def test_the_command_line_knows_it(installed: Path) -> None:
     assert "a document without text" in cli(installed, "explain", "LS001")
 
 
-def test_its_vectors_hold(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_vectors_match(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(installed), prepend=os.pathsep)  # for scripted children
     package = find.find_package(NAME)
     assert run_vectors(package) == len(package_vectors(package)) >= 8

@@ -75,7 +75,7 @@ def test_a_max_open_below_open_does_not_shorten_it() -> None:
     )
 
 
-def test_keys_that_nobody_said_are_the_pages() -> None:
+def test_unset_keys_have_the_defaults_of_the_page() -> None:
     circuit = Circuit()
     for _ in range(5):
         circuit = circuit.after_failure(Breaker(), 0.0)

@@ -96,7 +96,7 @@ async def test_a_call_answered_in_between_starts_the_count_anew() -> None:
 
 
 @shows("nexo-life-05")
-async def test_a_probe_that_fails_opens_it_for_twice_as_long_and_tells_those_who_wait(
+async def test_a_failed_probe_opens_it_for_twice_as_long_and_fails_waiting_calls(
     clock: Clock,
 ) -> None:
     ledger = Ledger()
@@ -214,7 +214,9 @@ async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(
         assert await ext.call("echo", 1) == 1 and ext.stats.breaker == "closed"
 
 
-async def test_who_does_not_wait_is_told_at_once_and_still_brings_the_probe(clock: Clock) -> None:
+async def test_a_call_that_does_not_wait_fails_at_once_and_still_starts_the_probe(
+    clock: Clock,
+) -> None:
     async with hostile(breaker=SETTINGS) as ext:
         await time_out(ext, 3)
         assert isinstance(await failing(ext.call("echo", wait=False)), BreakerOpen)

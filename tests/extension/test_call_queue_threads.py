@@ -60,7 +60,7 @@ class InterruptedQueue(OrderedDict[Call, None]):
         super().__setitem__(call, value)
 
 
-async def test_a_call_that_joins_the_queue_as_it_closes_is_told_so() -> None:
+async def test_a_call_that_joins_the_queue_as_it_closes_fails_with_that_reason() -> None:
     queue = shared_queue()
     queue.waiting = InterruptedQueue(
         lambda: queue.close(lambda _: ExtensionGone("X1006", "closed"))
@@ -110,7 +110,7 @@ class EndsAtLock:
         self._lock.release()
 
 
-async def test_a_call_that_is_sent_as_its_session_ends_is_refused_and_not_forgotten() -> None:
+async def test_a_call_that_is_sent_as_its_session_ends_is_refused() -> None:
     queue = shared_queue()
     session = session_with(FakeChild(), queue)
     queue.attach(session)

@@ -146,7 +146,7 @@ def test_each_idle_process_gets_a_slow_call_before_any_gets_two(processes: int) 
             pool.reply(session)
 
 
-def test_a_call_that_gets_a_busy_process_is_reported_and_one_that_gets_none_is_not() -> None:
+def test_a_call_that_gets_a_busy_process_is_reported_and_a_call_without_one_is_not() -> None:
     pool = Pool(2, max_in_flight=2)
     for expected in (0, 0, 1, 2):
         assert pool.send() is not None
@@ -448,7 +448,7 @@ def test_a_pool_takes_exactly_what_it_has_room_for(method: str) -> None:
     assert pool.send(method) is None
 
 
-def test_while_calls_are_held_back_nothing_is_chosen() -> None:
+def test_while_calls_are_paused_nothing_is_chosen() -> None:
     pool = Pool(3)
     assert pool.choice.choose(SLOW, 0) is None
     assert {pool.send() for _ in range(3)} == set(pool.members)

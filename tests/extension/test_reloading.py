@@ -77,7 +77,7 @@ def entry(name: str, program: Path | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.both_loops
-async def test_restarts_under_a_thousand_calls_a_second_lose_none() -> None:
+async def test_restarts_under_a_thousand_calls_a_second_lose_no_call() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
         async with Load(lambda n: data_of(ext.call_tool("echo", {"n": n})), 1000) as load:
@@ -193,7 +193,7 @@ async def test_the_old_one_dies_while_the_fresh_one_starts_and_calls_wait_for_th
     assert follows_the_table(ledger.states)
 
 
-async def test_draining_waits_for_calls_under_way_and_not_for_ever() -> None:
+async def test_draining_waits_for_calls_under_way_but_not_for_ever() -> None:
     async with hostile(limits={"stop": "1h"}) as ext:
         quick = [asyncio.ensure_future(ext.call("echo", n)) for n in range(20)]
         kept = asyncio.ensure_future(failing(ext.call("keep", timeout=0.2)))
@@ -212,7 +212,7 @@ async def test_draining_waits_for_calls_under_way_and_not_for_ever() -> None:
 
 
 @pytest.mark.parametrize("patience", ["1s", float("nan"), [1]])
-async def test_a_patience_that_is_no_number_of_seconds_is_told_and_nothing_ends(
+async def test_a_patience_that_is_not_a_number_of_seconds_is_reported_and_nothing_ends(
     patience: Any,
 ) -> None:
     async with hostile() as ext:
@@ -224,7 +224,7 @@ async def test_a_patience_that_is_no_number_of_seconds_is_told_and_nothing_ends(
         assert await ext.call("echo", 1) == 1
 
 
-async def test_who_has_less_patience_ends_the_draining_of_another() -> None:
+async def test_a_shorter_patience_ends_the_draining_of_another() -> None:
     async with hostile() as ext:
         kept = asyncio.ensure_future(failing(ext.call("keep", timeout=3600)))
         await asyncio.sleep(0)

@@ -68,7 +68,7 @@ async def persistently(ext: Extension, method: str, params: Any) -> Any:
 @pytest.mark.sampled
 @pytest.mark.both_loops
 @pytest.mark.parametrize("at_once", [1, 20])
-async def test_a_child_that_dies_after_every_50_calls_loses_no_call_and_answers_none_wrongly(
+async def test_a_child_that_dies_after_every_50_calls_loses_no_call_and_gives_no_wrong_answer(
     at_once: int, tmp_path: Path
 ) -> None:
     marks = tmp_path / "marks"
@@ -191,7 +191,7 @@ async def test_a_call_during_backoff_waits_within_its_own_limit() -> None:
         accounted(ext, 1, timeout=1)
 
 
-async def test_stopping_during_backoff_is_immediate_and_tells_those_who_wait() -> None:
+async def test_stopping_during_backoff_is_immediate_and_fails_waiting_calls() -> None:
     ledger = Ledger()
     ext = unstarted(restart=SLOW, bus=ledger.bus)
     async with closing(ext):
@@ -253,7 +253,7 @@ async def test_many_restarts_at_once_leave_one_process() -> None:
     assert follows_the_table(ledger.states)
 
 
-async def test_a_restart_asked_for_in_the_moment_it_gets_ready_is_not_told_as_done() -> None:
+async def test_a_restart_asked_for_as_it_becomes_ready_is_not_reported_as_done() -> None:
     """Ready, but not with the process that was asked for: the wish is still open."""
     ledger = Ledger()
     pids: list[int] = []

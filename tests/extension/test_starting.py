@@ -64,7 +64,7 @@ async def test_first_calls_that_were_cancelled_leave_a_ready_extension() -> None
         accounted(ext, 10, result=5, cancelled=5)
 
 
-async def test_everyone_who_waited_for_a_start_that_failed_is_told_why() -> None:
+async def test_every_call_that_waited_for_a_failed_start_gets_the_reason() -> None:
     ledger = Ledger()
     async with closing(unstarted("die_at=initialize", bus=ledger.bus)) as ext:
         errors = await asyncio.gather(*(failing(ext.call("echo", n)) for n in range(20)))
@@ -111,7 +111,7 @@ async def test_a_first_start_that_fails_is_not_repeated_even_where_crashes_would
         assert len(marks.read_text().split()) == 1
 
 
-async def test_a_start_that_trips_over_the_hosts_own_folder_fails_and_nobody_hangs(
+async def test_a_start_that_fails_on_the_hosts_own_folder_leaves_no_call_hanging(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong in preparing a start, those who wait for it are told."""

@@ -141,7 +141,7 @@ async def test_the_timeout_that_opens_the_breaker_has_opened_it() -> None:
         assert seen == ("open", "suspended", "open", 0)
 
 
-async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
+async def test_the_failed_start_of_a_probe_is_reported_and_the_breaker_is_then_open(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "program"
@@ -164,7 +164,7 @@ async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
         assert seen == ("open", "suspended", "open")
 
 
-async def test_the_failed_start_on_demand_is_told_and_it_rests_then(tmp_path: Path) -> None:
+async def test_the_failed_start_on_demand_is_reported_and_it_then_rests(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)

@@ -54,7 +54,7 @@ async def test_a_pinned_extension_that_lists_other_tools_is_refused_and_never_of
         assert ext.stats.crashes == 0
 
 
-async def test_a_pin_of_the_program_alone_holds_the_tools_of_the_first_start() -> None:
+async def test_a_pin_of_the_program_alone_pins_the_tools_of_the_first_start() -> None:
     program = (await pins())["program"]
     async with child(sha256=program) as ext:
         await ext.call_tool("change", {"add": ["evil"]})

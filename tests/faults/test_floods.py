@@ -94,7 +94,7 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> No
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", PEERS)
-async def test_a_flood_of_noise_does_not_hold_the_loop(name: str, folder: Path) -> None:
+async def test_a_flood_of_noise_does_not_block_the_loop(name: str, folder: Path) -> None:
     """As many stray lines as fit in the largest read, as short as can be: each is counted."""
 
     async def noise(peer: HostilePeer, piece: bytes) -> None:
@@ -342,7 +342,7 @@ async def test_a_child_that_never_reads_meets_the_write_deadline(folder: Path) -
     await trials.run()
 
 
-async def test_output_that_nobody_reads_stops_the_child_and_not_its_end(folder: Path) -> None:
+async def test_unread_output_stops_the_child_but_not_its_end(folder: Path) -> None:
     """With its output paused, as a slow consumer of a stream has it, it blocks in its write; it is
     ended all the same."""
 

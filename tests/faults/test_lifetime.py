@@ -106,7 +106,7 @@ DEATHS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -> None:
+async def test_a_crash_during_a_call_is_reported_at_once_with_its_status(folder: Path) -> None:
     async def dies(peer: HostilePeer, words: dict[str, Any], status: str) -> None:
         async with run_hostile(peer, folder) as child:
             at_once = 0 if serial(peer) else 3  # in turn, those would only wait behind it
@@ -134,7 +134,7 @@ def serial(peer: HostilePeer) -> bool:
     return traits.positional or traits.limits.max_in_flight == 1
 
 
-async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
+async def test_half_closed_pipes_are_reported_as_that(folder: Path) -> None:
     async def closes(peer: HostilePeer, fds: list[int]) -> None:
         async with run_hostile(peer, folder) as child:
             first = await child.end("close", fds=fds)
@@ -167,7 +167,9 @@ async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
 # -- what it leaves behind --------------------------------------------------------------------
 
 
-async def test_grandchildren_that_hold_the_pipes_delay_nothing_and_are_gone(folder: Path) -> None:
+async def test_grandchildren_that_keep_the_pipes_open_delay_nothing_and_are_gone(
+    folder: Path,
+) -> None:
     async def leaves(peer: HostilePeer, way: str) -> None:
         async with run_hostile(peer, folder) as child:
             pid = await child.fork()
@@ -187,7 +189,7 @@ async def test_grandchildren_that_hold_the_pipes_delay_nothing_and_are_gone(fold
     await trials.run()
 
 
-async def test_a_daemon_that_holds_the_pipes_delays_nothing(folder: Path) -> None:
+async def test_a_daemon_that_keeps_the_pipes_open_delays_nothing(folder: Path) -> None:
     """Double fork, setsid, deaf to SIGTERM. Where its process tree is held in a namespace it is
     gone with its extension; where only the group is known it cannot be found, and the end of the
     extension is not held up by it."""
@@ -316,7 +318,7 @@ BAD_STARTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-async def test_a_start_that_fails_is_told_as_one_and_every_call_with_it(folder: Path) -> None:
+async def test_a_failed_start_is_reported_once_and_by_every_call(folder: Path) -> None:
     async def fails(peer: HostilePeer, stage: str, words: dict[str, Any]) -> None:
         flags = at(stage, **words)
         limits = {"handshake": "0.6s"}

@@ -85,7 +85,7 @@ BAD_LENGTHS: dict[Any, dict[str, bytes]] = {
 }
 
 
-async def test_a_length_that_is_none_ends_the_call_and_the_next_has_a_fresh_process(
+async def test_an_invalid_length_ends_the_call_and_the_next_has_a_fresh_process(
     folder: Path,
 ) -> None:
     async def bad_length(peer: HostilePeer, data: bytes) -> None:
@@ -151,7 +151,7 @@ async def test_an_answer_that_comes_byte_by_byte_is_an_answer(folder: Path) -> N
 # -- ids --------------------------------------------------------------------------------------
 
 
-async def test_answers_to_nobody_are_dropped_and_counted(folder: Path) -> None:
+async def test_unrequested_answers_are_dropped_and_counted(folder: Path) -> None:
     async def stray(peer: HostilePeer, rows: Mapping[str, bytes]) -> None:
         async with run_hostile(peer, folder) as child:
             # On a busy machine a reply to an optional request of the handshake may have come late.
@@ -212,7 +212,7 @@ async def test_an_answer_given_twice_answers_one_call(folder: Path) -> None:
     await trials.run()
 
 
-async def test_an_answer_before_its_question_is_no_answer(folder: Path) -> None:
+async def test_an_answer_before_its_question_does_not_count(folder: Path) -> None:
     """Right after its handshake it answers three questions that nobody has asked yet."""
 
     async def early(peer: HostilePeer) -> None:
@@ -275,7 +275,7 @@ ODD_JSON: dict[str, tuple[bytes, Any]] = {
 }
 
 
-async def test_text_that_is_no_json_harms_its_own_call_at_most(folder: Path) -> None:
+async def test_text_that_is_not_json_harms_its_own_call_at_most(folder: Path) -> None:
     async def no_json(peer: HostilePeer, texts: Mapping[str, bytes]) -> None:
         async with run_hostile(peer, folder) as child:
             for name, text in texts.items():
@@ -336,7 +336,7 @@ PROTOBUF = {
 }
 
 
-async def test_protobuf_that_is_none_ends_the_call_and_the_process(folder: Path) -> None:
+async def test_invalid_protobuf_ends_the_call_and_the_process(folder: Path) -> None:
     async def garbled(peer: HostilePeer, data: bytes) -> None:
         async with run_hostile(peer, folder) as child:
             error = await child.spew(wrapped(peer, data), then="hang")

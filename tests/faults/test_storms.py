@@ -30,7 +30,9 @@ async def misbehave(child: HostileRun, rng: random.Random) -> None:
         await rng.choice(deeds)()
 
 
-async def test_a_hostile_neighbour_changes_nobody_elses_thousand_calls(folder: Path) -> None:
+async def test_a_hostile_neighbour_does_not_affect_a_thousand_calls_of_another(
+    folder: Path,
+) -> None:
     async def neighbours(peer: HostilePeer) -> None:
         policy = {"strategy": "immediate", "max_retries": 1000}
         async with (
@@ -97,7 +99,7 @@ async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
     await trials.run(at_once=2)
 
 
-async def test_restarts_under_a_storm_of_calls_lose_none(folder: Path) -> None:
+async def test_restarts_under_a_storm_of_calls_lose_no_call(folder: Path) -> None:
     """A fresh process comes up beside the old one, which answers what it was asked; killed instead,
     it costs its calls, and each is told."""
 

@@ -131,7 +131,9 @@ async def test_what_one_that_never_reads_wrote_to_stderr_is_the_evidence(clock: 
     assert error.evidence.stderr == ("waiting for a lock",)
 
 
-async def test_one_that_dies_each_time_is_told_once_with_what_it_wrote(tmp_path: Path) -> None:
+async def test_an_extension_that_dies_each_time_is_reported_once_with_its_output(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(HandshakeFailed) as caught:
         async with exthost.connect([sys.executable, str(tmp_path / "missing.py")]):
             pass

@@ -20,7 +20,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.iterdir())
 
 
-def test_a_record_is_a_line_whatever_the_text_and_the_level() -> None:
+def test_a_record_is_a_line_for_any_text_and_level() -> None:
     assert format_entry(0.0015, logging.INFO, "stderr", "x y") == (
         b"1970-01-01T00:00:00.001Z info stderr x y\n"
     )
@@ -62,7 +62,7 @@ async def test_a_flood_costs_two_files_and_keeps_the_last_lines(tmp_path: Path) 
     assert numbers == everything[-len(numbers) :] and len(numbers) > 900
 
 
-async def test_more_in_one_tick_than_a_file_holds_is_cut_to_whole_lines(tmp_path: Path) -> None:
+async def test_more_in_one_tick_than_a_file_can_take_is_cut_to_whole_lines(tmp_path: Path) -> None:
     bus = Bus()
     file = tmp_path / "a.log"
     logs = ExtensionLogs(bus, lambda _: str(file))
@@ -83,7 +83,7 @@ async def test_a_later_host_goes_on_where_the_last_one_ended(tmp_path: Path) -> 
     assert [one[-5:] for one in (tmp_path / "a.log").read_text().splitlines()] == ["run 0", "run 1"]
 
 
-async def test_a_log_that_cannot_be_kept_is_told_once(
+async def test_a_log_that_cannot_be_kept_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "logs").write_text("not a folder")
@@ -170,7 +170,7 @@ async def test_a_file_that_was_deleted_or_moved_is_made_again(
     assert [one.split()[-1] for one in file.read_text().splitlines()] == ["second", "third"]
 
 
-async def test_a_log_is_held_open_only_while_its_extension_has_a_process(tmp_path: Path) -> None:
+async def test_a_log_is_open_only_while_its_extension_has_a_process(tmp_path: Path) -> None:
     bus = Bus()
     file = tmp_path / "a.log"
     logs = ExtensionLogs(bus, lambda extension: str(file))

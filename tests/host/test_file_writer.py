@@ -109,7 +109,7 @@ def test_words_that_old_yaml_takes_for_something_else_stay_words(word: str) -> N
         ("[" * 9999, "{}", "json", "cannot be merged"),
     ],
 )
-def test_what_cannot_be_merged_is_told(first: str, second: str, format: str, says: str) -> None:
+def test_a_merge_that_fails_is_reported(first: str, second: str, format: str, says: str) -> None:
     with pytest.raises(CallFailed, match=says):
         come_to(FileFragment("a", first), merge("a", second, format))
 
@@ -195,7 +195,7 @@ def test_files_are_written_whole_with_their_rights_and_nothing_else_is_left(
 
 
 @shows("cigen-files-05")
-def test_when_one_file_cannot_be_written_none_is(tmp_path: Path) -> None:
+def test_when_one_file_cannot_be_written_no_file_is(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "old").write_text("old")
     for bad in ("taken", "old/x"):
@@ -216,7 +216,7 @@ def test_a_file_cannot_also_be_a_folder() -> None:
         merge_fragments([FileFragment("a", "1"), FileFragment("a/b", "2")], nothing)
 
 
-def test_what_is_no_text_is_neither_merged_nor_written(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_neither_merged_nor_written(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_bytes(b"\xff\xfe")
     for piece in (merge("a.yml", "a: 1"), FileFragment("b", "\ud800")):
         with pytest.raises(CallFailed):

@@ -293,7 +293,7 @@ async def test_a_guard_that_failed_for_good_still_lets_nothing_pass(tmp_path: Pa
 
 
 @shows("hooks-guard-06")
-async def test_a_hook_that_may_not_block_is_passed_over_and_seen(tmp_path: Path) -> None:
+async def test_a_hook_that_is_not_allowed_to_block_is_skipped_and_reported(tmp_path: Path) -> None:
     plugin(tmp_path / "tools")
     hooks = [{"hook": "after_tool_call"}, {"hook": "before_message"}]
     told = {"hooks": {"after_tool_call": "die", "before_message": "die"}}

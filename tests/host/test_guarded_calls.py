@@ -144,7 +144,7 @@ async def test_a_guard_whose_handshake_is_under_way_is_awaited(tmp_path: Path) -
         await starting
 
 
-async def test_a_call_that_cannot_be_made_asks_nobody(tmp_path: Path) -> None:
+async def test_a_call_that_cannot_be_made_asks_no_question(tmp_path: Path) -> None:
     config = audited(tmp_path)
     async with exthost.Host.from_config(config) as host:
         tools = host["tools"]

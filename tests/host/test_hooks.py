@@ -86,14 +86,14 @@ async def test_an_override_is_seen_by_those_after_it() -> None:
 
 
 @shows("nexo-hook-03")
-async def test_before_the_first_abort_stops_the_chain_and_says_who_and_why() -> None:
+async def test_before_the_first_abort_stops_the_chain_and_names_its_extension_and_reason() -> None:
     last = Fake("c")
     outcome = await chain(Fake("a"), Fake("b", HookAnswer(True, "no")), last).run(HOOK, {})
     assert (outcome.aborted_by, outcome.reason, outcome.stopped) == ("b", "no", True)
     assert not last.seen
 
 
-async def test_nobody_is_asked_about_an_abort_or_about_what_has_happened() -> None:
+async def test_no_question_is_asked_about_an_abort_or_a_past_event() -> None:
     async def never(_: Confirmation) -> bool:
         raise AssertionError("nobody has to be asked")
 
@@ -147,7 +147,7 @@ async def test_before_a_handler_that_fails_stops_the_chain_unless_failures_are_l
     assert [one.error for one in let_pass.passed_over] == [error]
 
 
-async def test_before_a_handler_is_asked_whatever_its_state_is() -> None:
+async def test_before_a_handler_is_asked_in_every_state() -> None:
     away = Fake("away", HookAnswer(abort=True), state="backoff")
     assert (await chain(away).run(HOOK, {})).aborted_by == "away" and away.seen
 

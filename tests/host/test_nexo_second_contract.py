@@ -154,7 +154,7 @@ async def test_a_bare_command_of_the_second_contract_is_called() -> None:
 
 @needs_node
 @shows("nexo-second-02")
-async def test_a_config_entry_without_a_manifest_is_told_which_contract_it_speaks() -> None:
+async def test_the_error_for_a_config_entry_without_a_manifest_names_its_contract() -> None:
     source = {"type": "process", "command": "node", "args": [str(PLUGINS / "marks" / "marks.mjs")]}
     entry = {"name": "m", "dialect": "nexo", "source": source}
     async with Host(config_from_mapping({"extensions": [entry]})) as host:

@@ -225,7 +225,7 @@ async def test_a_manifest_that_cannot_be_read_and_was_never_known_may_be_a_guard
 
 
 @pytest.mark.parametrize("hooks", [[], [{"hook": "after_tool_call"}]])
-async def test_an_extension_that_was_no_guard_blocks_nothing_when_its_manifest_breaks(
+async def test_an_extension_that_was_not_a_guard_blocks_nothing_when_its_manifest_breaks(
     tmp_path: Path, hooks: list[Any]
 ) -> None:
     plugin(tmp_path / "tools")

@@ -104,7 +104,7 @@ def sink(folder: Path, *kinds: str, id: str = "toy", words: tuple[str, ...] = ()
 
 
 @shows("roder-events-01", "roder-events-06", "roder-life-01")
-async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_is_told(
+async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_reaches_it(
     tmp_path: Path,
 ) -> None:
     host = host_of(sink(tmp_path, "turn.", "call.ended"))
@@ -320,7 +320,7 @@ async def test_an_event_for_one_that_is_still_to_be_started_can_be_waited_for(
 
 
 @shows("roder-life-06", "roder-events-03")
-async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(
+async def test_a_sink_that_does_not_read_receives_no_more_events_and_is_reported(
     tmp_path: Path, clock: Clock
 ) -> None:
     plain = {"lifetime": "plain"}  # the process that is stopped is the extension itself

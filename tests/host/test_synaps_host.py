@@ -155,7 +155,7 @@ async def test_with_on_failure_open_a_hook_that_hangs_passes_when_its_time_is_up
         ({"match": {}}, True),
     ],
 )
-async def test_who_is_asked_is_said_by_filters(
+async def test_filters_decide_which_extensions_are_asked(
     tmp_path: Path, filter: dict[str, Any], stops: bool
 ) -> None:
     hooked(tmp_path, {"action": "block", "reason": "no"}, **filter)
@@ -210,7 +210,7 @@ def test_long_output_is_cut_on_a_character_with_a_note() -> None:
 
 
 @shows("synaps-hook-03", "synaps-hook-06")
-async def test_injects_are_joined_and_what_may_not_be_answered_is_passed_over(
+async def test_injects_are_joined_and_answers_that_are_not_allowed_are_skipped(
     tmp_path: Path,
 ) -> None:
     hooks = [{"hook": "before_message"}, {"hook": "on_session_start"}]
@@ -261,7 +261,7 @@ class Model:
 
 
 @shows("synaps-prov-05", "synaps-prov-06")
-async def test_tools_are_run_one_after_another_and_told_to_the_model(tmp_path: Path) -> None:
+async def test_tools_are_run_one_after_another_and_reported_to_the_model(tmp_path: Path) -> None:
     hooked(tmp_path, {"action": "block", "reason": "never"}, tool="tools:cwd")
     model = Model(
         Completion(
@@ -286,7 +286,7 @@ async def test_tools_are_run_one_after_another_and_told_to_the_model(tmp_path: P
 
 
 @shows("synaps-prov-05")
-async def test_a_result_that_calls_itself_an_error_is_told_to_the_model_as_one(
+async def test_a_result_that_calls_itself_an_error_is_an_error_for_the_model(
     tmp_path: Path,
 ) -> None:
     told = {
@@ -384,7 +384,7 @@ def test_the_blocking_face_completes_and_configures(tmp_path: Path) -> None:
         host.configure("model", "k", "v")
 
 
-async def test_a_setting_that_cannot_be_stored_is_told(tmp_path: Path) -> None:
+async def test_a_setting_that_cannot_be_stored_is_reported(tmp_path: Path) -> None:
     plugin(tmp_path / "notes")
     wrong: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
@@ -397,7 +397,7 @@ async def test_a_setting_that_cannot_be_stored_is_told(tmp_path: Path) -> None:
         assert "'notes'" in unknown.value.help
 
 
-async def test_neither_a_hook_nor_an_event_gets_a_context_that_is_no_mapping(
+async def test_neither_a_hook_nor_an_event_gets_a_context_that_is_not_a_mapping(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "notes", hooks=[{"hook": "before_tool_call"}])
@@ -462,7 +462,7 @@ async def test_one_without_its_required_setting_is_refused_and_the_others_load(
 
 
 @shows("synaps-mani-04")
-async def test_what_was_stored_is_told_at_the_next_start(
+async def test_stored_settings_are_sent_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
@@ -475,7 +475,7 @@ async def test_what_was_stored_is_told_at_the_next_start(
 
 
 @shows("synaps-mani-09")
-async def test_what_was_stored_since_is_told_to_the_next_process(
+async def test_settings_stored_since_then_are_sent_to_the_next_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
@@ -495,7 +495,7 @@ async def test_what_was_stored_since_is_told_to_the_next_process(
 
 
 @shows("synaps-ask-03")
-async def test_who_subscribed_is_told_of_changes_for_as_long_as_it_lives(tmp_path: Path) -> None:
+async def test_a_subscriber_is_notified_of_changes_for_as_long_as_it_lives(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     told = {"heard": str(heard), "init": [["config.subscribe", {"keys": ["a"]}]]}
     plugin(tmp_path / "p" / "watcher", told)
@@ -522,7 +522,7 @@ async def test_who_subscribed_is_told_of_changes_for_as_long_as_it_lives(tmp_pat
 
 
 @shows("synaps-ask-03")
-async def test_who_subscribed_is_told_of_what_another_host_changes(
+async def test_a_subscriber_is_notified_of_the_changes_of_another_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(external_changes, "POLL_SECONDS", 0.02)

@@ -69,7 +69,7 @@ async def test_after_a_reload_the_log_and_the_events_end_in_ready(tmp_path: Path
 
 
 @shows("nexo-watch-01")
-def test_a_touch_and_the_same_text_again_are_no_change(tmp_path: Path) -> None:
+def test_a_touch_and_the_same_text_again_are_not_changes(tmp_path: Path) -> None:
     path = plugin(tmp_path / "a", "a")
     eye = looking(tmp_path)
     os.utime(path)
@@ -82,7 +82,7 @@ def test_a_touch_and_the_same_text_again_are_no_change(tmp_path: Path) -> None:
 
 
 @shows("nexo-watch-01", "nexo-watch-02")
-def test_new_changed_invalid_and_removed_are_told_once(tmp_path: Path) -> None:
+def test_new_changed_invalid_and_removed_are_reported_once(tmp_path: Path) -> None:
     path = plugin(tmp_path / "a", "a")
     eye = looking(tmp_path)
     plugin(tmp_path / "b", "b")
@@ -111,7 +111,7 @@ def test_a_change_of_something_filtered_out_brings_no_extension(tmp_path: Path) 
     assert [one.spec for one in changes] == [None, None]
 
 
-def test_a_renamed_extension_is_told_with_its_old_id(tmp_path: Path) -> None:
+def test_a_renamed_extension_is_reported_with_its_old_id(tmp_path: Path) -> None:
     plugin(tmp_path / "a", "a")
     eye = looking(tmp_path)
     plugin(tmp_path / "a", "b")
@@ -167,7 +167,7 @@ async def opened(root: Path, *, reload: bool) -> AsyncIterator[tuple[exthost.Hos
 
 
 @shows("nexo-watch-01", "nexo-watch-02")
-async def test_without_reload_changes_are_told_and_nothing_else_happens(tmp_path: Path) -> None:
+async def test_without_reload_changes_are_reported_and_nothing_else_happens(tmp_path: Path) -> None:
     path = plugin(tmp_path / "a", "a", told=FIRST)
     async with opened(tmp_path, reload=False) as (host, heard):
         pid = host["a"].stats.pid
@@ -295,7 +295,7 @@ async def test_a_host_that_closes_while_a_new_one_starts_leaves_nothing(tmp_path
         # The new one never answers, and its limit is longer than the test: leaving returns.
 
 
-async def test_a_search_path_that_is_not_there_is_no_trouble(tmp_path: Path) -> None:
+async def test_a_missing_search_path_is_not_a_problem(tmp_path: Path) -> None:
     async with opened(tmp_path / "no" / "such", reload=True) as (host, heard):
         assert len(host) == 0 and heard.nothing
 

@@ -202,12 +202,12 @@ def test_variables_name_code(
     assert below(place, read("/bin/true", cwd=place)) == set()
 
 
-def test_words_that_are_no_paths_are_no_code(place: Path) -> None:
+def test_words_that_are_not_paths_are_not_code(place: Path) -> None:
     words = {"ENV": "production", "GOENV": "off", "LD_PRELOAD": "libx.so", "NODE_OPTIONS": "--a=1"}
     assert below(place, read("/bin/true", cwd=place, **words)) == set()
 
 
-def test_arguments_of_the_program_are_no_code(place: Path) -> None:
+def test_arguments_of_the_program_are_not_code(place: Path) -> None:
     (place / "bin").mkdir()
     (place / "data").mkdir()
     (place / "server.py").touch()

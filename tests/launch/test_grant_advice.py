@@ -115,7 +115,9 @@ def test_the_host_of_a_url_is_not_a_path() -> None:
         "PermissionError: [Errno 13] Permission denied: '{own}/settings.json'",
     ],
 )
-def test_a_program_that_writes_into_its_own_folder_is_told_how(tmp_path: Path, line: str) -> None:
+def test_the_error_for_a_program_that_writes_into_its_own_folder_says_how_to_allow_it(
+    tmp_path: Path, line: str
+) -> None:
     own = tmp_path / "plugin"
     own.mkdir()
     (own / "settings.json").touch(0o644)

@@ -146,7 +146,7 @@ async def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["abc", 5, {"program": "abc"}, {"programme": "0" * 64}])
-async def test_a_pin_that_is_none_is_a_mistake_in_the_config(wrong: Any, program: Path) -> None:
+async def test_an_invalid_pin_is_a_mistake_in_the_config(wrong: Any, program: Path) -> None:
     with pytest.raises(ConfigError):
         async with exthost.connect(words(program), dialect="morphir", sha256=wrong):
             pass

@@ -73,7 +73,7 @@ def test_the_refusal_carries_code_id_help_and_names() -> None:
     assert refused.evidence.details == ("git", "API")
 
 
-def test_the_value_of_a_variable_is_never_told() -> None:
+def test_the_value_of_a_variable_is_never_shown() -> None:
     requires = Requires(bins=("git",), env=("API", "OTHER"))
     missing = find_missing_requirements(requires, on_path().get, {"API": "hunter2"})
     assert "hunter2" not in repr(missing) + str(missing.to_error("x"))

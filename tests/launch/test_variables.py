@@ -65,7 +65,7 @@ def test_a_setting_gets_its_value_from_a_variable_of_the_config() -> None:
     assert config == {"api_key": "renamed"}
 
 
-def test_a_package_with_permissions_is_told_no_secret_in_its_config_either() -> None:
+def test_a_package_with_permissions_receives_no_secret_in_its_config_either() -> None:
     assert withheld_variables(SANDBOXED, HOST) == ("NOTES_KEY",)
     with pytest.raises(Refused) as caught:
         prepare(SANDBOXED, SYNAPS, HOST)

@@ -62,7 +62,7 @@ def checker(schema: Any) -> Checker:
 
 
 @pytest.mark.parametrize("schema", [None, {}, True])
-def test_without_a_schema_there_is_no_checker(schema: Any) -> None:
+def test_without_a_schema_no_checker_exists(schema: Any) -> None:
     assert Checker.of(schema) is None
 
 
@@ -111,7 +111,7 @@ def test_of_several_alternatives_the_problem_of_the_nearest_is_named(
     assert sentence in problem
 
 
-def test_only_the_first_few_problems_are_told() -> None:
+def test_only_the_first_few_problems_are_reported() -> None:
     schema = {"additionalProperties": {"type": "string"}}
     told = checker(schema).problems({f"key{n}": n for n in range(100)})
     assert len(told) == MAX_PROBLEMS
@@ -318,7 +318,7 @@ TANGLE = {
     ],
     ids=["forking", "forking-all", "chain", "deep", "forked-loop", "tangle", "huge"],
 )
-def test_a_hostile_schema_neither_holds_nor_kills_the_host(schema: Any, arguments: Any) -> None:
+def test_a_hostile_schema_neither_blocks_nor_kills_the_host(schema: Any, arguments: Any) -> None:
     # In a thread with little stack, as the blocking API may be called from. If a guard fails,
     # this crashes or hangs the whole test run: the claim cannot be shown more plainly.
     answer: list[list[str]] = []
@@ -350,7 +350,7 @@ def test_the_guard_leaves_reasonable_schemas_alone(schema: Any, arguments: Any) 
     assert made.problems(arguments) != []
 
 
-def test_arguments_that_hold_themselves_are_let_through() -> None:
+def test_arguments_that_contain_themselves_are_let_through() -> None:
     loop: dict[str, Any] = {}
     loop["a"] = loop["b"] = loop
     assert checker(LOOP).problems(loop) == []
@@ -441,7 +441,7 @@ def test_usual_regular_expressions_are_checked() -> None:
         assert checker.problems({"x": "no.."})
 
 
-def test_an_exception_of_a_signal_handler_is_no_fault_of_the_schema(
+def test_an_exception_of_a_signal_handler_is_not_a_fault_of_the_schema(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Otherwise the tool would be called with unchecked arguments from then on."""

@@ -73,9 +73,7 @@ def hosted(user: str, base: Path, *words: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("way", ["plain", "tree", "strict"])
 @pytest.mark.parametrize("user", USERS)
-def test_a_program_and_all_it_starts_are_in_its_group_and_nobody_else_is(
-    user: str, way: str
-) -> None:
+def test_exactly_a_program_and_its_descendants_are_in_its_group(user: str, way: str) -> None:
     if why := missing(user):
         pytest.skip(why)
     with delegated(user) as base:
@@ -88,12 +86,12 @@ def test_a_program_and_all_it_starts_are_in_its_group_and_nobody_else_is(
         assert [path.name[-4:] for path in base.glob("exthost-*")] == ["host"]
 
 
-def test_one_that_becomes_nobody_first_enters_too(base: Path) -> None:
+def test_a_process_that_becomes_nobody_first_enters_too(base: Path) -> None:
     assert uid_inside(group_below(base)) == NOBODY
     assert not list(base.glob("exthost-*"))
 
 
-def test_a_daemon_that_nothing_else_holds_ends_with_its_program(base: Path) -> None:
+def test_a_daemon_that_nothing_else_contains_ends_with_its_program(base: Path) -> None:
     script = "setsid sleep 600 >/dev/null 2>&1 & echo $!; read line"
     child = Child(LaunchPlan(argv=("/bin/sh", "-c", script), group=group_below(base)))
     daemon = int(os.read(child.stdout, 64))
@@ -110,7 +108,7 @@ def test_what_a_killed_host_left_is_ended_and_removed_by_the_next(base: Path, wa
     soon(lambda: all(map(gone, told["pids"])) and not list(base.glob("exthost-*")))
 
 
-def test_what_is_in_a_dead_hosts_leaf_is_nobody_elses_to_end(base: Path) -> None:
+def test_the_processes_in_a_dead_hosts_leaf_are_not_ended_by_another(base: Path) -> None:
     us = cgroups._this_host()
     leaf = base / us._replace(started=1).host_cgroup_name
     leaf.mkdir()
@@ -147,7 +145,7 @@ def test_groups_of_hosts_that_live_or_cannot_be_known_stay(base: Path) -> None:
     assert {path.name for path in base.glob("exthost-*")} == set(kept)
 
 
-def test_a_group_that_is_refused_is_gone_without_and_told(base: Path) -> None:
+def test_a_group_that_is_refused_is_reported_and_the_start_goes_on_without_it(base: Path) -> None:
     for wrong in (
         group_below(base / "nowhere"),
         group_below(base, settings=(("memory.nothing", "1"),)),
@@ -218,7 +216,7 @@ def test_looking_changes_nothing_and_is_done_once(monkeypatch: pytest.MonkeyPatc
     assert sorted(one.name for one in here.iterdir() if one.is_dir()) == before
 
 
-def test_a_machine_without_cgroups_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_cgroups_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(path: str) -> str:
         raise FileNotFoundError(path)
 

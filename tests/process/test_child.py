@@ -112,7 +112,7 @@ def no_threads(pid: int) -> None:
 
 
 @pytest.mark.parametrize("why", [no_descriptors, no_threads])
-def test_a_process_that_cannot_be_watched_is_ended_and_told_as_a_failed_spawn(
+def test_a_process_that_cannot_be_watched_is_ended_and_reported_as_a_failed_spawn(
     why: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spawned: list[int] = []
@@ -128,7 +128,9 @@ def test_a_process_that_cannot_be_watched_is_ended_and_told_as_a_failed_spawn(
     assert len(spawned) == 1 and gone(spawned[0])
 
 
-def test_no_room_for_the_pipes_is_told_and_leaks_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_the_pipes_is_reported_and_leaks_no_descriptor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     real, left = os.pipe, [1]
 
     def pipe() -> tuple[int, int]:

@@ -47,7 +47,7 @@ def exits(watch: ExitWatch) -> bool:
         ("kill -34 $$", "killed by SIGRTMIN"),
     ],
 )
-def test_an_exit_makes_the_descriptor_readable_and_is_told_once_and_for_all(
+def test_an_exit_makes_the_descriptor_readable_and_is_reported_exactly_once(
     way: str, script: str, words: str
 ) -> None:
     watch = ExitWatch(spawn("/bin/sh", "-c", script))

@@ -206,7 +206,7 @@ def test_links_on_the_way_are_kept(place: Path) -> None:
     ) in sources(found)
 
 
-def test_links_in_a_circle_are_no_way(place: Path) -> None:
+def test_links_in_a_circle_lead_nowhere(place: Path) -> None:
     (place / "a").symlink_to("b")
     (place / "b").symlink_to("a")
     assert more(view(str(place / "a"))) == set()
@@ -237,7 +237,7 @@ def test_our_own_interpreter_can_be_followed() -> None:
     assert f"{prefix}/lib" in paths or any(prefix.startswith(f"{one}/") for one in paths)
 
 
-def test_a_home_is_no_installation_and_neither_is_the_root(place: Path) -> None:
+def test_a_home_is_not_an_installation_and_neither_is_the_root(place: Path) -> None:
     for folder in ("bin", "lib", "tool/bin", "tool/lib"):
         (place / folder).mkdir(parents=True)
     assert installation(f"{place}/tool/bin/run", str(place)) == f"{place}/tool"
@@ -372,7 +372,7 @@ def test_the_interpreter_of_a_package_cannot_be_outside(package: Path, place: Pa
     assert interpreter in refused(package, "./run").message
 
 
-def test_a_document_is_no_interpreter(place: Path, secret: Path) -> None:
+def test_a_document_is_not_an_interpreter(place: Path, secret: Path) -> None:
     script = program(place / "own" / "run", f"#!{secret}\n")
     assert more(view(script)) == {script}
 

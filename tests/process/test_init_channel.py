@@ -58,7 +58,7 @@ def run(lacks: str, code: str, *words: str, cwd: Path) -> Any:
 
 
 @pytest.mark.parametrize("lacks", LACKS)
-def test_a_python_that_lacks_it_holds_the_processes_together(lacks: str, tmp_path: Path) -> None:
+def test_a_python_that_lacks_it_keeps_the_processes_together(lacks: str, tmp_path: Path) -> None:
     asked = json.dumps([EXPLORER, {"lifetime": "tree"}])
     told = run(LACKS[lacks], CONNECT, asked, cwd=tmp_path)
     assert told["parent"] == 1 and told["enforced"]["pids"] == "pidns"

@@ -14,7 +14,7 @@ from exthost.model.probe_result import ProbeResult, SandboxSupport
 HERE = sandbox_probe.find_sandbox_support()
 
 
-def test_a_machine_without_our_init_is_told_so() -> None:
+def test_a_machine_without_our_init_is_reported() -> None:
     there = SandboxSupport(bwrap=HERE.bwrap, machine="riscv64")
     tree, by = sandbox_probe.probe_pid_namespace(there)
     assert not by
@@ -22,7 +22,7 @@ def test_a_machine_without_our_init_is_told_so() -> None:
         assert not told.works and "riscv64" in told.reason and "x86_64" in told.fix
 
 
-def test_a_pid_namespace_takes_nobody_elses_program() -> None:
+def test_a_pid_namespace_does_not_take_the_program_of_another() -> None:
     assert sandbox_probe.probe_pid_namespace(HERE) == (ProbeResult(keeps_pid=True), "")
     assert sandbox_probe.probe_pid_namespace(
         SandboxSupport(bwrap="/nowhere/bwrap", machine=HERE.machine)
@@ -46,12 +46,14 @@ def test_where_only_bubblewrap_may_make_namespaces_it_does(monkeypatch: pytest.M
     )
 
 
-def test_a_missing_bubblewrap_is_told_with_how_to_install_it() -> None:
+def test_a_missing_bubblewrap_is_reported_with_the_way_to_install_it() -> None:
     told = sandbox_probe.probe_strict(SandboxSupport(bwrap="", machine=HERE.machine))
     assert "not installed" in told.reason and "apt install bubblewrap" in told.fix
 
 
-def test_a_wrapper_that_cannot_make_a_namespace_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_a_wrapper_that_cannot_make_a_namespace_is_reported_in_its_own_words(
+    tmp_path: Path,
+) -> None:
     script = tmp_path / "bwrap"
     script.write_text(
         "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"

@@ -130,7 +130,7 @@ async def test_a_long_tick_is_written_in_batches_so_that_the_child_can_begin() -
 
 
 @pytest.mark.parametrize("end", ["read", "closed", "broken"])
-async def test_whoever_waits_for_the_backlog_goes_on_when_it_is_read_or_the_pipe_ends(
+async def test_a_waiter_for_the_backlog_goes_on_when_it_is_read_or_the_pipe_ends(
     end: str,
 ) -> None:
     pipe = Pipe()
@@ -185,7 +185,7 @@ async def test_order_is_kept_while_the_pipe_is_full_however_the_messages_come() 
 
 
 @pytest.mark.both_loops
-async def test_a_reader_that_stands_still_is_told_of_and_a_slow_one_is_not() -> None:
+async def test_a_stalled_reader_is_reported_and_a_slow_one_is_not() -> None:
     timers = Timers()
     pipe = Pipe(timers)
     filled = pipe.fill()
@@ -226,7 +226,7 @@ async def test_closing_in_the_same_tick_still_sends_what_was_gathered() -> None:
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("when", ["at once", "with a backlog"])
-async def test_a_reader_that_closed_is_told_of_as_broken(when: str) -> None:
+async def test_a_reader_that_closed_is_reported_as_broken(when: str) -> None:
     pipe = Pipe()
     if when == "with a backlog":
         pipe.fill()

@@ -39,7 +39,7 @@ def test_no_thread_reads_past_what_an_interrupted_one_has_left(pipe: tuple[int, 
     assert os.read(pipe[0], 100) == b"two\n"
 
 
-def test_after_its_end_nothing_is_read_and_nobody_waits(pipe: tuple[int, int]) -> None:
+def test_after_its_end_nothing_is_read_and_no_wait_remains(pipe: tuple[int, int]) -> None:
     loan = StdoutLoan(pipe[0])
     loan.end()
     os.write(pipe[1], b"one\n")

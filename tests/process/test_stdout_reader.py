@@ -205,7 +205,7 @@ async def test_a_paused_pipe_is_left_unread_until_it_is_resumed() -> None:
 
 
 @pytest.mark.both_loops
-async def test_the_end_is_told_once_and_an_unfinished_frame_is_known_to_the_framing() -> None:
+async def test_the_end_is_reported_once_and_the_framing_knows_of_an_unfinished_frame() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.write(b"whole\nunfinished")

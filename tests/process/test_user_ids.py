@@ -32,7 +32,7 @@ def test_in_a_container_it_is_one_of_the_ids_that_are_there(
     assert found is not None and 61_184 <= found < 65_520 and not is_kernel_root()
 
 
-def test_where_only_one_id_is_there_nobody_else_can_be_had(
+def test_in_a_namespace_with_one_id_no_extension_user_is_available(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_namespace(monkeypatch, (0, 0, 1))

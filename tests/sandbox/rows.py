@@ -95,7 +95,7 @@ ROWS: Mapping[str, Row] = {
             "a_python_without_memfd_create_starts_and_contains_extensions",
             *_tests(
                 "tests/process/test_init_channel.py",
-                "test_a_python_that_lacks_it_holds_the_processes_together",
+                "test_a_python_that_lacks_it_keeps_the_processes_together",
                 "test_a_python_that_lacks_it_enforces_permissions",
                 "test_doctor_tells_what_a_python_lacks_instead_of_failing",
             ),
@@ -140,7 +140,7 @@ ROWS: Mapping[str, Row] = {
             "a_package_gets_no_setting_of_another_by_its_id_and_keys",
             *_tests(
                 "tests/launch/test_variables.py",
-                "test_a_package_with_permissions_is_told_no_secret_in_its_config_either",
+                "test_a_package_with_permissions_receives_no_secret_in_its_config_either",
                 "test_a_package_with_permissions_gets_no_variable_by_the_choice_of_its_id_and_keys",
             ),
         ),

@@ -88,7 +88,9 @@ def test_what_is_limited_is_written_where_there_is_a_controller(
     ("most", "controllers"),
     [(Ceiling(), BOTH), (Ceiling(1000, None), {"pids"}), (Ceiling(1000, 10), set())],
 )
-def test_a_group_that_would_hold_nothing_is_not_made(most: Ceiling, controllers: set[str]) -> None:
+def test_a_group_that_would_contain_nothing_is_not_made(
+    most: Ceiling, controllers: set[str]
+) -> None:
     assert plan_cgroup(CgroupBase("/g", frozenset(controllers)), most, b"") is None
 
 
@@ -101,7 +103,7 @@ def test_a_group_that_would_hold_nothing_is_not_made(most: Ceiling, controllers:
         ("", ""),
     ],
 )
-def test_whose_memory_ran_out_is_told(events: str, why: str) -> None:
+def test_an_extension_that_ran_out_of_memory_is_reported(events: str, why: str) -> None:
     told = oom_reason(events, 64 * 2**20)
     assert why in told and bool(told) == bool(why)
 

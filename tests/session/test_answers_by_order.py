@@ -84,7 +84,7 @@ async def outcome_of(call: FutureCall) -> Any:
 @pytest.mark.both_loops
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_late_answer_meets_nobody_and_who_waits_gets_a_fresh_session(
+async def test_a_late_answer_is_dropped_and_waiting_calls_get_a_fresh_session(
     how: str, when: str
 ) -> None:
     stage = Stage()
@@ -107,7 +107,7 @@ async def test_a_late_answer_meets_nobody_and_who_waits_gets_a_fresh_session(
     await ticks()
 
 
-async def test_those_beside_a_call_that_was_given_up_are_told_why_they_were_lost() -> None:
+async def test_calls_beside_an_abandoned_call_get_the_reason_of_their_loss() -> None:
     stage = Stage(most=3)
     calls = [stage.call(n) for n in range(3)]
     await ticks()

@@ -53,7 +53,7 @@ async def test_an_answer_to_nothing_is_dropped_and_the_next_call_gets_its_own(
         accounted(ext, 2, result=2)
 
 
-async def test_ids_that_are_no_numbers_answer_nobody() -> None:
+async def test_ids_that_are_not_numbers_answer_no_request() -> None:
     async with hostile() as ext:
         assert await ext.call("odd_ids", "right") == "right"
         assert ext.stats.dropped == {STRAY: 7}
@@ -156,7 +156,7 @@ async def test_an_answer_that_comes_byte_by_byte_is_an_answer() -> None:
         accounted(ext, 21, result=21)
 
 
-async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are_told() -> None:
+async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are_reported() -> None:
     bus = Bus()
     lines: list[LogLine] = []
     notifications: list[Noticed] = []
@@ -183,7 +183,7 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer() -> None:
         accounted(ext, 2, result=2)
 
 
-async def test_drops_are_told_on_the_bus_with_how_often() -> None:
+async def test_drops_are_reported_on_the_bus_with_their_number() -> None:
     ledger = Ledger()
     drops: list[Dropped] = []
     ledger.bus.subscribe(Dropped, drops.append)

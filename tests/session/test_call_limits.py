@@ -87,7 +87,7 @@ async def test_limits_of_many_lengths_each_end_their_own_call_in_order(
         accounted(ext, 9, timeout=9)
 
 
-async def test_the_configured_limit_holds_where_the_call_names_none() -> None:
+async def test_the_configured_limit_applies_where_the_call_names_none() -> None:
     async with hostile(limits={"call": "0.1s"}) as ext:
         error = await failing(ext.call("keep"))
         assert "took longer than 0.1 s" in error.message

@@ -129,7 +129,7 @@ async def test_closing_during_the_handshake_ends_it_at_once(stage: str) -> None:
 
 
 @pytest.mark.both_loops
-async def test_closing_during_a_call_tells_the_caller_who_did_it() -> None:
+async def test_closing_during_a_call_is_named_as_the_reason_to_the_caller() -> None:
     ledger = Ledger()
     ext = unstarted(bus=ledger.bus)
     await ext.start()
@@ -283,7 +283,7 @@ async def ended_by(ext: Extension, bus: Bus) -> tuple[str, float]:
     return exit.status, time.monotonic() - began
 
 
-async def test_a_polite_child_ends_at_end_of_file_and_nobody_waits() -> None:
+async def test_a_polite_child_ends_at_end_of_file_without_a_wait() -> None:
     bus = Bus()
     status, _ = await ended_by(unstarted(bus=bus, dialect=PATIENT), bus)
     assert status == "exited with 0"
@@ -335,7 +335,7 @@ async def test_a_stopped_child_is_dead_at_the_end_of_its_grace() -> None:
     assert gone(pid)
 
 
-async def test_a_child_that_dies_by_itself_while_it_is_asked_to_end_is_no_error() -> None:
+async def test_a_child_that_dies_by_itself_while_it_is_asked_to_end_is_not_an_error() -> None:
     ext = unstarted("stubborn", dialect=PATIENT)
     await ext.start()
     pid = pid_of(ext)

@@ -264,7 +264,7 @@ def test_by_order_an_error_fails_the_call_that_has_waited_longest() -> None:
     assert effects[1] == [(second, 2)]
 
 
-def test_by_order_a_reply_that_nobody_asked_for_ends_the_conversation() -> None:
+def test_by_order_an_unrequested_reply_ends_the_conversation() -> None:
     conversation = opened(BY_ORDER)
     call = sent(conversation, "say", 1)
     effects = conversation.receive_bytes(frames(b"1", b"2"))
@@ -420,7 +420,7 @@ def test_a_generator_is_resumed_with_the_notification_that_it_waits_for() -> Non
     assert len(conversation.receive_bytes(told(2))) == 1, "nobody waits any more"
 
 
-def test_a_wait_of_its_own_length_ends_with_none_and_gives_the_deadline_back() -> None:
+def test_a_wait_of_its_own_length_ends_with_none_and_restores_the_deadline() -> None:
     def wait() -> Generator[Any, Any, Any]:
         heard = yield WaitFor("told", seconds=0.5)
         return heard, (yield Request("echo"))
@@ -506,7 +506,7 @@ def test_a_request_that_may_stay_unanswered_has_less_time() -> None:
     assert handler_of(call).is_optional
 
 
-def test_after_a_request_with_its_own_limit_the_deadline_of_the_call_holds_again() -> None:
+def test_after_a_request_with_its_own_limit_the_deadline_of_the_call_applies_again() -> None:
     conversation = opened()
     call, _ = generator(conversation, try_once())
     effects = conversation.continue_without_reply(call)
@@ -538,7 +538,7 @@ def handler_of(call: StubCall) -> Any:
     return call.reply_handler
 
 
-def test_after_its_time_the_generator_goes_on_and_the_late_reply_is_no_fault() -> None:
+def test_after_its_time_the_generator_goes_on_and_the_late_reply_is_not_a_fault() -> None:
     conversation = opened()
     call, _ = generator(conversation, try_once())
     effects = conversation.continue_without_reply(call)
@@ -926,7 +926,7 @@ def test_progress_finds_its_call(id: Any, is_found: bool) -> None:
 # -- noise, over-long messages, batches, interrupts ------------------------------------------
 
 
-def test_noise_is_skipped_and_told() -> None:
+def test_noise_is_skipped_and_reported() -> None:
     conversation = opened()
     call = sent(conversation)
     effects = conversation.receive_bytes(b"hello\n" + reply(1))

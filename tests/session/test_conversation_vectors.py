@@ -333,7 +333,7 @@ def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
 
 
 @each("refusal")
-def test_a_refusal_is_told(vector: Vector) -> None:
+def test_a_refusal_is_reported(vector: Vector) -> None:
     script, about = vector.fields["script"], handshake_context(vector)
     for cut, number in zip(cuts(script), count(), strict=False):
         player = Player(vector, cut, doubled=number == 0)

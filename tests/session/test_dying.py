@@ -63,7 +63,7 @@ async def test_death_in_a_call_fails_every_call_in_flight_at_once_with_exit_and_
 
 
 @pytest.mark.both_loops
-async def test_a_crash_is_told_without_waiting_out_any_grace(
+async def test_a_crash_is_reported_without_waiting_out_any_grace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The grace for last words is for pipes that something else holds.
@@ -90,7 +90,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.both_loops
-async def test_closing_stdout_and_living_on_is_told_as_that() -> None:
+async def test_closing_stdout_and_living_on_is_reported_as_that() -> None:
     fatal, _ = await fatal_call("close_stdout")
     assert isinstance(fatal, ExtensionGone) and fatal.code == "X1002"
     assert "closed its stdout and still runs" in fatal.message and "close_stdout" in fatal.message
@@ -106,7 +106,7 @@ async def test_closing_stdout_inside_a_line_and_living_on_is_not_called_an_end()
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.both_loops
-async def test_closing_stdin_and_living_on_is_told_at_the_next_call() -> None:
+async def test_closing_stdin_and_living_on_is_reported_at_the_next_call() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
         assert await ext.call("close_stdin") == "closed"
@@ -117,7 +117,9 @@ async def test_closing_stdin_and_living_on_is_told_at_the_next_call() -> None:
 
 
 @pytest.mark.both_loops
-async def test_a_child_that_never_reads_meets_the_write_deadline_and_not_our_loop() -> None:
+async def test_a_child_that_never_reads_meets_the_write_deadline_without_blocking_our_loop() -> (
+    None
+):
     ledger = Ledger()
     async with hostile(events=ledger.bus, limits={"write": "0.3s", "call": NEVER}) as ext:
         async with hostile() as neighbour:
@@ -134,7 +136,7 @@ async def test_a_child_that_never_reads_meets_the_write_deadline_and_not_our_loo
         ledger.settle(ext, result=1, gone=6)
 
 
-async def test_a_slow_reader_is_no_stalled_one(tmp_path: Path, clock: Clock) -> None:
+async def test_a_slow_reader_is_not_a_stalled_one(tmp_path: Path, clock: Clock) -> None:
     """The write deadline is for standing still; 16 MiB through a pipe takes many steps."""
     async with hostile(limits={"write": "2s"}) as ext:
         await ext.call("slowly", {"folder": str(tmp_path), "reads": 4})
@@ -153,7 +155,7 @@ async def test_a_slow_reader_is_no_stalled_one(tmp_path: Path, clock: Clock) -> 
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("way", ["leave", "killed"])
-async def test_exit_is_seen_even_when_a_grandchild_holds_the_pipe(way: str) -> None:
+async def test_exit_is_seen_even_when_a_grandchild_keeps_the_pipe_open(way: str) -> None:
     async with hostile(lifetime="plain") as ext:  # whose pids are those that we see
         grandchild = await ext.call("grandchild")
         waiting = asyncio.ensure_future(failing(ext.call("keep")))
@@ -187,7 +189,7 @@ async def test_a_flood_on_stderr_is_read_away_and_its_end_kept() -> None:
         accounted(ext, 3, result=2, gone=1)
 
 
-async def test_a_thousand_calls_in_flight_are_told_of_a_death_without_holding_the_loop() -> None:
+async def test_a_death_fails_a_thousand_calls_in_flight_without_blocking_the_loop() -> None:
     asyncio.get_running_loop().set_debug(False)  # its tracebacks take longer than the telling
     async with hostile() as ext:
         await ext.call("stderr", {"bytes": 100_000})

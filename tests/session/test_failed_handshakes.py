@@ -11,7 +11,7 @@ from tests.extensions.harness import NEVER, closing, failing, unstarted
 
 
 @pytest.mark.parametrize("stage", ["start", "initialize", "capabilities"])
-async def test_death_in_the_handshake_is_told_with_exit_and_stderr(stage: str) -> None:
+async def test_death_in_the_handshake_is_reported_with_exit_and_stderr(stage: str) -> None:
     ext = unstarted(f"die_at={stage}", "code=7")
     async with closing(ext):
         error = await failing(ext.start())

@@ -58,7 +58,7 @@ async def told_by(ext: Extension, method: str) -> list[Any]:
 
 
 @pytest.mark.both_loops
-async def test_the_child_asks_inside_the_handshake_and_is_told() -> None:
+async def test_the_child_asks_inside_the_handshake_and_is_answered() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         assert ext.offer.name == "the name"
@@ -79,14 +79,14 @@ async def test_the_child_asks_inside_a_call_and_gets_that_answer_next() -> None:
         accounted(ext, 50, result=50)
 
 
-async def test_a_question_nobody_serves_is_refused_with_32601_and_the_call_goes_on() -> None:
+async def test_an_unserved_question_is_refused_with_32601_and_the_call_goes_on() -> None:
     async with closing(toy()) as ext:
         answer = await ext.call("relay", {"method": "no.such", "params": {}})
         assert answer["error"]["code"] == -32601 and "no.such" in answer["error"]["message"]
         assert await ext.call("echo", 1) == 1
 
 
-async def test_a_handler_that_refuses_or_fails_is_told_to_the_child() -> None:
+async def test_a_handler_that_refuses_or_fails_is_reported_to_the_child() -> None:
     async def refuse(params: Any) -> Any:
         raise CallFailed("X0701", "no", error_code=-32602, error_message="bad key", data=[1])
 
@@ -120,7 +120,7 @@ async def test_the_reader_does_not_wait_for_a_handler() -> None:
         assert answer["result"] == "at last"
 
 
-async def test_a_handler_that_calls_its_own_busy_extension_is_told_by_its_time_limit() -> None:
+async def test_a_handler_that_calls_its_own_busy_extension_fails_at_its_time_limit() -> None:
     """One call at a time: it would wait for the very call that waits for it."""
     made: list[Extension] = []
 
@@ -183,7 +183,7 @@ async def test_a_call_that_times_out_is_withdrawn_and_the_one_behind_it_is_serve
         accounted(ext, 3, result=2, timeout=1)
 
 
-async def test_a_failure_under_no_id_answers_nobody() -> None:
+async def test_a_failure_without_an_id_answers_no_request() -> None:
     async with closing(toy()) as ext:
         assert await ext.call("null_error") == "right"
         assert ext.stats.dropped == {"errors that name no request": 1}
@@ -251,7 +251,7 @@ async def test_a_stream_that_cannot_be_asked_for_leaves_nothing_open() -> None:
         assert events == [0, 1]
 
 
-async def test_what_is_no_stream_is_said_by_name() -> None:
+async def test_the_error_for_a_method_that_is_not_a_stream_lists_the_streams() -> None:
     async with closing(toy()) as ext:
         with pytest.raises(UsageError) as refused:
             ext.stream("echo", {})
@@ -342,7 +342,7 @@ async def test_events_before_the_acknowledgement_are_kept() -> None:
         assert events == [1, "done"]
 
 
-async def test_streams_are_told_apart_by_their_names() -> None:
+async def test_streams_are_distinguished_by_their_names() -> None:
     async with closing(toy()) as ext:
         async with (
             ext.stream("watch", {"stream": "a"}) as a,

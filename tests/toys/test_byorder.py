@@ -162,7 +162,7 @@ async def test_there_is_one_call_at_a_time_so_one_that_times_out_takes_no_other_
         assert ext.stats.pid != pid
 
 
-async def test_a_first_start_that_times_out_is_told_to_the_call_that_caused_it() -> None:
+async def test_a_first_start_that_times_out_is_reported_to_the_call_that_caused_it() -> None:
     async with closing(toy("old")) as ext:
         error = await failing(ext.call("say", 1))
         assert isinstance(error, HandshakeFailed)
@@ -192,7 +192,7 @@ async def test_what_cannot_be_read_ends_the_process_and_the_next_call_gets_a_fre
         assert ext.stats.pid != pid
 
 
-async def test_an_answer_nobody_asked_for_ends_the_process_before_it_can_answer_another() -> None:
+async def test_an_unrequested_answer_ends_the_process_before_it_can_answer_another() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         pid = ext.stats.pid
@@ -202,7 +202,7 @@ async def test_an_answer_nobody_asked_for_ends_the_process_before_it_can_answer_
         assert await ext.call("say", "mine") == "mine"
 
 
-async def test_a_child_that_dies_between_two_exchanges_is_told_and_replaced() -> None:
+async def test_a_child_that_dies_between_two_exchanges_is_reported_and_replaced() -> None:
     async with closing(toy()) as ext:
         error = await failing(ext.call("make", "fatal"))
         assert isinstance(error, ExtensionGone)
@@ -211,7 +211,7 @@ async def test_a_child_that_dies_between_two_exchanges_is_told_and_replaced() ->
         assert await ext.call("say", 1) == 1
 
 
-async def test_a_child_that_dies_inside_a_frame_is_told_as_that() -> None:
+async def test_a_child_that_dies_inside_a_frame_is_reported_as_that() -> None:
     async with closing(toy()) as ext:
         error = await failing(ext.call("die", 4))
         assert isinstance(error, ExtensionGone)

@@ -56,7 +56,7 @@ async def test_what_is_waited_for_is_lost_with_the_process_or_given_up_by_the_ca
             await waiting
 
 
-async def test_a_new_process_is_told_what_the_one_before_it_knew() -> None:
+async def test_a_new_process_receives_the_settings_of_the_one_before_it() -> None:
     async with closing(toy()) as ext:
         facet = ext.facet(Documents)
         assert await facet.open("a", "wrong wrong") == 2
@@ -69,7 +69,7 @@ async def test_a_new_process_is_told_what_the_one_before_it_knew() -> None:
         assert await ext.call("documents") == ["a", "b"]
 
 
-async def test_a_process_that_cannot_be_told_is_not_used() -> None:
+async def test_a_process_that_cannot_be_notified_is_not_used() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         await ext.facet(Documents).open("refused", "")

@@ -230,7 +230,7 @@ def test_reading_into_the_framings_own_memory_gives_the_same(
         assert read_into(make(cap), cut(said, cuts)) == play(make(cap), cut(said, cuts))
 
 
-def test_memory_for_long_lines_is_kept_until_told_otherwise() -> None:
+def test_memory_for_long_lines_is_kept_until_it_is_released() -> None:
     framing = Lines(2**20)
     asked: list[int] = []
 
@@ -253,7 +253,7 @@ def test_memory_for_long_lines_is_kept_until_told_otherwise() -> None:
     assert len(asked) == 2
 
 
-def test_a_long_line_is_gathered_as_ever_where_there_is_no_memory_for_it() -> None:
+def test_a_long_line_is_still_gathered_where_there_is_no_memory_for_it() -> None:
     framing = Lines(2**20)
     framing.feed(b"a" * (2 * READ_BYTES))
     assert framing.read_buffer(lambda size: None) is None

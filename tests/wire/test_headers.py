@@ -139,7 +139,7 @@ def test_endless_headers_are_passed_over_in_flat_memory() -> None:
     assert framing.feed(b"Content-Length: 2\r\n\r\n{}") == [b"{}"]
 
 
-def test_stray_lines_before_a_frame_are_told_and_survived() -> None:
+def test_stray_lines_before_a_frame_are_reported_and_survived() -> None:
     noise = b"> my-plugin@1.0.0 start\r\n> node index.js\n"
     expected = [Skipped("not a frame", b"> my-plugin@1.0.0 start", 23)]
     expected += [Skipped("not a frame", b"> node index.js", 15)]

@@ -13,7 +13,7 @@ from tests.wire.play import Played, whole
 MIB = 2**20
 
 
-def test_blank_lines_are_no_frames() -> None:
+def test_blank_lines_are_not_frames() -> None:
     assert whole(Lines(100), b"\n \n\r\n\t\n{}\n\n") == Played([b"{}"], None)
 
 
@@ -63,7 +63,7 @@ def test_how_an_over_long_line_began_is_kept_and_no_more() -> None:
     assert item == Skipped("too long", line[:EVIDENCE_BYTES], EVIDENCE_BYTES)
 
 
-def test_an_over_long_line_is_told_before_its_newline_which_may_never_come() -> None:
+def test_an_over_long_line_is_reported_before_its_newline_which_may_never_come() -> None:
     framing = Lines(2 * EVIDENCE_BYTES)
     line = b'{"id":7,"result":"' + b"x" * 3 * EVIDENCE_BYTES
     told = Skipped("too long", line[:EVIDENCE_BYTES], 2 * EVIDENCE_BYTES + 1)

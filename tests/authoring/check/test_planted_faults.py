@@ -193,7 +193,7 @@ while (line := sys.stdin.buffer.readline(65536)).endswith(b"\\n"):
 """
 
 
-async def test_a_program_that_takes_a_long_line_for_the_end_is_told_of_the_line() -> None:
+async def test_the_error_for_a_program_that_takes_a_long_line_for_the_end_names_the_line() -> None:
     spec = connection_spec([sys.executable, "-c", LIMITED_LINES], "morphir", {})
     report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
     [outcome] = [one for one in report.outcomes if one.rule.name == "large-message"]
@@ -243,7 +243,9 @@ async def test_a_call_that_ends_the_process_shows_the_beginning_of_its_stack(
     assert "catch exceptions around each call" in finding.fix
 
 
-async def test_a_reply_that_is_no_result_is_told_the_form_of_one(tmp_path: Path) -> None:
+async def test_the_error_for_a_reply_that_is_not_a_result_shows_the_form_of_one(
+    tmp_path: Path,
+) -> None:
     report = await check("no-content", "mcp", tmp_path, seconds=60)
     [finding] = [one for one in report.faults if one.rule.name == "result"]
     assert '{"content": [{"type": "text"' in finding.fix
@@ -304,7 +306,7 @@ async def test_a_tool_that_fails_when_it_is_called_has_kept_the_protocol(
 
 
 @pytest.mark.more  # waits for a reply that never comes
-async def test_a_call_that_blocks_is_no_fault_of_anything_else(tmp_path: Path) -> None:
+async def test_a_call_that_blocks_causes_no_other_fault(tmp_path: Path) -> None:
     calls: tuple[tuple[str, Any], ...] = (("none", {}), ("shout", {"text": "hi"}), ("count", {}))
     settings = Settings(reply_seconds=REPLY_SECONDS, calls=calls)
     report = await run_checks(planted("blocks-in-call", "nexo", tmp_path), os.environ, settings)
@@ -335,7 +337,7 @@ async def test_a_handshake_that_gets_no_answer_names_the_cause_first(
     assert report.score == 0  # hardly anything of it was checked
 
 
-async def test_a_program_that_is_silent_is_not_told_that_it_exited() -> None:
+async def test_a_silent_program_is_not_reported_as_exited() -> None:
     """The check itself ends the process when it has waited long enough."""
     silent = "import sys\nfor line in sys.stdin: pass"
     spec = connection_spec([sys.executable, "-S", "-E", "-c", silent], "morphir", {})
@@ -368,7 +370,7 @@ def test_handlers_that_the_sdk_does_not_offer_are_a_warning() -> None:
         (Offer(hooks=("before_tool_call",)), False),
     ],
 )
-def test_an_extension_that_offers_nothing_is_told_so(offer: Offer, is_empty: bool) -> None:
+def test_an_extension_that_offers_nothing_is_reported(offer: Offer, is_empty: bool) -> None:
     assert bool(audit_emptiness(offer)) is is_empty
 
 

@@ -126,7 +126,9 @@ def records(file: Path) -> tuple[TraceRecord, ...]:
 
 
 @pytest.mark.parametrize("dialect", ["nexo", "synaps"])
-async def test_another_id_for_the_extension_is_no_difference(dialect: str, tmp_path: Path) -> None:
+async def test_another_id_for_the_extension_is_not_a_difference(
+    dialect: str, tmp_path: Path
+) -> None:
     file = tmp_path / "recorded.jsonl"
     await record(dialect, words_of(dialect, tmp_path), tmp_path, file)
     script = read(file)

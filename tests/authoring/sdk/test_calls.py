@@ -41,7 +41,7 @@ async def test_plain_functions_run_one_at_a_time_in_the_order_of_their_requests(
 
 
 @pytest.mark.parametrize("tool", ["hang", "hang_in_a_thread"])
-async def test_a_cancelled_call_is_told_to_its_handler(tool: str, tmp_path: Path) -> None:
+async def test_a_cancelled_call_is_reported_to_its_handler(tool: str, tmp_path: Path) -> None:
     async with started(WAITING, "mcp", tmp_path) as ext:
         under_way = asyncio.Event()
         call = asyncio.create_task(
@@ -216,7 +216,9 @@ async def test_the_items_of_a_generator_that_a_function_returns_are_sent_as_they
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-async def test_a_plain_function_that_returns_a_coroutine_is_told_what_to_change() -> None:
+async def test_the_error_for_a_plain_function_that_returns_a_coroutine_says_what_to_change() -> (
+    None
+):
     ext = Extension("forgetful")
 
     async def later() -> int:

@@ -185,7 +185,7 @@ async def raw(ext: exthost.Extension, name: str, arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
-async def test_bad_arguments_are_told_in_the_words_of_the_dialect(
+async def test_bad_arguments_are_reported_in_the_words_of_the_dialect(
     dialect: str, tmp_path: Path
 ) -> None:
     async with started(SAMPLE, dialect, tmp_path) as ext:
@@ -236,7 +236,9 @@ async def test_an_exception_is_an_error_reply_and_its_traceback_is_on_stderr(
 
 
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
-async def test_an_unknown_tool_and_an_unknown_method_are_told(dialect: str, tmp_path: Path) -> None:
+async def test_an_unknown_tool_and_an_unknown_method_are_reported(
+    dialect: str, tmp_path: Path
+) -> None:
     async with started(SAMPLE, dialect, tmp_path) as ext:
         with pytest.raises(CallFailed, match="nothing_like_it"):
             await raw(ext, "nothing_like_it", {})
@@ -266,13 +268,13 @@ async def test_without_a_dialect_it_speaks_what_the_host_begins_with(
         assert ext.tools
 
 
-def test_a_program_that_nobody_talks_to_ends() -> None:
+def test_a_program_whose_stdin_is_at_its_end_exits() -> None:
     words = [sys.executable, str(SAMPLE)]
     nobody = subprocess.DEVNULL
     assert subprocess.run(words, stdin=nobody, timeout=150, check=False).returncode == 0
 
 
-def test_help_and_words_that_are_no_options_are_answered() -> None:
+def test_help_and_words_that_are_not_options_are_answered() -> None:
     words = [sys.executable, str(SAMPLE)]
     done = subprocess.run(
         [*words, "--help"], capture_output=True, text=True, timeout=150, check=True

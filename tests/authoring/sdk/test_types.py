@@ -317,7 +317,7 @@ def test_a_function_is_described_by_its_signature_and_its_docstring() -> None:
     assert function.output_schema == {"type": "array", "items": {"type": "string"}}
 
 
-def test_every_fault_of_the_arguments_is_told_at_once() -> None:
+def test_every_fault_of_the_arguments_is_reported_at_once() -> None:
     def add(a: int, b: int, **more: int) -> int:
         return a + b
 
@@ -393,7 +393,7 @@ class Shape(enum.Enum):
     POINT = "p"
 
 
-def test_an_enum_whose_values_are_not_all_scalars_is_told_by_name() -> None:
+def test_an_enum_whose_values_are_not_all_scalars_is_reported_by_name() -> None:
     def draw(shape: Shape = Shape.POINT, kind: Literal[Shape.LINE] | None = None) -> list[Any]:
         return [shape, kind]
 

@@ -194,7 +194,7 @@ def test_the_death_of_the_parent_ends_it_though_its_stdin_stays_open() -> None:
             os.close(write_end)
 
 
-def test_a_host_that_does_not_read_holds_the_writer_up_and_loses_nothing() -> None:
+def test_a_host_that_does_not_read_delays_the_writer_and_loses_nothing() -> None:
     size, calls = 300_000, 20
     with piped(WAITING, "morphir") as process:
         assert process.stdin is not None and process.stdout is not None

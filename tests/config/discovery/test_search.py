@@ -333,7 +333,7 @@ def test_only_the_exact_name_counts(root: Path) -> None:
     assert search(root) == SearchReport()
 
 
-def test_a_folder_or_a_pipe_of_that_name_is_no_manifest(root: Path) -> None:
+def test_a_folder_or_a_pipe_of_that_name_is_not_a_manifest(root: Path) -> None:
     (root / "a" / "plugin.toml").mkdir(parents=True)
     (root / "b").mkdir()
     os.mkfifo(root / "b" / "plugin.toml")
@@ -421,7 +421,7 @@ def test_what_lies_behind_a_link_out_of_the_root_is_not_even_listed(
     assert listed == [str(root)]
 
 
-def test_links_elsewhere_that_are_no_manifests_are_nobodys_business(root: Path) -> None:
+def test_links_elsewhere_that_are_not_manifests_are_ignored(root: Path) -> None:
     (root / "notes.txt").symlink_to("/etc/hostname")
     (root / "gone").symlink_to("/nowhere")
     assert search(root, follow_links=True) == SearchReport()
@@ -483,7 +483,7 @@ def test_a_real_folder_is_preferred_to_a_link_beside_it(root: Path) -> None:
 
 
 @pytest.mark.parametrize("link", ["node_modules", "other"])
-def test_a_link_is_no_way_round_the_ignored_names(root: Path, link: str) -> None:
+def test_a_link_does_not_lead_around_the_ignored_names(root: Path, link: str) -> None:
     target = "other-folder" if link == "node_modules" else "node_modules"
     manifest(root / "deep" / "er" / "still" / "more" / target, "x")
     (root / link).symlink_to(f"deep/er/still/more/{target}")
@@ -517,7 +517,7 @@ def test_a_rejection_must_give_a_reason() -> None:
         Rejected(())
 
 
-def test_a_reader_that_trips_costs_one_manifest_and_not_the_search(root: Path) -> None:
+def test_a_reader_that_fails_costs_one_manifest_but_not_the_search(root: Path) -> None:
     manifest(root / "a", text="crash = true")
     manifest(root / "b")
     report = search(root)
@@ -558,7 +558,7 @@ def test_a_manifest_too_large_to_be_one_is_an_error(root: Path) -> None:
     assert (report.scanned, report.invalid) == (1, 1)
 
 
-def test_a_file_that_is_no_extension_is_passed_over_in_silence(root: Path) -> None:
+def test_a_file_that_is_not_an_extension_is_skipped_silently(root: Path) -> None:
     manifest(root / "a", text="not_mine = true")
     assert search(root) == SearchReport(scanned=1)
 
@@ -647,7 +647,7 @@ def test_a_manifest_in_a_folder_of_its_own_belongs_to_the_folder_above(root: Pat
     assert found.spec.argv == ("python3", main, lib, "--x", ".")
 
 
-def test_only_what_really_lies_in_the_folder_is_held_by_it(root: Path) -> None:
+def test_only_files_that_really_are_in_the_folder_belong_to_it(root: Path) -> None:
     place = root / "clock" / ".toy-plugin"
     place.mkdir(parents=True)
     words = ("../other/main.py", "/lib/a.py", "linked.py", "lib", "a\0b", "x" * 5000)
@@ -706,7 +706,7 @@ def test_programs_are_never_read(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert ids(report) == ["toy-provider-a"]
 
 
-def test_a_program_owns_itself_and_not_the_folder_it_shares(root: Path) -> None:
+def test_a_program_owns_itself_but_not_the_folder_it_shares(root: Path) -> None:
     file = program(root, "toy-provider-a")
     program(root, "toy-provider-b")
     manifest(root / "nested")

@@ -76,7 +76,7 @@ def test_depth_ignored_folders_and_nesting_agree_with_the_page(
 @shows("nexo-disc-03")
 @settings(max_examples=60, deadline=None)
 @given(places=st.sets(PLACES, max_size=6), links=st.lists(LINKS, max_size=5), follow=st.booleans())
-def test_no_link_leads_out_of_the_root_and_every_way_out_is_told(
+def test_no_link_leads_out_of_the_root_and_every_such_link_is_reported(
     places: set[tuple[str, ...]], links: list[Link], follow: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:

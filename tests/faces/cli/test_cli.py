@@ -88,7 +88,7 @@ def test_inspect_tells_what_it_offers_and_what_it_was_given() -> None:
     assert "PATH" in report["environment"]["passed"]
 
 
-def test_inspect_names_the_secrets_that_were_held_back() -> None:
+def test_inspect_names_the_secrets_that_were_withheld() -> None:
     words = _json(("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT))
     done = run(*words, env=os.environ | {"MY_API_KEY": "hunter2"})
     assert "MY_API_KEY" in json.loads(done.stdout)["environment"]["held_back"]
@@ -162,7 +162,7 @@ def test_call_prints_the_text_that_a_model_reads(words: list[str], text: str) ->
     assert (done.returncode, done.stdout) == (0, text), done.stderr
 
 
-def test_text_is_for_tools_and_not_for_methods() -> None:
+def test_text_is_for_tools_but_not_for_methods() -> None:
     error = told("call", "echo", "--text", "--method", *TEXT_COMMAND, code=2)["error"]
     assert error["code"] == "X1316" and "--text" in error["message"]
 
@@ -172,7 +172,7 @@ def test_call_reads_its_arguments_from_stdin() -> None:
     assert json.loads(run_process(*words, input='{"text": "hi"}').stdout) == {"text": "HI"}
 
 
-def test_a_number_where_a_string_is_wanted_is_told_how_to_write_it(folder: Path) -> None:
+def test_the_error_for_a_number_in_place_of_a_string_shows_how_to_write_it(folder: Path) -> None:
     error = told("call", "text", "shout", "text=123", cwd=folder, code=2)["error"]
     assert error["code"] == "X1301" and """text='"…"'""" in error["help"]
     assert told("call", "text", "shout", 'text="123"', cwd=folder) == {"text": "123"}
@@ -219,7 +219,7 @@ def test_a_timeout_exits_with_6() -> None:
     assert told(*words, "--", *hostile_command(), code=6)["error"]["kind"] == "CallTimeout"
 
 
-def test_a_program_that_is_no_extension_does_not_shake_hands(tmp_path: Path) -> None:
+def test_a_program_that_is_not_an_extension_fails_its_handshake(tmp_path: Path) -> None:
     for program in ("true", "false"):
         error = told("inspect", "--dialect", "morphir", "--", program, code=5)["error"]
         assert error["kind"] == "HandshakeFailed"
@@ -302,7 +302,7 @@ def test_one_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
     assert error["code"] == "X0331" and "grpc" in error["message"]
 
 
-def test_no_config_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_config_is_reported_with_the_next_step(tmp_path: Path) -> None:
     done = run("list", cwd=tmp_path)
     assert done.returncode == 2 and "--config" in done.stderr
 

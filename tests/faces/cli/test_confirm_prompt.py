@@ -85,7 +85,7 @@ def test_no_answer_in_time_is_a_no(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("way", [(), STANDALONE])
-def test_without_a_terminal_nobody_is_asked_and_yes_agrees(
+def test_without_a_terminal_no_question_is_asked_and_yes_agrees(
     folder: Path, way: tuple[str, ...]
 ) -> None:
     before = count_calls(folder)
@@ -99,7 +99,7 @@ def test_without_a_terminal_nobody_is_asked_and_yes_agrees(
     assert count_calls(folder) == before + 1
 
 
-def test_what_was_typed_before_the_question_is_no_answer(folder: Path) -> None:
+def test_input_typed_before_the_question_is_not_an_answer(folder: Path) -> None:
     with terminal(folder, (*EXTHOST, "call", TOOL, "a=1"), "--json") as screen:
         screen.press(b"y\n")
         screen.until("[y/N]")
@@ -124,7 +124,7 @@ def test_the_question_says_how_much_of_the_arguments_it_leaves_out() -> None:
     assert "\u202e" not in text and "tool: t\\u202e" in text
 
 
-def test_nobody_is_asked_without_a_controlling_terminal(folder: Path) -> None:
+def test_no_question_is_asked_without_a_controlling_terminal(folder: Path) -> None:
     """stderr is a terminal, but /dev/tty cannot be opened: nobody can answer."""
     primary, secondary = os.openpty()
     try:

@@ -41,7 +41,9 @@ SLIPS = {
 
 
 @pytest.mark.parametrize("words", SLIPS)
-def test_a_slip_is_told_with_what_was_meant(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_misspelling_is_reported_with_a_suggestion(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
     (tmp_path / "exthost.toml").touch()
     done = run(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -49,7 +51,7 @@ def test_a_slip_is_told_with_what_was_meant(words: tuple[str, ...], tmp_path: Pa
     assert f"help:   {SLIPS[words]}" in done.stderr
 
 
-def test_a_verb_that_is_none_is_told_as_json_to_whoever_reads_json() -> None:
+def test_the_error_for_an_unknown_verb_is_json_for_readers_of_json() -> None:
     error = told("lst", code=2)["error"]
     assert (error["code"], error["help"]) == ("X1316", "did you mean list?")
 
@@ -105,13 +107,15 @@ def test_an_entry_without_a_dialect_says_which_one_was_assumed(tmp_path: Path) -
         assert ("names no dialect, so morphir was assumed" in done.stderr) == is_told
 
 
-def test_a_misspelt_source_type_is_told_with_what_was_meant(tmp_path: Path) -> None:
+def test_a_misspelt_source_type_is_reported_with_a_suggestion(tmp_path: Path) -> None:
     text = '[[extensions]]\nname = "a"\nsource = { type = "proces", command = "a" }\n'
     (tmp_path / "exthost.toml").write_text(text)
     assert 'did you mean "process"?' in run("list", cwd=tmp_path).stderr
 
 
-def test_an_extensions_words_are_shown_in_a_table_and_not_obeyed(tmp_path: Path) -> None:
+def test_control_characters_of_an_extension_are_shown_in_a_table_instead_of_obeyed(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "ext.py").write_text(HOSTILE_WORDS)
     command = ("--dialect", "morphir", "--", *PYTHON, str(tmp_path / "ext.py"))
     for verb in (("inspect",), ("tools", "--start")):

@@ -133,7 +133,7 @@ launch = {{ command = "python3" }}
 @pytest.mark.parametrize(
     "id", ["../victim", "/victim", "x/../../victim", "..", ".", ".exthost-links.json", "a\nb", "-x"]
 )
-def test_an_id_that_is_no_name_of_a_folder_is_not_installed(tmp_path: Path, id: str) -> None:
+def test_an_id_that_is_not_a_folder_name_is_not_installed(tmp_path: Path, id: str) -> None:
     victim, rogue = tmp_path / "victim", tmp_path / "rogue"
     for folder in (victim, rogue, tmp_path / "x"):
         folder.mkdir()
@@ -147,7 +147,7 @@ def test_an_id_that_is_no_name_of_a_folder_is_not_installed(tmp_path: Path, id: 
     assert names(victim) == ["precious"] and names(tmp_path / "x") == []
 
 
-def test_a_copy_has_no_set_user_id_bit_and_nobody_else_can_write_it(
+def test_a_copy_has_no_set_user_id_bit_and_is_writable_only_by_its_owner(
     tmp_path: Path, source: Path
 ) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
@@ -239,7 +239,7 @@ def test_an_update_is_of_an_installed_copy(tmp_path: Path, source: Path) -> None
     assert not (tmp_path / "x" / "toy").is_symlink()
 
 
-def test_a_command_that_is_advised_can_be_pasted_whatever_the_id_is(tmp_path: Path) -> None:
+def test_an_advised_command_can_be_pasted_for_any_id(tmp_path: Path) -> None:
     rogue = tmp_path / "x" / "rogue"
     rogue.mkdir(parents=True)
     (rogue / "roder-extension.toml").write_text(ROGUE.format(id='"$(reboot)"'))

@@ -74,13 +74,13 @@ def test_the_logs_of_two_configs_are_kept_apart(ended: Path, tmp_path: Path) -> 
     assert (done.returncode, done.stdout) == (0, "") and "has written nothing yet" in done.stderr
 
 
-def test_a_wrong_name_is_told(tmp_path: Path) -> None:
+def test_a_wrong_name_is_reported(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     error = told(tmp_path, "logs", "ona", code=2)["error"]
     assert (error["code"], error["help"]) == ("X1276", "did you mean 'one'?")
 
 
-def test_an_extension_cannot_write_to_the_terminal_of_who_reads_its_log(ended: Path) -> None:
+def test_an_extension_cannot_write_to_the_terminal_of_a_reader_of_its_log(ended: Path) -> None:
     shown = exthost(ended, "logs", "rude").stdout
     assert "\x1b" not in shown and "\\x1b]0;owned\\x07 title" in shown
     assert texts(ended, "rude")[3] == "\x1b]0;owned\x07 title"

@@ -41,7 +41,7 @@ for line in sys.stdin:
 
 
 @shows("mcp-real-03")
-def test_the_dialect_of_a_bare_command_is_found_out_and_each_try_told() -> None:
+def test_the_dialect_of_a_bare_command_is_detected_and_each_try_is_reported() -> None:
     weather = EXAMPLES / "nexo" / "extensions" / "weather" / "weather.py"
     done = run("inspect", "--json", "--", sys.executable, "-S", "-E", str(weather))
     assert done.returncode == 0, done.stderr
@@ -90,7 +90,7 @@ def test_a_result_that_calls_itself_an_error_is_exit_1() -> None:
     assert "error[" not in quiet.stderr
 
 
-def test_the_error_of_a_result_comes_after_what_the_server_wrote_and_repeats_none_of_it(
+def test_the_error_of_a_result_comes_after_the_output_of_the_server_without_repeating_it(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "wordy.py").write_text(WORDY_SERVER)

@@ -92,7 +92,7 @@ def test_without_a_config_one_is_made_beside_the_project_and_paths_still_lead_th
     assert first.cwd == str(machine / "project") and second.cwd == f"{machine}/project/sub"
 
 
-def test_what_is_not_added_is_told_with_its_reason(machine: Path) -> None:
+def test_an_entry_that_is_not_added_is_reported_with_its_reason(machine: Path) -> None:
     servers = {
         "off": {"command": "x", "disabled": True},
         "out": {"command": "x", "enabled": False},
@@ -200,13 +200,13 @@ def verdicts(machine: Path, server: Any, **more: str) -> list[Verdict]:
     return plan_import(found.servers, (), project)
 
 
-def test_ordinary_arguments_are_no_secrets(machine: Path) -> None:
+def test_ordinary_arguments_are_not_secrets(machine: Path) -> None:
     args = ["-y", "@scope/pkg@1.2", "--port=80", "https://host/path?mode=x", "KEY", "--keyboard=us"]
     (verdict,) = verdicts(machine, {"command": "x", "args": args})
     assert (verdict.state, verdict.detail) == (ImportDecision.NEW, " ".join(["x", *args]))
 
 
-def test_a_file_can_be_named_and_a_name_that_nobody_has_is_an_error(machine: Path) -> None:
+def test_a_file_can_be_named_and_an_unknown_name_is_an_error(machine: Path) -> None:
     file = write(machine / "any.json", {"mcpServers": {"git": SERVER}})
     assert states(run(machine, "--from", str(file), "--write")) == {"git": "added"}
     (spec,) = read_config(machine / "project/exthost.toml").specs

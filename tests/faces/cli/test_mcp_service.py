@@ -142,6 +142,6 @@ def test_an_address_is_a_port_or_a_host_and_a_port(text: str, address: Address) 
 
 
 @pytest.mark.parametrize("text", ["", "x", "70000", "a:b", "::1:80", "-1", "localhost:", "²"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         read_address(text)

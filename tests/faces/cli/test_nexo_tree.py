@@ -96,7 +96,7 @@ def test_a_link_out_of_the_root_is_an_error_when_links_are_followed(tree: Path) 
 
 
 @shows("nexo-cli-05")
-def test_a_disabled_one_is_listed_and_described_and_not_started(tree: Path) -> None:
+def test_a_disabled_extension_is_listed_and_described_but_not_started(tree: Path) -> None:
     path = str(config(tree))
     (row,) = listed(config(tree), "--disabled")["extensions"]
     assert (row["id"], row["state"]) == ("off", "disabled") and "disabled" in row["reason"]
@@ -111,7 +111,7 @@ def test_a_disabled_one_is_listed_and_described_and_not_started(tree: Path) -> N
 
 
 @shows("nexo-disc-14")
-def test_paths_are_told_below_the_root_that_the_config_names(tmp_path: Path) -> None:
+def test_paths_are_reported_below_the_root_that_the_config_names(tmp_path: Path) -> None:
     broken = plugin(tmp_path / "real" / "broken", "broken")
     broken.write_text('[plugin]\nid = "core"\nversion = "1"\n')
     plugin(tmp_path / "real" / "bee", "bee")
@@ -153,7 +153,7 @@ def test_validate_tells_of_a_manifest_for_a_later_host(tmp_path: Path) -> None:
 
 
 @shows("nexo-disc-09")
-def test_an_allowlist_keeps_its_own_and_names_who_is_not_there(tree: Path) -> None:
+def test_an_allowlist_keeps_its_own_and_names_the_missing_ones(tree: Path) -> None:
     report = listed(config(tree, allowlist=["zebra", "nobody", "off"]))
     assert [one["id"] for one in report["extensions"]] == ["zebra", "off"]
     absent = [one["extension"] for one in report["diagnostics"] if one["code"] == "X0206"]
@@ -180,7 +180,7 @@ def test_a_gated_one_is_listed_with_everything_that_is_missing(tree: Path) -> No
 
 
 @shows("nexo-env-04")
-def test_who_asks_for_a_secret_is_shown_unless_a_person_named_it(tree: Path) -> None:
+def test_the_asker_of_a_secret_is_shown_unless_a_person_named_it(tree: Path) -> None:
     def asks(path: Path) -> dict[str, list[str]]:
         return {one["id"]: one["asks_for"] for one in listed(path)["extensions"]}
 
@@ -193,7 +193,7 @@ def test_who_asks_for_a_secret_is_shown_unless_a_person_named_it(tree: Path) -> 
 
 
 @shows("nexo-manifest-08")
-def test_all_mistakes_of_a_manifest_are_told_if_asked_for(tree: Path) -> None:
+def test_all_mistakes_of_a_manifest_are_reported_if_asked_for(tree: Path) -> None:
     report = listed(config(tree), "--all")
     keys = [one["key"] for one in report["diagnostics"] if one["level"] == "error"]
     assert keys == ["plugin.id", "plugin.version", "capabilities", "transport", "plugin.colour"]
@@ -246,7 +246,7 @@ def test_the_dialect_of_a_bare_command_is_found_out() -> None:
 
 
 @shows("nexo-env-05")
-def test_inspect_tells_what_was_held_back(tree: Path) -> None:
+def test_inspect_shows_the_withheld_variables(tree: Path) -> None:
     report = told("inspect", "ant", "--config", str(config(tree)), MY_TOKEN="t")
     assert "MY_TOKEN" in report["environment"]["held_back"]
     assert "AGENT_EXTENSION_ID" in report["environment"]["configured"]
@@ -296,7 +296,9 @@ def test_info_leaves_out_what_is_empty_and_shows_values_as_json(tree: Path) -> N
     assert '{"type": "event_sink", "id": "diary"}' in shown and "{'" not in shown
 
 
-def test_a_config_in_the_place_of_a_manifest_is_told_where_it_belongs(tmp_path: Path) -> None:
+def test_the_error_for_a_config_in_the_place_of_a_manifest_says_where_it_belongs(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "exthost.toml"
     path.write_text("")
     done = run("validate", str(path))
@@ -349,7 +351,7 @@ def test_doctor_counts_what_it_found(tree: Path) -> None:
 
 
 @shows("nexo-context-05")
-def test_a_schema_that_is_invalid_is_told_and_the_call_goes_through(tmp_path: Path) -> None:
+def test_an_invalid_schema_is_reported_and_the_call_goes_through(tmp_path: Path) -> None:
     tools = [{"name": "odd", "input_schema": {"type": "no such type"}}]
     plugin(tmp_path / "x", "x", told={"offer": {"tools": tools}}, tools=("odd",))
     done = run("call", str(tmp_path / "x"), "odd", "a=1", "--json")

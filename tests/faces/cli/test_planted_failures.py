@@ -24,7 +24,7 @@ SLOW = {
         for one in FAILURES
     ],
 )
-def test_a_planted_failure_is_told_as_ever(failure: Failure, tmp_path: Path) -> None:
+def test_a_planted_failure_is_still_reported(failure: Failure, tmp_path: Path) -> None:
     failure.write(tmp_path)
     done = run_inside(*failure.words, cwd=tmp_path, env={**os.environ, **failure.env})
     shown = f"exit {done.returncode}\n{done.stdout}{done.stderr}"
@@ -34,7 +34,7 @@ def test_a_planted_failure_is_told_as_ever(failure: Failure, tmp_path: Path) -> 
 
 
 @pytest.mark.more
-def test_a_crash_loop_is_told_as_ever(tmp_path: Path) -> None:
+def test_a_crash_loop_is_still_reported(tmp_path: Path) -> None:
     LOOPS.write(tmp_path)
     with running(tmp_path) as host:
         last = wait_for(host, "x: failed")

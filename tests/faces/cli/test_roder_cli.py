@@ -117,7 +117,7 @@ def test_an_echo_that_does_not_fit_fails_the_start(tmp_path: Path) -> None:
     assert run("explain", "X0544").returncode == 0
 
 
-def test_a_bare_command_of_this_dialect_is_told_that_it_needs_its_manifest() -> None:
+def test_the_error_for_a_bare_command_of_this_dialect_asks_for_its_manifest() -> None:
     error = told("inspect", "--dialect", "roder", "--", "cat", code=5)["error"]
     assert error["code"] == "X0540" and "manifest" in error["help"]
 
@@ -162,7 +162,7 @@ def test_an_option_that_cannot_be_used_is_a_mistake_of_the_config(
         assert says in f"{error['message']} {error['help']}"
 
 
-def test_an_option_that_no_dialect_was_known_for_is_told_before_the_start(tmp_path: Path) -> None:
+def test_an_option_for_an_unknown_dialect_is_reported_before_the_start(tmp_path: Path) -> None:
     path = config(tmp_path, entry(tmp_path))
     path.write_text(path.read_text() + '\n[overrides.toy.options]\ndenied_capabilites = ["fs"]\n')
     error = told("call", "toy", "echo", code=3, cwd=tmp_path)["error"]

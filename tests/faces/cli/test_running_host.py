@@ -117,7 +117,7 @@ def test_stop_start_and_restart_do_what_they_say(folder: Path) -> None:
         assert row(folder, "two")["restarts"] == 0
 
 
-def test_what_does_not_start_is_told_as_if_it_were_started_here(shared: Shared) -> None:
+def test_a_failed_start_is_reported_as_if_it_were_started_here(shared: Shared) -> None:
     folder = shared.folder
     assert told(folder, "start", "gone", code=5)["error"]["code"] == "X0401"
     assert told(folder, "restart", "gone", code=5)["error"]["kind"] == "SpawnFailed"
@@ -234,7 +234,7 @@ def test_list_tells_the_states_of_a_running_host(
     assert states() == {"one": "admitted", "two": "admitted", "gone": "admitted"}
 
 
-def test_a_client_that_hangs_or_floods_harms_nobody(shared: Shared) -> None:
+def test_a_client_that_hangs_or_floods_does_not_affect_others(shared: Shared) -> None:
     folder = shared.folder
     with crowd(folder, 8) as (flooding, endless, *_):
         flooding.setblocking(False)
@@ -250,7 +250,9 @@ def test_a_client_that_hangs_or_floods_harms_nobody(shared: Shared) -> None:
     wait_for_room(folder)
 
 
-def test_too_many_clients_are_told_so_and_leave_room_when_they_go(shared: Shared) -> None:
+def test_too_many_clients_are_refused_with_the_reason_and_leave_room_when_they_go(
+    shared: Shared,
+) -> None:
     folder = shared.folder
     with crowd(folder, MAX_CLIENTS) as clients:
         for client in clients:
@@ -261,7 +263,7 @@ def test_too_many_clients_are_told_so_and_leave_room_when_they_go(shared: Shared
     assert row(folder, "one")["state"] == "ready"
 
 
-def test_silent_clients_keep_nobody_out(shared: Shared) -> None:
+def test_silent_clients_do_not_keep_others_out(shared: Shared) -> None:
     folder = shared.folder
     with crowd(folder, MAX_CLIENTS + 20) as clients:
         assert row(folder, "one")["state"] == "ready"

@@ -38,7 +38,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_inspect_tells_what_holds_a_command_and_what_it_could_be_pinned_by() -> None:
+def test_inspect_shows_the_containment_of_a_command_and_possible_pins() -> None:
     ran = exthost(
         "inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND
     )
@@ -51,7 +51,7 @@ def test_inspect_tells_what_holds_a_command_and_what_it_could_be_pinned_by() -> 
     assert told(ran)["sandbox"]["pids"] == "process group"
 
 
-def test_every_path_that_is_shown_is_told_with_its_source(config: Path) -> None:
+def test_every_path_that_is_shown_is_listed_with_its_source(config: Path) -> None:
     script = {"path": str(EXPLORER), "access": "read", "source": "argument"}
     for verb in (("inspect", "held"), ("info", "held")):
         paths = told(exthost(*verb, "--json", cwd=config.parent))["sandbox"]["paths"]
@@ -67,7 +67,7 @@ def test_every_path_that_is_shown_is_told_with_its_source(config: Path) -> None:
     assert f"read  {EXPLORER} (argument)" in ran.stdout
 
 
-def test_what_is_closed_in_a_granted_folder_is_told_with_its_reason() -> None:
+def test_a_closed_path_in_a_granted_folder_is_reported_with_its_reason() -> None:
     with shared_folder() as place:  # every user can reach it, also that of the extension
         project = place / "project"
         (project / "tools").mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_without_bwrap_a_strict_sandbox_ends_with_4_and_the_way_to_fix_it() -> N
     assert "EXTHOST_BWRAP" in error["help"] and "best-effort" in error["help"]
 
 
-def test_list_and_info_tell_what_would_hold_each(config: Path) -> None:
+def test_list_and_info_show_the_containment_of_each(config: Path) -> None:
     rows = {
         one["id"]: one for one in told(exthost("list", "--json", cwd=config.parent))["extensions"]
     }
@@ -140,7 +140,7 @@ def test_list_and_info_tell_what_would_hold_each(config: Path) -> None:
     assert info["sandbox"]["filesystem"] == "mountns"
 
 
-def test_what_runs_with_less_than_was_written_is_told_loudly(config: Path) -> None:
+def test_weaker_containment_than_configured_is_reported_loudly(config: Path) -> None:
     ran = exthost("list", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
     assert ran.returncode == 0
     assert "eager: NOT SANDBOXED (sandbox = best-effort)" in ran.stderr
@@ -153,13 +153,13 @@ def test_what_runs_with_less_than_was_written_is_told_loudly(config: Path) -> No
     assert any("NOT SANDBOXED" in one for one in messages)
 
 
-def test_doctor_tells_that_the_machine_can_hold_extensions(config: Path) -> None:
+def test_doctor_reports_that_the_machine_can_contain_extensions(config: Path) -> None:
     ran = exthost("doctor", "--json", cwd=config.parent)
     assert ran.returncode == 0, ran.stdout
     assert told(ran)["sandbox"]["tree"]["works"] and told(ran)["sandbox"]["strict"]["works"]
 
 
-def test_doctor_tells_whether_a_cgroup_can_hold_extensions_and_why_not(tmp_path: Path) -> None:
+def test_doctor_reports_whether_a_cgroup_can_contain_extensions_and_why_not(tmp_path: Path) -> None:
     source = f"source = {{ command = {json.dumps(COMMAND[0])}, args = [] }}\n"
     (tmp_path / "exthost.toml").write_text(
         f'[[extensions]]\nname = "capped"\npermissions = {{ max_memory = "64MB" }}\n{source}\n'

@@ -149,7 +149,7 @@ def test_ctrl_c_twice_kills_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
-def test_a_terminal_that_cannot_or_does_not_want_colours_gets_none(
+def test_a_terminal_that_cannot_or_does_not_want_colours_gets_plain_text(
     tmp_path: Path, variables: dict[str, str]
 ) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
@@ -221,7 +221,7 @@ def test_a_flood_of_lines_costs_the_table_no_time_and_the_log_says_what_was_drop
     assert kept and kept + dropped[-1] == 20002, "each line is in the log, or counted"
 
 
-def test_the_host_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
+def test_the_host_goes_on_when_its_output_is_not_read(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with running(tmp_path) as host:
         assert host.stderr is not None and host.stdout is not None
@@ -234,7 +234,7 @@ def test_the_host_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
-def test_a_reader_who_does_not_read_does_not_hold_up_the_host(
+def test_a_reader_that_does_not_read_does_not_block_the_host(
     tmp_path: Path, words: list[str]
 ) -> None:
     script = (
@@ -256,7 +256,7 @@ def test_a_reader_who_does_not_read_does_not_hold_up_the_host(
         assert host.wait(timeout=WAIT_SECONDS) == 0
 
 
-def test_a_stopped_terminal_does_not_hold_up_the_host(tmp_path: Path) -> None:
+def test_a_stopped_terminal_does_not_block_the_host(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
         screen.until("extensions ready")

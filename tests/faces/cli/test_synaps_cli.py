@@ -164,7 +164,7 @@ def test_doctor_finds_nothing_wrong_with_a_plugin_that_asks_while_it_starts(
         ({"command": "no-such-program-here"}, "X0401", 5),
     ],
 )
-def test_what_is_refused_is_told_with_its_exit_code(
+def test_a_refusal_is_reported_with_its_exit_code(
     tmp_path: Path, home: Path, extension: dict[str, object], code: str, exit: int
 ) -> None:
     folder = plugin(tmp_path / "bad", **extension)  # type: ignore[arg-type]
@@ -172,7 +172,7 @@ def test_what_is_refused_is_told_with_its_exit_code(
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (exit, code)
 
 
-def test_a_folder_without_an_extension_key_holds_no_extension(tmp_path: Path, home: Path) -> None:
+def test_a_folder_without_an_extension_key_has_no_extension(tmp_path: Path, home: Path) -> None:
     manifest = tmp_path / "skill" / ".synaps-plugin" / "plugin.json"
     manifest.parent.mkdir(parents=True)
     manifest.write_text('{"name": "skill"}')

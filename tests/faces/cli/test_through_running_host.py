@@ -167,7 +167,9 @@ def test_tools_and_inspect_show_what_the_running_host_has(folder: Path) -> None:
     assert "text speaks morphir" in exthost(folder, "inspect", "text").stderr
 
 
-def test_what_the_host_does_not_have_is_told_or_started_here(folder: Path, tmp_path: Path) -> None:
+def test_an_extension_missing_from_the_host_is_reported_or_started_here(
+    folder: Path, tmp_path: Path
+) -> None:
     assert told(folder, "inspect", "nope", code=2)["error"]["code"] == "X1205"
     other = plugin(tmp_path / "other")
     assert told(folder, "inspect", str(other))["dialect"] == "synaps"
@@ -195,7 +197,7 @@ def test_a_client_that_goes_away_cancels_its_own_call_only(folder: Path) -> None
         assert interrupted.wait(RUN_SECONDS) == 130
 
 
-def test_a_host_that_dies_under_a_call_is_told(tmp_path: Path) -> None:
+def test_a_host_that_dies_during_a_call_is_reported(tmp_path: Path) -> None:
     write_config(tmp_path, extension("h", *hostile_command()))
     with (
         running(tmp_path) as host,

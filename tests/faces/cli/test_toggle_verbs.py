@@ -89,7 +89,9 @@ def test_yaml_of_every_style_is_changed_in_place(folder: Path, text: str) -> Non
     assert states(folder, "extensions.yaml") == before
 
 
-def test_what_cannot_be_switched_is_told_and_nothing_is_written(folder: Path) -> None:
+def test_an_extension_that_cannot_be_switched_is_reported_and_nothing_is_written(
+    folder: Path,
+) -> None:
     file = folder / "exthost.toml"
     file.write_text(ENTRIES)
     for id, code in (("a.s", "X1326"), ("onee", "X1206")):

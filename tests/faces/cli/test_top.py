@@ -95,7 +95,7 @@ def test_rates_are_those_between_two_looks() -> None:
     assert (third["rate"], third["cpu_percent"]) == (0.0, 0.0)
 
 
-def test_keys_are_told_apart() -> None:
+def test_keys_are_distinguished() -> None:
     assert list(split_keys("r\x1b[A\x1b[6~/é\x7f\r")) == [
         *("r", "up", "page-down", "/", "é", "backspace", "enter"),
     ]

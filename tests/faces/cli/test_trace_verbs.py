@@ -152,7 +152,7 @@ def test_a_recording_answers_in_the_place_of_its_program(recording: Path) -> Non
 
 
 @pytest.mark.parametrize("member", ["text", "params"])
-def test_a_recording_in_the_place_of_its_program_ignores_what_it_is_told_to(
+def test_a_recording_in_the_place_of_its_program_ignores_the_given_fields(
     member: str, recording: Path
 ) -> None:
     words = ["call", "shout", "text=ho", "--dialect", "morphir", "--", *EXTHOST, "replay"]
@@ -183,7 +183,7 @@ def test_what_cannot_be_replayed_is_a_clear_error(
     assert run_inside("replay", tmp_path / "nothing").returncode == 2
 
 
-def test_a_name_that_a_recording_does_not_have_is_told_those_that_it_has(recording: Path) -> None:
+def test_the_error_for_a_name_missing_from_a_recording_lists_its_names(recording: Path) -> None:
     done = run_inside("replay", recording, "--name", "nope")
     assert done.returncode == 2
     assert "error[X1388]: the recording has no extension 'nope'" in done.stderr

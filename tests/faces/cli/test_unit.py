@@ -108,7 +108,7 @@ def test_a_host_says_when_it_is_ready_reloads_and_stops_and_its_children_cannot(
             assert manager.recv(4096) == b"STOPPING=1"
 
 
-def test_a_manager_that_is_gone_or_none_at_all_is_no_error(tmp_path: Path) -> None:
+def test_a_missing_or_dead_manager_is_not_an_error(tmp_path: Path) -> None:
     for environ in ({}, {"NOTIFY_SOCKET": str(tmp_path / "none")}, {"NOTIFY_SOCKET": "\0"}):
         notifier = ServiceNotifier(environ)
         assert environ == {}

@@ -75,7 +75,9 @@ async def test_a_server_that_hangs_in_any_phase_harms_its_own_calls_alone(
         gateway.host.kill()
 
 
-async def test_a_server_that_floods_harms_nobody_and_its_changes_are_told_in_few_words() -> None:
+async def test_a_flooding_server_does_not_affect_others_and_its_changes_are_reported_briefly() -> (
+    None
+):
     changes: list[Any] = []
 
     async def on_message(message: Any) -> None:

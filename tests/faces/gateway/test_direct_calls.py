@@ -130,7 +130,7 @@ async def test_on_stdio_a_server_can_ask_the_client_of_a_direct_call(
         assert answer["result"] == {"action": "decline"} and direct == [1]
 
 
-async def test_on_stdio_a_direct_call_is_cancelled_by_its_id_and_not_answered(
+async def test_on_stdio_a_direct_call_is_cancelled_by_its_id_without_an_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with on_pipes(monkeypatch, *hello()) as (gateway, peer, direct):

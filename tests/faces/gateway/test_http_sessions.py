@@ -75,7 +75,7 @@ async def served(
                 await asyncio.wait([serving])
 
 
-async def test_a_request_whose_id_is_none_is_refused_and_not_dropped() -> None:
+async def test_a_request_with_an_invalid_id_is_refused_rather_than_dropped() -> None:
     async with served() as gateway:
         session = await gateway.session()
         for id in (None, 1.5, True, [1]):

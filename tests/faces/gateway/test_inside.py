@@ -83,7 +83,7 @@ async def test_a_crash_is_the_error_result_of_its_call_alone(era: str) -> None:
 
 @shows("gateway-call-06")
 @in_both_eras
-async def test_what_a_client_gets_wrong_is_told_with_code_and_help(era: str) -> None:
+async def test_a_mistake_of_a_client_is_reported_with_code_and_help(era: str) -> None:
     async with inside({"extensions": [TEXT]}) as gateway, client_of(gateway, era) as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool("ext_text_shuot", {})
@@ -180,7 +180,7 @@ async def test_a_call_need_not_wait_for_the_others() -> None:
 
 
 @in_both_eras
-async def test_one_extension_that_hangs_delays_nobody(
+async def test_an_extension_that_hangs_delays_no_other(
     era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     hung = extension("hung", "mcp", "-S", "-E", "-c", "import time; time.sleep(1000)")
@@ -215,7 +215,7 @@ async def test_the_handshake_waits_less_than_the_first_list(
 
 @shows("gateway-tools-03")
 @in_both_eras
-async def test_clients_are_told_once_when_an_extension_comes_or_goes(era: str) -> None:
+async def test_clients_are_notified_once_when_an_extension_comes_or_goes(era: str) -> None:
     told: asyncio.Queue[Any] = asyncio.Queue()
 
     async def on_message(message: Any) -> None:
@@ -265,7 +265,7 @@ async def test_a_lazy_extension_that_comes_later_is_asked_as_well() -> None:
 # -- progress and cancellation ---------------------------------------------------------------
 
 
-async def test_progress_reaches_whoever_asked_for_it_and_costs_others_nothing(toys: None) -> None:
+async def test_progress_reaches_its_subscriber_and_costs_others_nothing(toys: None) -> None:
     heard: list[Progress] = []
     async with inside({}) as gateway:
         host = gateway.host
@@ -283,7 +283,9 @@ async def test_progress_reaches_whoever_asked_for_it_and_costs_others_nothing(to
         assert host["climber"].stats.dropped == {"progress of no call": 5}
 
 
-async def test_a_caller_that_trips_over_progress_harms_nobody(toys: None) -> None:
+async def test_a_caller_that_fails_in_its_progress_callback_does_not_affect_others(
+    toys: None,
+) -> None:
     def trip(_: Progress) -> None:
         raise ValueError("mine")
 

@@ -66,7 +66,7 @@ async def test_progress_and_cancellation_pass_through(era: str, servers: str) ->
         assert taken_back["params"]["requestId"] == hung
 
 
-async def test_tools_that_a_server_adds_are_told_to_clients(era: str, servers: str) -> None:
+async def test_tools_that_a_server_adds_are_announced_to_clients(era: str, servers: str) -> None:
     told: asyncio.Queue[Any] = asyncio.Queue()
 
     async def on_message(message: Any) -> None:

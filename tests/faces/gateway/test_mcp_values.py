@@ -195,7 +195,7 @@ def test_what_an_mcp_server_answered_goes_on_as_it_came(version: str) -> None:
     }
 
 
-def test_structured_content_that_is_no_object_is_for_newer_clients_only() -> None:
+def test_structured_content_that_is_not_an_object_is_for_newer_clients_only() -> None:
     result = {"content": [], "structuredContent": [1]}
     assert said(result, from_mcp_server=True, version=NEWEST)["structuredContent"] == [1]
     assert "structuredContent" not in said(result, from_mcp_server=True, version=OLDEST)
@@ -207,7 +207,7 @@ def test_an_mcp_result_that_is_structured_alone_is_one() -> None:
 
 
 @pytest.mark.parametrize("result", [{"content": "text"}, {"content": [{"type": "hologram"}]}, 7])
-def test_what_is_no_mcp_result_is_treated_as_any_other(result: Any) -> None:
+def test_a_value_that_is_not_an_mcp_result_is_treated_as_any_other(result: Any) -> None:
     assert json.loads(said(result, from_mcp_server=True)["content"][0]["text"]) == result
 
 

@@ -133,7 +133,7 @@ async def test_the_meta_of_a_call_goes_on_and_errors_come_as_they_are(
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-async def test_a_log_level_is_told_to_servers_and_a_subscription_too() -> None:
+async def test_a_log_level_and_a_subscription_are_sent_to_servers() -> None:
     async with (
         inside({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway) as client,

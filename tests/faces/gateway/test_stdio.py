@@ -159,7 +159,7 @@ for line in sys.stdin:
 
 
 @shows("gateway-wire-02")
-async def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on() -> None:
+async def test_a_line_that_is_not_a_message_is_answered_and_the_session_goes_on() -> None:
     async with served(TEXT) as (peer, _):
         peer.say(b"what is this?\n" + b'{"id": 5, "method": 7}\n' + b"[]\n" + b"[" * 50_000 + b"\n")
         answers = [await peer.next() for _ in range(4)]
@@ -194,7 +194,7 @@ async def test_a_line_that_cannot_be_read_is_answered_with_the_reason_under_its_
 
 
 @pytest.mark.parametrize("method", ["ping", "tools/call"])
-async def test_a_request_whose_id_is_none_is_refused_and_not_dropped(method: str) -> None:
+async def test_a_request_with_an_invalid_id_is_refused_rather_than_dropped(method: str) -> None:
     """Without an answer, the client would wait for one in vain."""
     async with served(TEXT) as (peer, _):
         peer.say(lines(*HELLO))
@@ -276,7 +276,7 @@ for line in sys.stdin:
 
 @shows("gateway-wire-04")
 @pytest.mark.both_loops
-async def test_a_client_that_does_not_read_holds_up_nobody_but_itself() -> None:
+async def test_a_client_that_does_not_read_delays_only_itself() -> None:
     large = extension("large", "morphir", "-S", "-E", "-c", LARGE)
     async with inside({"extensions": [large]}) as gateway:
         with closing(Peer()) as slow, closing(Peer()) as quick:

@@ -136,7 +136,7 @@ async def test_what_a_browser_may_do_with_an_answer_is_bounded(running: Page) ->
         ("api/call", "application/json", b'{"extension": "showcase", "timeout": "soon"}'),
     ],
 )
-async def test_a_request_that_is_not_understood_is_told_so(
+async def test_a_request_that_is_not_understood_is_reported(
     running: Page, path: str, kind: str, body: bytes
 ) -> None:
     async with client(running) as http:
@@ -145,7 +145,7 @@ async def test_a_request_that_is_not_understood_is_told_so(
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e999", "x", ""])
-async def test_a_number_that_is_none_is_told_so(running: Page, number: str) -> None:
+async def test_an_invalid_number_is_reported(running: Page, number: str) -> None:
     async with client(running) as http:
         for path in ("api/frame?name=showcase&number=", "api/frames?name=showcase&to=1&from="):
             answer = await http.get(path + number)
@@ -155,7 +155,7 @@ async def test_a_number_that_is_none_is_told_so(running: Page, number: str) -> N
 # -- what is shown ---------------------------------------------------------------------------
 
 
-async def test_an_extension_is_shown_with_its_tools_and_what_holds_it(running: Page) -> None:
+async def test_an_extension_is_shown_with_its_tools_and_its_containment(running: Page) -> None:
     async with client(running) as http:
         about = (await http.get("api/extension", params={"name": "showcase"})).json()
     tools = {tool["name"]: tool for tool in about["tools"]}
@@ -326,7 +326,9 @@ def test_it_ends_in_time_though_pages_are_open(tmp_path: Path) -> None:
     assert "Traceback" not in stderr and "Exception" not in stderr, stderr
 
 
-def test_the_token_is_no_childs_business_and_a_missing_install_is_told(tmp_path: Path) -> None:
+def test_the_token_is_hidden_from_children_and_a_missing_install_is_reported(
+    tmp_path: Path,
+) -> None:
     blocked = tmp_path / "blocked" / "starlette"
     blocked.mkdir(parents=True)
     (blocked / "__init__.py").write_text("raise ImportError('not here', name='starlette')")

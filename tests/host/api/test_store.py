@@ -152,7 +152,7 @@ def test_a_store_that_cannot_be_made_says_where_and_why(tmp_path: Path) -> None:
         store.close()
 
 
-def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(b"not a database at all" * 100)
     store = Store(str(tmp_path))
@@ -280,7 +280,7 @@ def test_content_is_found_in_blocks_and_outside_of_them_alike(
     assert found == expected[::-1]
 
 
-def test_an_answer_that_no_message_could_hold_is_refused(store: Store) -> None:
+def test_an_answer_that_does_not_fit_into_a_message_is_refused(store: Store) -> None:
     memories = Memories(store)
     for _ in range(250):
         last = memories.append("a", Remember("x" * 16_000))
@@ -295,7 +295,7 @@ def test_an_answer_that_no_message_could_hold_is_refused(store: Store) -> None:
 
 
 @shows("synaps-ask-03")
-def test_configs_are_apart_and_changes_are_told_to_those_who_watch(store: Store) -> None:
+def test_configs_are_separate_and_changes_are_reported_to_subscribers(store: Store) -> None:
     configs = StoredSettings(store)
     told: list[tuple[str, str]] = []
     end = configs.subscribe("a", frozenset({"k"}), lambda key, value: told.append((key, value)))

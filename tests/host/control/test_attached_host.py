@@ -47,7 +47,7 @@ async def both(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
         yield host, attached
 
 
-async def test_arguments_of_a_wrong_type_are_told_as_by_a_host(tmp_path: Path) -> None:
+async def test_arguments_of_a_wrong_type_are_reported_as_by_a_host(tmp_path: Path) -> None:
     wrong: Any = 5
     async with both(tmp_path) as (host, attached):
         for one in (host, attached):
@@ -106,7 +106,7 @@ async def test_the_error_of_a_tool_has_the_advice_and_evidence_of_the_host(
 
 
 @pytest.mark.parametrize("name", [None, 5, ["text"]])
-async def test_a_name_that_is_no_string_is_told(tmp_path: Path, name: Any) -> None:
+async def test_a_name_that_is_not_a_string_is_reported(tmp_path: Path, name: Any) -> None:
     path = tmp_path / "exthost.toml"
     path.write_text(toml_entry("text", TEXT))
     async with Host.from_config(path, control=True), exthost.attach(path) as attached:
@@ -234,7 +234,7 @@ async def test_a_progress_callback_that_fails_harms_no_call(
         far.close()
 
 
-async def test_a_request_that_is_too_large_is_told_before_it_is_sent(
+async def test_a_request_that_is_too_large_is_reported_before_it_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with both(tmp_path) as (host, attached):
@@ -286,7 +286,7 @@ async def test_an_attached_host_is_used_in_its_own_loop(tmp_path: Path) -> None:
         assert (await attached.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
 
 
-async def test_a_host_that_does_not_answer_is_not_waited_for_longer_than_told(
+async def test_the_wait_for_a_host_that_does_not_answer_ends_at_the_given_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "exthost.toml"
@@ -314,7 +314,7 @@ async def test_calls_after_the_end_of_the_host_say_to_attach_again(tmp_path: Pat
             assert caught.value.code == "X1075" and "attach" in caught.value.help
 
 
-async def test_an_extension_that_a_reload_removed_is_told_as_not_found(tmp_path: Path) -> None:
+async def test_an_extension_that_a_reload_removed_is_reported_as_not_found(tmp_path: Path) -> None:
     path = tmp_path / "exthost.toml"
     path.write_text(toml_entry("text", TEXT))
     async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
@@ -329,7 +329,7 @@ async def test_an_extension_that_a_reload_removed_is_told_as_not_found(tmp_path:
         assert repr(text) == "<AttachedExtension 'text' removed>"
 
 
-async def test_without_a_host_and_without_a_name_it_is_told(tmp_path: Path) -> None:
+async def test_a_missing_host_and_a_host_without_a_name_are_reported(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFound) as missing:
         async with exthost.attach(tmp_path / "x.toml"):
             pass

@@ -108,7 +108,7 @@ async def test_another_user_is_sent_away_even_if_the_folder_were_open(home: Path
     assert told["error"]["code"] == "X0376"
 
 
-async def test_whoever_asks_nothing_is_sent_away(
+async def test_a_client_that_sends_no_complete_request_is_disconnected(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.host.control.server_connection.IDLE_SECONDS", 0.1)
@@ -136,7 +136,7 @@ async def test_the_first_folder_that_is_ours_is_taken(home: Path) -> None:
         assert (await asked(home, "status"))["extensions"] == []
 
 
-async def test_without_a_folder_there_is_no_socket(
+async def test_without_a_folder_no_socket_exists(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "run").write_text("in the way")
@@ -203,7 +203,9 @@ def answering(home: Path, answer: bytes) -> Iterator[None]:
         (b'{"error": {"code": "X9", "kind": "Evidence", "evidence": [1]}}\n', "X9"),
     ],
 )
-def test_whatever_answers_there_is_an_error_of_ours(home: Path, answer: bytes, code: str) -> None:
+def test_any_other_program_at_the_socket_is_an_error_of_ours(
+    home: Path, answer: bytes, code: str
+) -> None:
     with answering(home, answer), pytest.raises(ExthostError) as caught:
         ask(
             config_in(home),
@@ -248,7 +250,7 @@ def test_every_kind_of_error_can_cross(kind: str) -> None:
         Skipped("too long", b"x", 1),
     ],
 )
-def test_what_is_no_request_is_told_so(line: Any) -> None:
+def test_a_message_that_is_not_a_request_is_reported(line: Any) -> None:
     with pytest.raises(errors.UsageError) as caught:
         protocol.read_request(line)
     assert caught.value.code == "X1376"
@@ -336,7 +338,7 @@ async def test_a_client_that_does_not_read_loses_its_own_calls_only(
         other.writer.close()
 
 
-async def test_who_traces_and_does_not_read_misses_records_and_is_told_how_many(
+async def test_a_tracer_that_does_not_read_misses_records_and_learns_how_many(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.host.control.server_connection.UNREAD_SECONDS", 0.01)
@@ -362,7 +364,7 @@ async def test_who_traces_and_does_not_read_misses_records_and_is_told_how_many(
 @pytest.mark.parametrize(
     "params", [{}, {"tool": "a", "method": "b"}], ids=["nothing to call", "two things"]
 )
-async def test_a_call_that_names_no_tool_is_told_so(home: Path, params: dict[str, Any]) -> None:
+async def test_a_call_that_names_no_tool_is_reported(home: Path, params: dict[str, Any]) -> None:
     async with controlled(home, entry("a")) as control:
         client = await talk(control, {"verb": "call", "name": "a", "params": params})
         assert (await client.next())["error"]["code"] == "X1376"

@@ -70,7 +70,7 @@ def test_a_response_without_calls_needs_no_answer() -> None:
     assert read_calls([{"type": "text", "text": "done"}]).messages([]) == []
 
 
-def test_something_else_is_told_apart() -> None:
+def test_another_document_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         read_calls({"nonsense": 1})
     assert caught.value.code == "X1330"

@@ -491,7 +491,7 @@ def test_a_restart_and_a_check_by_the_event_loop_take_the_pipe_back(never_unused
         lend(ext)
 
 
-def test_who_waits_for_the_last_call_is_woken_if_a_thread_ends_it(never_unused: None) -> None:
+def test_a_waiter_for_the_last_call_is_woken_if_a_thread_ends_it(never_unused: None) -> None:
     with opened() as (_, ext), ThreadPoolExecutor(2) as pool:
         lend(ext)
         queue = ext._target.internals.queue

@@ -134,7 +134,7 @@ def test_an_extension_that_is_kept_after_its_host_says_that_the_host_is_not_open
 
 
 @pytest.mark.parametrize("name", [None, ["a"], {"a": 1}])
-def test_a_name_that_is_no_string_is_told(name: Any) -> None:
+def test_a_name_that_is_not_a_string_is_reported(name: Any) -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         uses: list[Callable[[], Any]] = [
             lambda: host["a"].call(name),
@@ -158,7 +158,7 @@ def test_a_large_message_crosses_between_threads() -> None:
         assert host["h"].call("echo", {"text": text}, timeout=40) == {"text": text}
 
 
-def test_events_are_told_on_the_loops_own_thread() -> None:
+def test_events_are_emitted_on_the_loops_own_thread() -> None:
     threads: set[str] = set()
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         host.events.subscribe(

@@ -86,7 +86,7 @@ def test_each_key_is_found_on_its_line(path: KeyPath, line: int) -> None:
         ((), 0),
     ],
 )
-def test_what_is_not_there_has_the_line_of_what_would_hold_it(path: KeyPath, line: int) -> None:
+def test_a_missing_key_has_the_line_of_its_table(path: KeyPath, line: int) -> None:
     assert find_line(find_key_lines(TEXT), path) == line
 
 

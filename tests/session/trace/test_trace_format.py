@@ -46,7 +46,7 @@ def test_what_is_written_is_read_again() -> None:
     assert recording.dialects == {"a": "morphir", "b": "mcp"}
 
 
-def test_what_json_cannot_hold_is_written_as_text() -> None:
+def test_values_that_json_cannot_express_are_written_as_text() -> None:
     lines = LineMaker({}).lines(REQUEST._replace(data=object())).splitlines(keepends=True)
     [record] = read_recording(lines, "file").records
     assert "object" in record.data
@@ -72,7 +72,7 @@ HEADER = header_line("a", "morphir")
         ([HEADER, b'{"kind": "reply", "time": "x", "extension": "a"}\n'], "X1384", "time is 'x'"),
     ],
 )
-def test_what_is_no_recording_is_an_error_with_its_line(
+def test_a_file_that_is_not_a_recording_is_an_error_with_its_line(
     lines: list[bytes], code: str, why: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
@@ -132,7 +132,7 @@ SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=6, max_size
 
 
 @given(SECRETS, st.binary(max_size=9), st.binary(max_size=9))
-def test_the_base64_of_a_secret_is_hidden_whatever_is_around_it(
+def test_the_base64_of_a_secret_is_hidden_in_any_context(
     secret: str, before: bytes, after: bytes
 ) -> None:
     hide = SecretFilter([secret])

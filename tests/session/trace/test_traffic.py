@@ -59,7 +59,7 @@ async def test_a_connection_without_a_host_is_followed_from_the_first_question_o
         end()
 
 
-async def test_who_comes_late_sees_what_comes_and_who_leaves_sees_no_more() -> None:
+async def test_a_late_subscriber_sees_only_later_events_and_none_after_it_leaves() -> None:
     async with exthost.Host.from_config({"extensions": [entry("a"), entry("b")]}) as host:
         session = host["a"].internals.queue.live_sessions[0]
         records: list[TraceRecord] = []
@@ -95,7 +95,7 @@ async def test_the_failure_the_death_and_stderr_are_recorded() -> None:
         await until(lambda: any(one.kind in ("failure", "exited") for one in records))
 
 
-async def test_a_listener_that_raises_harms_nobody() -> None:
+async def test_a_listener_that_raises_does_not_affect_others() -> None:
     def listener(record: TraceRecord) -> None:
         raise ValueError("no")
 
