@@ -72,7 +72,7 @@ def test_an_error_as_text_has_the_first_and_the_last_lines_of_stderr() -> None:
     assert "panic: no such index" in text and text.endswith("stderr: stack 18")
 
 
-def test_what_only_some_errors_have_survives_too() -> None:
+def test_fields_of_only_some_errors_survive_too() -> None:
     failed = errors.CallFailed("X0701", "no", error_code=-1, error_message="m", data={"a": [1]})
     opened = errors.BreakerOpen("X1170", "later")
     opened.seconds_left = 2.5
@@ -81,7 +81,7 @@ def test_what_only_some_errors_have_survives_too() -> None:
     assert again[1].seconds_left == 2.5
 
 
-def test_errors_are_what_python_calls_them() -> None:
+def test_errors_are_also_the_matching_builtin_exceptions() -> None:
     assert isinstance(errors.CallTimeout("X0801", "late"), TimeoutError)
     assert isinstance(errors.SpawnFailed("X0401", "no program"), OSError)
     assert isinstance(errors.NotFound("X1202", "no tool"), LookupError)

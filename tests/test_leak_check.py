@@ -61,6 +61,6 @@ def test_the_guard_names_every_kind_of_leak(tmp_path: Path) -> None:
 
 
 @pytest.mark.both_loops
-async def test_both_loops_are_what_they_say(loop_kind: str) -> None:
+async def test_both_loops_are_of_the_named_kind(loop_kind: str) -> None:
     is_uvloop = isinstance(asyncio.get_running_loop(), uvloop.Loop)
     assert is_uvloop == (loop_kind == "uvloop")

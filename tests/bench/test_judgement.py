@@ -132,7 +132,7 @@ def test_numbers_carry_three_digits_and_their_unit(value: float, unit: str, text
     assert number(value, unit) == text
 
 
-def test_a_line_shows_value_targets_verdict_and_what_stands_behind() -> None:
+def test_a_line_shows_value_targets_verdict_and_reason() -> None:
     reading = Reading(2.5, (("exthost", "30 us"), ("raw", "12 us")), "not pinned", 2.4, 2.6)
     shown = cells(Outcome(row(), Verdict.MET, reading))
     assert shown == (
@@ -155,7 +155,7 @@ def test_a_value_whose_rounds_disagree_is_marked_noisy_in_line_summary_and_json(
     assert "1 rows are NOISY" in summary([steady, shaky])
 
 
-def test_a_value_measured_beside_other_programs_is_noisy_and_says_why() -> None:
+def test_a_value_measured_beside_other_programs_is_noisy_with_a_reason() -> None:
     quiet = Reading(2.5, low=2.4, high=2.6, other_work=0.05)
     busy = Reading(2.5, low=2.4, high=2.6, other_work=0.34)
     assert [is_noisy(quiet), is_noisy(busy)] == [False, True]
@@ -219,7 +219,7 @@ def test_the_columns_of_every_line_stand_under_their_headings() -> None:
     assert heading.split() == list(HEADINGS)
 
 
-def test_json_says_what_the_table_says() -> None:
+def test_json_has_the_contents_of_the_table() -> None:
     found = as_json(Outcome(row(), Verdict.MET, Reading(2.5, (("raw", "12 us"),), "", 2.4, 2.6)))
     assert (found["value"], found["must"], found["verdict"]) == (2.5, 3, "met")
     assert found["absolute"] == {"raw": "12 us"}
@@ -268,7 +268,7 @@ def test_the_command_lists_the_rows_that_a_word_names(capsys: pytest.CaptureFixt
         ("idle-memory", 12),
     ],
 )
-def test_what_users_call_is_judged(key: str, must: float) -> None:
+def test_calls_of_users_are_judged(key: str, must: float) -> None:
     [found] = [r for r in ROWS if r.key == key]
     assert found.must == must
 

@@ -127,7 +127,7 @@ async def test_files_that_are_not_a_certificate_with_its_key_are_reported(
     assert caught.value.code == "X0172"
 
 
-async def test_a_port_for_other_machines_without_encryption_is_said_aloud(
+async def test_a_port_for_other_machines_without_encryption_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with socket.create_server(("127.0.0.2", 0)):  # not one of the names of the loopback

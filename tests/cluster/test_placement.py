@@ -54,7 +54,7 @@ class DeafNodes:
         pass
 
 
-async def test_a_node_that_never_connects_is_an_error_that_names_what_was_asked_for() -> None:
+async def test_a_node_that_never_connects_is_an_error_that_names_the_request() -> None:
     placer = DeafNodes("far")
     cluster = Cluster(ClusterSettings(place=0.05), lambda: placer)
     pool = Pool(engine="local", resources=(("CPU", 2), ("tape", 1)))

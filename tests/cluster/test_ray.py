@@ -72,7 +72,7 @@ async def test_calls_crashes_and_the_end_of_a_pool_on_ray() -> None:
         assert await extension.call("echo", 2) == 2
 
 
-async def test_a_pool_is_spread_over_three_nodes_and_does_what_a_local_one_does(
+async def test_a_pool_is_spread_over_three_nodes_and_behaves_as_a_local_one(
     ray: RayCluster,
 ) -> None:
     here = Path(__file__).parent
@@ -150,7 +150,7 @@ def test_nothing_is_left_on_any_node_of_a_program_that_is_killed(ray: RayCluster
         kill_host(ray)
 
 
-async def test_calls_go_on_without_the_head_of_a_cluster_and_starts_say_that_it_is_gone(
+async def test_calls_go_on_without_the_head_of_a_cluster_and_starts_report_that_it_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ray_nodes, "_ANSWER_SECONDS", 5.0)

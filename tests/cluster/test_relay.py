@@ -17,7 +17,7 @@ def poller() -> Iterator[Poller]:
     poller.close()
 
 
-def test_what_is_left_in_the_source_is_moved_also_at_its_end(poller: Poller) -> None:
+def test_the_rest_of_the_source_is_moved_also_at_its_end(poller: Poller) -> None:
     source, ours = os.pipe()
     theirs, target = os.pipe()
     relay = Relay(poller, source, target)

@@ -246,7 +246,7 @@ def test_a_date_in_an_extensions_config_is_asked_to_be_quoted() -> None:
     assert (error.code, error.evidence.line, error.help) == ("X0103", 4, "put it in quotes")
 
 
-def test_a_message_does_not_repeat_what_may_be_a_secret() -> None:
+def test_a_message_does_not_repeat_possible_secrets() -> None:
     error = entry_failure(env={"TOKEN": ["hunter2"]}, sha256="hunter2", config={"k": {"hunter2"}})
     told = f"{error} {error.evidence}"
     assert len(error.evidence.details) == 2

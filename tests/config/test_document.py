@@ -85,7 +85,7 @@ def test_a_disabled_entry_is_kept_and_marked() -> None:
     assert (weather.id, weather.enabled, weather.dialect) == ("weather", False, "nexo")
 
 
-def test_what_is_not_said_is_left_to_the_dialect() -> None:
+def test_unset_keys_are_left_to_the_dialect() -> None:
     spec = spec_from_mapping({"name": "a", "source": {"command": "x"}})
     assert spec == Spec(id="a", argv=("x",))
     assert (spec.config, spec.permissions, spec.cwd) == ({}, None, None)
@@ -259,7 +259,7 @@ def test_the_order_of_sections_does_not_matter() -> None:
     assert config_from_mapping({**LEVELS, **entries}) == config_from_mapping({**entries, **LEVELS})
 
 
-def test_discovery_is_as_on_the_nexo_page_unless_it_is_said_otherwise() -> None:
+def test_discovery_is_as_on_the_nexo_page_by_default() -> None:
     assert toml("").discovery is None
     assert toml("[discovery]").discovery == DiscoverySettings(
         enabled=True,
@@ -327,7 +327,7 @@ def test_a_host_with_more_dialects_may_say_so() -> None:
     assert spec.dialect == "own"
 
 
-def test_what_the_caller_does_later_changes_nothing() -> None:
+def test_later_actions_of_the_caller_change_nothing() -> None:
     config: dict[str, Any] = {"list": [1], "table": {"a": 1}}
     env = {"A": "1"}
     spec = spec_from_mapping(

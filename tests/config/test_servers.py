@@ -84,7 +84,7 @@ def test_another_program_s_file_is_taken_as_it_is() -> None:
 
 
 @shows("mcp-config-02")
-def test_what_other_programs_write_besides_json_is_read() -> None:
+def test_json_with_comments_and_nulls_of_other_programs_is_read() -> None:
     config = of_json(
         b"""// mine
         {"mcpServers": { /* two
@@ -157,7 +157,7 @@ def test_a_note_is_reported_as_a_diagnostic(tmp_path: Path) -> None:
         ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "X0103", "must be a list"),
     ],
 )
-def test_a_file_that_cannot_be_used_says_why(document: Any, code: str, says: str) -> None:
+def test_an_unusable_file_is_reported_with_its_reason(document: Any, code: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         of_json(document)
     assert caught.value.code == code and says in caught.value.message
@@ -211,7 +211,7 @@ def test_each_program_s_own_words_are_understood(form: str) -> None:
 
 
 @shows("mcp-config-02")
-def test_placeholders_anywhere_are_filled_in_with_what_is_known() -> None:
+def test_placeholders_anywhere_are_filled_in_with_known_values() -> None:
     document = {
         "mcpServers": {
             "s": {

@@ -49,7 +49,7 @@ def test_the_seeds_file_is_the_defaults(tmp_path: Path, text: str) -> None:
 
 
 @shows("nexo-disc-11")
-def test_everything_can_be_said(tmp_path: Path) -> None:
+def test_every_key_can_be_set(tmp_path: Path) -> None:
     said = read(
         tmp_path,
         "extensions:\n  search_paths: [a, /b]\n  disabled: [x]\n  allowlist: [y]\n  max_depth: 2\n"
@@ -103,7 +103,9 @@ extensions:
 
 
 @shows("nexo-disc-12")
-def test_the_file_of_the_original_is_taken_and_what_has_no_effect_is_noted(tmp_path: Path) -> None:
+def test_the_file_of_the_original_is_accepted_and_keys_without_effect_are_noted(
+    tmp_path: Path,
+) -> None:
     config = read(tmp_path, WHOLE)
     limits = config.defaults.limits
     assert (limits.handshake, limits.call, limits.stop) == (5, 1.5, 0.25)
@@ -172,7 +174,7 @@ def test_aliases_that_multiply_are_not_a_bomb(tmp_path: Path) -> None:
     assert wrong(tmp_path, "\n".join([*lines, "extensions: {disabled: *a39}"])).code == "X0103"
 
 
-def test_without_pyyaml_the_error_says_what_to_install(
+def test_without_pyyaml_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = builtins.__import__

@@ -62,7 +62,7 @@ async def heard(ext: Extension, params: Any = None, **more: Any) -> Any:
 
 
 @shows("cigen-call-01", "cigen-load-01")
-async def test_generate_sends_a_plan_first_and_what_was_planned_after_it() -> None:
+async def test_generate_sends_a_plan_first_and_the_planned_request_after_it() -> None:
     async with closing(plugin()) as ext:
         schema = {"version": "1", "jobs": [{"id": "build"}, {"id": "test"}]}
         told = (await heard(ext, {"schema": schema, "facts": {"os": "linux"}}))["heard"]
@@ -81,7 +81,7 @@ async def test_generate_sends_a_plan_first_and_what_was_planned_after_it() -> No
         }
 
 
-async def test_what_a_caller_says_goes_before_what_the_host_would_say() -> None:
+async def test_the_settings_of_a_caller_go_before_those_of_the_host() -> None:
     async with closing(plugin()) as ext:
         asked = {
             "target": "gitlab",
@@ -148,7 +148,7 @@ async def test_a_member_that_is_null_is_as_by_default() -> None:
         {"plan": {"repo": {"file_cache": {"a": "plain text"}}}},
     ],
 )
-async def test_what_does_not_fit_is_refused_and_nothing_is_sent(params: Any) -> None:
+async def test_a_value_that_does_not_fit_is_refused_and_nothing_is_sent(params: Any) -> None:
     async with closing(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
@@ -408,7 +408,7 @@ async def test_a_plugin_that_dies_is_reported_with_its_status_and_replaced(
         ("plan:overrun", "X0601", "10,485,761"),
     ],
 )
-async def test_what_cannot_be_read_ends_the_process(verb: str, code: str, says: str) -> None:
+async def test_unreadable_output_ends_the_process(verb: str, code: str, says: str) -> None:
     async with closing(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)

@@ -176,7 +176,7 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-async def test_one_that_always_dies_tells_how() -> None:
+async def test_an_extension_that_always_dies_is_reported_with_its_exit() -> None:
     command = [sys.executable, "-S", "-E", "-c", "import os; os._exit(3)"]
     bus = Bus()
     spawned: list[Spawned] = []
@@ -246,7 +246,7 @@ async def test_a_refused_subscription_is_reported_and_not_retried(
         assert [one["method"] for one in heard].count("subscriptions/listen") == 1
 
 
-async def test_a_subscription_that_ends_with_its_server_is_nothing_to_tell(
+async def test_the_end_of_a_subscription_with_its_server_is_not_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with child({"era": "stateless"}) as ext:
@@ -373,7 +373,7 @@ def steps_of(clock: Clock, seconds: float, bus: Bus | None = None) -> Bus:
     return bus
 
 
-async def test_a_timeout_tells_of_an_error_that_names_no_request(
+async def test_a_timeout_mentions_an_error_that_names_no_request(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A server that cannot read a request cannot name its id either."""

@@ -72,7 +72,7 @@ def resource(**members: Any) -> dict[str, Any]:
         ("tools/call", {"content": [resource(blob="é")]}, "blob is no base64"),
     ],
 )
-def test_what_official_clients_refuse_is_one_problem(
+def test_a_refusal_by_official_clients_is_one_problem(
     method: str, result: Any, message: str
 ) -> None:
     [problem] = problems(method, result)

@@ -49,7 +49,7 @@ for line in sys.stdin:
 
 
 @shows("morphir-wire-07")
-def test_neither_side_can_say_what_the_dialect_has_no_words_for() -> None:
+def test_neither_side_can_send_a_message_that_the_dialect_lacks() -> None:
     host, guest = DIALECT.codec(Role.HOST), DIALECT.codec(Role.GUEST)
     for unsaid in (Notification("log", {}), Reply(1, 2), Failure(1, "no")):
         with pytest.raises(UsageError) as refused:
@@ -233,7 +233,7 @@ async def test_a_child_that_hangs_in_its_handshake_is_given_up_and_killed(
 
 
 @shows("morphir-load-10", "morphir-load-11")
-async def test_an_early_exit_tells_the_status_and_the_last_of_stderr() -> None:
+async def test_an_early_exit_is_reported_with_the_status_and_the_last_of_stderr() -> None:
     async with closing(unstarted("die_at=initialize", "code=5")) as ext:
         error = await failing(ext.start())
         assert isinstance(error, HandshakeFailed) and error.code == "X0501"
@@ -327,7 +327,7 @@ async def test_health_is_asked_and_an_extension_without_the_method_is_healthy() 
 
 
 @shows("morphir-restart-05")
-async def test_what_it_says_of_its_health_is_its_health_until_the_next_process() -> None:
+async def test_its_reported_health_is_kept_until_the_next_process() -> None:
     said = 'echo "{\\"id\\":$n,\\"result\\":{\\"status\\":\\"unhealthy\\"}}"'
     script = (
         "n=0; while read -r line; do case $line in"
@@ -345,7 +345,7 @@ async def test_what_it_says_of_its_health_is_its_health_until_the_next_process()
 
 @shows("morphir-sample-01")
 @pytest.mark.both_loops
-async def test_echo_returns_what_it_was_given_unchanged() -> None:
+async def test_echo_returns_its_argument_unchanged() -> None:
     async with hostile() as ext:
         assert await ext.call("echo", {"msg": "hello"}) == {"msg": "hello"}
 

@@ -294,7 +294,7 @@ def test_the_blocking_face_adds_the_same_context_and_checks_before_the_first_cal
 
 
 @shows("nexo-hand-05", "nexo-call-04")
-async def test_what_a_manifest_lists_is_listed_and_what_a_handshake_says_is_called(
+async def test_the_tools_of_a_manifest_are_listed_and_those_of_a_handshake_are_called(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "a", "a", told={"offer": CLOSED}, tools=("echo", "promised"))
@@ -332,7 +332,7 @@ async def test_its_breaker_has_the_name_that_its_host_gives_it() -> None:
 
 
 @shows("nexo-env-01", "nexo-env-02", "nexo-env-03")
-async def test_what_a_child_is_given(tmp_path: Path) -> None:
+async def test_the_environment_of_a_child(tmp_path: Path) -> None:
     home = tmp_path / "home"
     environ = {
         "PATH": "/usr/bin:/bin",

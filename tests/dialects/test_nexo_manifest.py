@@ -65,7 +65,7 @@ def keys(text: str) -> list[str]:
 
 
 @shows("nexo-manifest-10")
-def test_everything_that_can_be_said() -> None:
+def test_a_manifest_with_every_key() -> None:
     spec = spec_of(
         """
         [plugin]
@@ -119,7 +119,7 @@ def test_everything_that_can_be_said() -> None:
     )
 
 
-def test_the_least_that_must_be_said() -> None:
+def test_the_minimal_manifest() -> None:
     assert spec_of(GOOD).argv == ("run",)
     assert spec_of("\ufeff" + GOOD.replace("\n", "\r\n")).id == "weather"
 
@@ -153,7 +153,7 @@ def test_an_invalid_version(version: str) -> None:
 
 
 @shows("nexo-manifest-03")
-def test_a_manifest_for_a_newer_host_is_refused_and_the_hosts_version_can_be_said() -> None:
+def test_a_manifest_for_a_newer_host_is_refused_and_the_hosts_version_can_be_set() -> None:
     spec = spec_of(GOOD.replace("[capabilities]", 'min_agent_version = "2.0.0"\n[capabilities]'))
     with pytest.raises(Refused) as refused:
         admit(spec, DIALECT, {})

@@ -129,7 +129,7 @@ async def test_many_calls_are_under_way_at_once(tmp_path: Path) -> None:
 
 
 @shows("roder-echo-01", "roder-echo-02", "roder-config-03", "roder-wire-11")
-async def test_initialize_says_what_the_page_says_and_no_secrets(tmp_path: Path) -> None:
+async def test_initialize_sends_the_fields_of_the_page_and_no_secrets(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     more: dict[str, Any] = {
@@ -324,7 +324,7 @@ async def test_the_caller_may_name_its_call(tmp_path: Path) -> None:
 
 
 @shows("roder-tools-02", "roder-tools-03", "roder-tools-05")
-async def test_what_raises_in_call_tool_is_an_error_result_in_tools_call(tmp_path: Path) -> None:
+async def test_an_exception_in_call_tool_is_an_error_result_in_tools_call(tmp_path: Path) -> None:
     kinds = {"refuse": CallFailed, "malformed": ProtocolViolation, "hang": CallTimeout}
     async with closing(toy(tmp_path)) as ext:
         for name, kind in kinds.items():
@@ -411,7 +411,7 @@ async def test_a_dispatch_and_a_task_run_to_their_end(tmp_path: Path) -> None:
 
 
 @shows("roder-stream-01", "roder-stream-06")
-async def test_a_raw_stream_is_given_a_name_and_cancelled_with_what_is_known(
+async def test_a_raw_stream_is_given_a_name_and_cancelled_with_the_known_fields(
     tmp_path: Path,
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
@@ -431,7 +431,7 @@ async def test_a_raw_stream_is_given_a_name_and_cancelled_with_what_is_known(
 
 
 @shows("roder-life-06")
-async def test_a_dispatch_that_says_a_number_beyond_all_floats_has_no_end(tmp_path: Path) -> None:
+async def test_a_dispatch_with_a_number_beyond_all_floats_has_no_end(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         request = {"timeout_seconds": 10**400, "script": [["ack"], ["event", FINISHED]]}
         async with ext.subagents.dispatch(request) as events:
@@ -499,7 +499,7 @@ async def test_when_the_child_dies_before_it_acknowledges_the_opening_fails(
 
 
 @shows("roder-stream-05")
-async def test_leaving_a_turn_sends_nothing_and_drops_what_still_comes(
+async def test_leaving_a_turn_sends_nothing_and_drops_later_events(
     tmp_path: Path, clock: Clock
 ) -> None:
     async with closing(toy(tmp_path)) as ext:

@@ -147,7 +147,7 @@ def test_a_faulty_tool_provider_is_refused(text: str) -> None:
         'required_capabilities = ["net", "net"]\n' + SINK,
     ],
 )
-def test_what_is_there_twice_in_one_manifest_is_refused(text: str) -> None:
+def test_duplicates_in_one_manifest_are_refused(text: str) -> None:
     assert refused(HEAD + text).code == "X0247"
 
 
@@ -161,7 +161,7 @@ def found(folder: Path, text: str) -> Any:
 
 
 @shows("roder-manifest-05")
-def test_a_manifest_that_is_found_says_what_to_run_and_where(tmp_path: Path) -> None:
+def test_a_manifest_that_is_found_gives_its_command_and_folder(tmp_path: Path) -> None:
     launch = """
     [launch]
     command = "bin/ext"
@@ -379,7 +379,7 @@ def test_a_key_that_may_be_meant_for_us_is_a_mistake(
         (HEAD.replace("demo", "d2") + SINK.replace("event_sink", "task_executor"), ""),
     ],
 )
-def test_what_another_extension_has_already_is_refused(text: str, kind: str) -> None:
+def test_a_unique_name_that_another_extension_already_has_is_refused(text: str, kind: str) -> None:
     first = parse((HEAD + 'required_capabilities = ["net"]' + TOOL + SINK).encode())
     before = Spec(id="first", argv=("x",), unique_names=first.unique_names)
     names = parse(text.encode()).unique_names

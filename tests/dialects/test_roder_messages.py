@@ -167,7 +167,7 @@ def test_a_missing_field_is_refused_unless_it_is_optional() -> None:
     )
 
 
-async def test_what_the_host_sends_can_be_read_by_the_classes(tmp_path: Path) -> None:
+async def test_the_messages_of_the_host_can_be_read_by_the_classes(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         params = (await ext.call_tool("echo", {"a": 1}, context={"call_id": "c"})).data
         [initialize] = await said(ext, "extension/initialize")

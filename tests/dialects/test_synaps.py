@@ -186,7 +186,7 @@ async def test_a_timeout_restarts_nothing_and_the_late_answer_is_dropped(tmp_pat
 
 
 @shows("synaps-turn-01")
-async def test_more_at_a_time_where_the_config_says_so(tmp_path: Path) -> None:
+async def test_the_config_allows_more_at_a_time(tmp_path: Path) -> None:
     morning = tmp_path / "morning"
     nap = {"until": str(morning)}
     async with child(limits={"max_in_flight": 4}) as ext:
@@ -197,7 +197,7 @@ async def test_more_at_a_time_where_the_config_says_so(tmp_path: Path) -> None:
 
 
 @shows("synaps-turn-03")
-async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing_else(
+async def test_while_its_question_is_open_the_child_receives_only_the_answer(
     tmp_path: Path,
 ) -> None:
     """Its call was given up, others wait, notices are to be sent: the answer goes first."""
@@ -242,7 +242,7 @@ async def test_a_session_that_ends_in_the_middle_of_a_question_delays_no_other()
 
 
 @shows("synaps-turn-04", "synaps-hand-11", "synaps-hand-01", "synaps-limit-03")
-async def test_ids_go_on_over_restarts_and_initialize_tells_the_same_again(tmp_path: Path) -> None:
+async def test_ids_go_on_over_restarts_and_initialize_sends_the_same_again(tmp_path: Path) -> None:
     file, once = tmp_path / "heard", tmp_path / "once"
     async with child({"heard": str(file)}, config={"a": [1]}, cwd=str(tmp_path), **QUICK) as ext:
         assert (await ext.call_tool("id")).data == 2
@@ -404,7 +404,7 @@ async def test_a_refusal_ends_the_child_and_leaves_nothing_registered(tmp_path: 
     assert len(exits) == 1
 
 
-async def test_a_bare_command_is_granted_what_its_options_say() -> None:
+async def test_a_bare_command_is_granted_the_paths_of_its_options() -> None:
     async def meet() -> None:
         async with child(options={"permissions": ["memory.read"]}):
             pass
@@ -657,7 +657,7 @@ async def test_widgets_and_editors_are_events_for_every_subscriber() -> None:
     ]
 
 
-async def test_the_small_facets_say_and_read_what_the_page_has() -> None:
+async def test_the_small_facets_write_and_read_the_messages_of_the_page() -> None:
     info = {
         "build": {"backend": "cpu"},
         "capabilities": [{"kind": "stt", "name": "S"}],
@@ -712,7 +712,7 @@ async def test_a_flood_of_notices_harms_no_call() -> None:
         ("config.subscribe", {"keys": [5]}, -32602, "keys"),
     ],
 )
-async def test_a_bad_question_is_answered_with_what_is_wrong(
+async def test_the_answer_to_a_bad_question_names_its_fault(
     method: str, params: Any, code: int, says: str
 ) -> None:
     async with child() as ext:

@@ -41,7 +41,7 @@ def spec_of(extension: Any, **settings: Any) -> Spec:
 
 
 @shows("synaps-mani-01", "synaps-mani-02")
-def test_the_least_that_a_manifest_says() -> None:
+def test_the_minimal_manifest_of_this_dialect() -> None:
     spec = spec_of(GOOD, version="1.2", description="d")
     assert (spec.id, spec.dialect, spec.argv, spec.cwd) == (
         "notes",
@@ -139,7 +139,7 @@ def test_hooks_and_their_filters() -> None:
         ({"config": [{"key": "a", "required": "yes"}]}, "X0250", "required"),
     ],
 )
-def test_what_is_refused_before_a_start(change: dict[str, Any], code: str, says: str) -> None:
+def test_manifests_refused_before_a_start(change: dict[str, Any], code: str, says: str) -> None:
     with pytest.raises(ManifestError) as refused:
         read(found(GOOD | change))
     error = refused.value
@@ -307,7 +307,7 @@ DEFERRED = GOOD | {"permissions": ["tools.register", "providers.register", "tool
     ],
 )
 @shows("synaps-today-09", "synaps-today-04", "synaps-today-05")
-def test_mistakes_in_what_plugins_of_today_say(
+def test_mistakes_in_the_manifests_of_current_plugins(
     change: dict[str, Any], code: str, says: str
 ) -> None:
     with pytest.raises(ManifestError) as refused:
@@ -317,12 +317,12 @@ def test_mistakes_in_what_plugins_of_today_say(
 
 @shows("synaps-today-01", "synaps-today-08")
 @pytest.mark.parametrize("name", ["context_providers.register", "session.drive"])
-def test_a_plugin_that_does_only_what_is_not_offered_is_accepted(name: str) -> None:
+def test_a_plugin_with_only_unsupported_features_is_accepted(name: str) -> None:
     verdict = read(found(GOOD | {"permissions": [name]}))
     assert isinstance(verdict, Accepted) and "does not offer" in str(verdict.warnings[0])
 
 
-def test_where_the_user_has_no_plugins_nothing_is_said(
+def test_where_the_user_has_no_plugins_nothing_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

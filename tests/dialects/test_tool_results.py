@@ -211,7 +211,7 @@ def hooked(folder: Path, result: Any) -> exthost.Host:
     )
 
 
-async def test_run_tool_raises_after_its_hooks_have_seen_what_failed(tmp_path: Path) -> None:
+async def test_run_tool_raises_after_its_hooks_have_seen_the_failure(tmp_path: Path) -> None:
     async with hooked(tmp_path, None) as host:
         failed = await failing(host.call_tool("ext_toy_fail"))
         assert isinstance(failed, CallFailed) and failed.code == "X0702"
@@ -227,7 +227,7 @@ async def test_run_tool_raises_after_its_hooks_have_seen_what_failed(tmp_path: P
     assert heard.count("no answer came") == 1
 
 
-async def test_the_error_of_a_tool_that_failed_tells_of_hooks_that_were_passed_over(
+async def test_the_error_of_a_failed_tool_mentions_skipped_hooks(
     tmp_path: Path,
 ) -> None:
     async with hooked(tmp_path, "no object") as host:

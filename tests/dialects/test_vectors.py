@@ -63,7 +63,7 @@ async def test_a_refusal_with_a_real_process_is_reported(vector: Vector, tmp_pat
 
 
 @each("operation")
-def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
+def test_an_operation_has_the_fields_of_the_script(vector: Vector) -> None:
     check_vector(vector)
 
 
@@ -74,7 +74,7 @@ async def test_an_operation_with_a_real_process(vector: Vector, tmp_path: Path) 
 
 
 @each("meaning")
-def test_a_notification_means_to_the_host_what_the_vector_says(vector: Vector) -> None:
+def test_a_notification_has_the_meaning_that_its_vector_gives(vector: Vector) -> None:
     check_vector(vector)
 
 
@@ -114,7 +114,7 @@ def test_for_any_bytes_in_a_frame_only_our_own_error_leaves_the_codec(
 
 
 @pytest.mark.parametrize("file", sorted({vector.file for vector in vectors("read")}))
-def test_each_role_has_a_canonical_vector_of_all_it_can_say(file: str) -> None:
+def test_each_role_has_a_canonical_vector_of_all_its_messages(file: str) -> None:
     """Else "in both roles" would be an empty word."""
     ours = [vector for vector in vectors("read") if vector.file == file]
     for role in Role:
@@ -141,7 +141,7 @@ def test_names_are_unique_in_their_file() -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_notation_tells_types_and_values_apart() -> None:
+def test_the_notation_distinguishes_types_and_values() -> None:
     pattern = parse_pattern('Reply {"id": 1}')
     assert isinstance(pattern, MessagePattern)
     reply = pattern.build()

@@ -81,7 +81,7 @@ def play(console: str, folder: Path, run: Run = run_line) -> None:
         assert re.fullmatch(pattern, done.stdout.strip()), f"{command}\n{done.stdout}"
 
 
-def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
+def test_every_snippet_of_the_readme_runs_and_prints_the_shown_output(tmp_path: Path) -> None:
     shown = blocks("README.md")
     unpack(shown, tmp_path)
     consoles = [block.text for block in shown if block.language == "console"]
@@ -106,7 +106,7 @@ PAGES = [
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_of_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
+def test_every_command_of_a_page_prints_the_output_on_the_page(page: str, tmp_path: Path) -> None:
     shown = blocks(page)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     unpack(shown, tmp_path)
@@ -117,7 +117,7 @@ def test_every_command_of_a_page_prints_what_it_shows(page: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("dialect", ["roder", "synaps"])
-def test_what_a_page_shows_of_the_wire_is_what_goes_over_it(dialect: str, tmp_path: Path) -> None:
+def test_the_messages_on_a_page_are_those_on_the_wire(dialect: str, tmp_path: Path) -> None:
     shown = blocks(f"docs/dialects/{dialect}.md")
     unpack(shown, tmp_path)
     [wire] = [block.text for block in shown if block.language == "wire"]
@@ -143,7 +143,7 @@ def recorded_messages(record: Path) -> list[str]:
     return [f"{way} {bytes.fromhex(text).decode()}".replace("\r\n", r"\r\n") for way, text in said]
 
 
-def test_every_command_of_the_operators_page_prints_what_it_shows(tmp_path: Path) -> None:
+def test_every_command_of_the_operators_page_prints_the_output_on_the_page(tmp_path: Path) -> None:
     left = shutil.ignore_patterns("target")
     shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True, ignore=left)
     consoles = [block.text for block in blocks("docs/operate.md") if block.language == "console"]

@@ -102,5 +102,5 @@ VALUE = st.recursive(
 
 @example(value={".0": [".inf", ".nan", "...", "./run"]})
 @given(value=st.dictionaries(TEXT, VALUE, min_size=1, max_size=3))
-def test_a_yaml_parser_reads_what_was_written(yaml_text: ModuleType, value: Any) -> None:
+def test_a_yaml_parser_reads_our_output(yaml_text: ModuleType, value: Any) -> None:
     assert yaml.safe_load(yaml_text.to_yaml(value)) == value

@@ -73,7 +73,7 @@ def cli(installed: Path, *words: str, code: int = 0, more: str = "") -> str:
     return done.stdout
 
 
-async def test_tools_are_what_the_server_can_do() -> None:
+async def test_tools_are_the_features_of_the_server() -> None:
     async with exthost.connect(SERVER, dialect=NAME) as ext:
         assert [*ext.tools] == ["hover", "completion", "diagnostics"]
         at = {"path": "a.txt", "text": TEXT, "line": 1, "character": 4}

@@ -85,7 +85,7 @@ async def test_where_no_result_is_an_error_a_member_of_that_name_means_nothing()
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_a_stream_whose_last_event_says_that_it_failed_is_an_error(
+async def test_a_stream_whose_last_event_reports_a_failure_is_an_error(
     last: Any, errors: int
 ) -> None:
     queue = queue_of(RODER.result_reader)

@@ -395,7 +395,7 @@ def test_an_extension_that_invents_methods_does_not_fill_the_memory() -> None:
     assert len(pool.choice._times) <= 1024
 
 
-def test_what_is_remembered_of_idle_processes_does_not_grow_with_the_calls() -> None:
+def test_the_records_of_idle_processes_do_not_grow_with_the_calls() -> None:
     pool = Pool(2)
     for _ in range(500):
         pool.learn_fast()
@@ -435,7 +435,7 @@ def test_a_choice_costs_the_same_among_2_and_64(method: str, load: float) -> Non
 
 
 @pytest.mark.parametrize("method", [SLOW, FAST])
-def test_a_pool_takes_exactly_what_it_has_room_for(method: str) -> None:
+def test_a_pool_takes_exactly_as_many_calls_as_it_has_room_for(method: str) -> None:
     random.seed(3)
     pool = Pool(5)
     pool.learn_fast()

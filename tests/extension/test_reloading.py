@@ -151,7 +151,7 @@ def fickle(folder: Path) -> Path:
     return program
 
 
-async def test_a_restart_that_comes_to_nothing_keeps_the_old_process_and_says_so(
+async def test_a_restart_that_fails_keeps_the_old_process_and_is_reported(
     tmp_path: Path,
 ) -> None:
     program = fickle(tmp_path)

@@ -206,7 +206,7 @@ def test_on_demand_the_next_use_may_find_a_permanent_cause_fixed() -> None:
 
 
 @pytest.mark.parametrize("policy", [Restart(), Restart(strategy="never", max_retries=3)])
-def test_never_and_nothing_said_do_not_restart(policy: Restart) -> None:
+def test_never_and_an_unset_strategy_do_not_restart(policy: Restart) -> None:
     assert Life(policy).crash(up=1000, serve=True) == GiveUp(
         "it crashed while serving, and its restart strategy is never"
     )
@@ -223,7 +223,7 @@ def test_first_starts_have_a_budget_of_their_own() -> None:
     assert isinstance(life.crash(), GiveUp)
 
 
-def test_a_used_first_start_budget_tells_how_many_starts_there_were() -> None:
+def test_the_error_of_a_used_first_start_budget_counts_the_starts() -> None:
     life = Life(MORPHIR)
     for _ in range(3):
         life.run(up=None)
@@ -318,7 +318,7 @@ delays = st.floats(0.001, 100)
 
 
 @given(first=delays, longest=delays, used=st.integers(0, 2_000_000), jitter=unit)
-def test_a_delay_is_never_above_the_maximum_nor_below_four_fifths_of_what_is_written(
+def test_a_delay_is_at_most_the_maximum_and_at_least_four_fifths_of_its_setting(
     first: float, longest: float, used: int, jitter: float
 ) -> None:
     policy = Restart(

@@ -219,7 +219,7 @@ async def test_a_restart_during_backoff_comes_at_once_and_gives_the_budget_back(
 
 
 @pytest.mark.both_loops
-async def test_a_restart_loses_no_call_the_old_process_answers_what_it_was_asked(
+async def test_a_restart_loses_no_call_since_the_old_process_answers_its_requests(
     clock: Clock,
 ) -> None:
     ledger = Ledger()
@@ -319,7 +319,7 @@ async def test_on_demand_rests_after_a_crash_and_comes_back_for_the_next_call(
     assert follows_the_table(ledger.states)
 
 
-async def test_on_demand_a_start_that_fails_tells_its_callers_and_the_next_tries_anew(
+async def test_on_demand_a_failed_start_is_reported_to_its_callers_and_the_next_tries_anew(
     tmp_path: Path,
 ) -> None:
     marks = tmp_path / "marks"
@@ -379,7 +379,7 @@ async def test_breaking_the_protocol_on_every_call_is_not_serving(tmp_path: Path
         assert ext.state == "failed"
 
 
-async def test_an_answer_that_says_no_is_serving_too() -> None:
+async def test_a_refusing_answer_counts_as_serving_too() -> None:
     policy = Restart(strategy="immediate", max_retries=1, forgiven_by="call")
     polite = replace(DIALECT, traits=replace(DIALECT.traits, restart=policy))
     async with closing(unstarted(dialect=polite, lifetime="plain")) as ext:

@@ -140,7 +140,7 @@ async def test_restart_is_the_way_out_of_failed(tmp_path: Path) -> None:
         accounted(ext, 1, result=1)
 
 
-async def test_what_it_requires_and_is_not_there_refuses_it_until_it_is() -> None:
+async def test_a_missing_requirement_refuses_it_until_it_exists() -> None:
     from dataclasses import replace
 
     from exthost.model.spec import Requires
@@ -159,7 +159,7 @@ async def test_what_it_requires_and_is_not_there_refuses_it_until_it_is() -> Non
         assert (await ext.call("environment"))["NEEDED"] == "1"
 
 
-async def test_what_cannot_be_checked_is_refused_and_can_be_asked_for_again(
+async def test_an_uncheckable_extension_is_refused_and_can_be_requested_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object) -> None:
@@ -242,7 +242,7 @@ async def test_a_tool_call_has_only_the_time_that_the_start_left_of_its_limit(
 
 
 @shows("morphir-manager-03")
-async def test_stats_tell_the_pid_the_times_and_what_was_dropped_of_the_present_process() -> None:
+async def test_stats_have_the_pid_the_times_and_the_drops_of_the_present_process() -> None:
     async with hostile(lifetime="plain") as ext:
         await ext.call("twice")
         await ext.call("echo")

@@ -69,7 +69,7 @@ MISSING = {"type": "process", "command": "/no/such"}
         ),
     ],
 )
-async def test_a_strict_host_raises_what_keeps_an_extension_from_starting(
+async def test_a_strict_host_raises_the_reason_why_an_extension_cannot_start(
     bad: dict[str, Any], kind: type[errors.ExthostError]
 ) -> None:
     host = exthost.Host.from_config({"extensions": [entry("well"), bad]}, strict=True)

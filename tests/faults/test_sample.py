@@ -59,7 +59,7 @@ print("\\n".join(summary()))
 
 
 @pytest.mark.parametrize(("seed", "tried"), [("abc", "6 of 20"), ("all", "20 of 20")])
-def test_the_counts_tell_how_many_of_how_many_and_the_seed(seed: str, tried: str) -> None:
+def test_the_counts_have_total_part_and_seed(seed: str, tried: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", COUNTED],
         env={**os.environ, SAMPLE_VARIABLE: seed},

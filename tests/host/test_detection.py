@@ -106,7 +106,7 @@ async def test_one_that_reads_and_is_silent_is_given_up(short_patience: float) -
 
 
 @pytest.mark.more
-async def test_what_a_silent_one_wrote_to_stderr_is_the_evidence(short_patience: float) -> None:
+async def test_the_stderr_of_a_silent_extension_is_the_evidence(short_patience: float) -> None:
     complaint = "import sys\nprint('DEMO_KEY is not set', file=sys.stderr, flush=True)\n"
     with pytest.raises(HandshakeFailed) as caught:
         async with exthost.connect(python(complaint + DEAF)):
@@ -117,7 +117,7 @@ async def test_what_a_silent_one_wrote_to_stderr_is_the_evidence(short_patience:
     assert error.help.startswith("what it wrote to stderr may tell why; ")
 
 
-async def test_what_one_that_never_reads_wrote_to_stderr_is_the_evidence(clock: Clock) -> None:
+async def test_the_stderr_of_an_extension_that_never_reads_is_the_evidence(clock: Clock) -> None:
     complaint = "import sys\nprint('waiting for a lock', file=sys.stderr, flush=True)\n"
     spec = connection_spec(python(complaint + NEVER_READS), None, {})
     bus = Bus()

@@ -140,7 +140,7 @@ async def test_a_hook_that_ends_its_process_is_sent_to_one_more_process_only(
 @pytest.mark.parametrize(
     "answer", ["die", "hang", "flood", {"action": "dance"}, {"action": "block"}, "block", [1]]
 )
-async def test_what_a_hook_cannot_judge_is_refused_and_the_error_says_whose_fault_it_is(
+async def test_a_call_that_a_hook_cannot_judge_is_refused_and_the_error_names_the_hook(
     tmp_path: Path, answer: Any
 ) -> None:
     heard = guarded(tmp_path, answer)
@@ -220,7 +220,7 @@ async def test_the_operator_chooses_for_the_host_an_extension_or_a_kind(
         "open",
     ],
 )
-def test_what_cannot_be_chosen_is_a_mistake_in_the_config(hooks: Any) -> None:
+def test_invalid_hook_settings_are_a_mistake_in_the_config(hooks: Any) -> None:
     with pytest.raises(ConfigError):
         config_from_mapping({"hooks": hooks})
 
@@ -239,7 +239,7 @@ async def test_a_guard_that_starts_at_first_use_is_started_by_its_hook(tmp_path:
 
 
 @shows("hooks-guard-04")
-async def test_one_whose_hooks_only_its_handshake_tells_is_started_before_a_call(
+async def test_an_extension_whose_handshake_declares_its_hooks_is_started_before_a_call(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "tools")
@@ -321,7 +321,7 @@ async def test_no_hook_runs_for_a_call_that_cannot_be_made(tmp_path: Path) -> No
 
 @shows("hooks-guard-07")
 @pytest.mark.parametrize("on_failure", ["closed", "open"])
-async def test_listeners_and_the_audit_see_what_was_refused_or_passed_over(
+async def test_listeners_and_the_audit_see_refused_and_skipped_calls(
     tmp_path: Path, on_failure: str
 ) -> None:
     guarded(tmp_path, {"action": "dance"})
@@ -344,7 +344,7 @@ async def test_listeners_and_the_audit_see_what_was_refused_or_passed_over(
 
 @shows("hooks-guard-07")
 @pytest.mark.parametrize("era", ["handshake", "stateless"])
-async def test_a_client_of_the_gateway_sees_what_was_passed_over_or_refused(
+async def test_a_client_of_the_gateway_sees_skipped_and_refused_hooks(
     tmp_path: Path, era: str
 ) -> None:
     heard = guarded(tmp_path, {"action": "dance"})

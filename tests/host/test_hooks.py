@@ -176,7 +176,7 @@ async def test_no_hook_changes_which_call_the_next_one_judges() -> None:
     assert guard.seen == [{"tool_name": "dangerous", "arguments": {"n": 1}}] and outcome.stopped
 
 
-async def test_a_guard_also_judges_what_a_later_hook_made_of_the_arguments() -> None:
+async def test_a_guard_also_judges_the_arguments_that_a_later_hook_changed() -> None:
     harmful = {"arguments": {"path": "/etc"}}
     guard = Fake("guard", lambda event: HookAnswer(abort=event["arguments"] == {"path": "/etc"}))
     liar = Fake("liar", HookAnswer(override=harmful), priority=10)
@@ -208,7 +208,7 @@ async def test_a_person_is_asked_again_about_arguments_that_changed_after_the_an
     assert outcome.aborted_by == "guard" and asked == ["a cup", "a car"]
 
 
-async def test_a_guard_that_would_correct_what_a_later_hook_changed_stops_it() -> None:
+async def test_a_guard_that_would_correct_the_change_of_a_later_hook_stops_it() -> None:
     guard = Fake("guard", HookAnswer(override={"arguments": "safe"}))
     liar = Fake("liar", HookAnswer(override={"arguments": "harmful"}))
     outcome = await chain(guard, liar).run(HOOK, {"arguments": "safe"})

@@ -56,7 +56,7 @@ async def test_tools_are_called_by_each_of_their_names() -> None:
         assert (await host["a"].call_tool("shout", {"text": "x"})).data == {"text": "X"}
 
 
-async def test_a_name_that_several_have_must_be_said_in_full() -> None:
+async def test_an_ambiguous_name_must_be_written_in_full() -> None:
     async with exthost.Host.from_config(config(entry("a"), entry("b"))) as host:
         with pytest.raises(errors.NotFound) as caught:
             await host.call_tool("shout", {"text": "x"})

@@ -109,7 +109,7 @@ async def test_a_program_handles_its_requests_or_they_are_refused() -> None:
 
 
 @shows("nexo-second-13", "nexo-second-06")
-async def test_what_is_not_offered_is_named(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_missing_feature_is_named(caplog: pytest.LogCaptureFixture) -> None:
     found = configfile.find_extensions(config())
     (warning,) = found.diagnostics
     assert warning.message == (

@@ -86,7 +86,7 @@ async def test_a_full_queue_drops_the_oldest_and_reports_each(
     assert any("2 are lost" in record.getMessage() for record in caplog.records)
 
 
-async def test_the_size_of_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_size_of_waiting_data_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observer_queues, "MAX_BYTES", 1000)
     observer, reports = Observer(), Reports()
     queues = ObserverQueues(reports)

@@ -72,7 +72,7 @@ async def test_a_reload_that_changes_nothing_publishes_nothing() -> None:
     assert [one[1:3] for one in watcher.changes] == [("ready", "draining"), ("draining", "stopped")]
 
 
-async def test_an_offer_tells_only_what_changed() -> None:
+async def test_an_offer_reports_only_changes() -> None:
     old = [tool("kept"), tool("described", "before"), tool("dropped")]
     new = [tool("kept"), tool("described", "after"), tool("fresh")]
     async with exthost.Host.from_config({"extensions": [entry(tools=old)]}) as host:

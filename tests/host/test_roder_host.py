@@ -55,7 +55,7 @@ async def test_a_host_lists_tools_without_starting_anything(tmp_path: Path) -> N
 
 
 @shows("roder-manifest-07")
-async def test_what_only_one_may_have_refuses_the_second_until_the_first_is_gone(
+async def test_a_unique_name_refuses_the_second_until_the_first_is_gone(
     tmp_path: Path,
 ) -> None:
     text = manifest_text("other", tools=("echo",))

@@ -135,7 +135,7 @@ async def test_the_output_of_a_tool_of_another_dialect_is_replaced_by_text(
 
 
 @shows("synaps-today-03", "synaps-today-11")
-async def test_what_is_injected_at_the_start_of_a_session_is_kept_until_its_end(
+async def test_text_injected_at_the_start_of_a_session_is_kept_until_its_end(
     tmp_path: Path,
 ) -> None:
     answer = {"action": "inject", "content": "Be brief."}
@@ -199,7 +199,7 @@ async def test_a_node_plugin_of_protocol_2_gets_the_usage() -> None:
 
 
 @shows("synaps-today-08")
-def test_what_this_host_does_not_offer_is_named() -> None:
+def test_features_that_this_host_does_not_offer_are_named() -> None:
     found = configfile.find_extensions(config(PLUGINS, only=("redact",)))
     (warning,) = found.diagnostics
     assert warning.message.startswith("this host does not offer context providers and session driv")

@@ -119,7 +119,7 @@ def test_a_renamed_extension_is_reported_with_its_old_id(tmp_path: Path) -> None
     assert (change.kind, change.extension, change.previous_id) == ("changed", "b", "a")
 
 
-def test_without_watchfiles_the_error_says_what_to_install(
+def test_without_watchfiles_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import sys

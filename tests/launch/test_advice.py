@@ -137,7 +137,7 @@ def test_any_other_failure_of_a_tool_names_no_sandbox(text: str) -> None:
         ("bash: line 1: uvx: command not found", "there is no program uvx"),
     ],
 )
-def test_what_a_program_cannot_find_at_its_start_is_named(line: str, advice: str) -> None:
+def test_a_file_that_a_program_cannot_find_at_its_start_is_named(line: str, advice: str) -> None:
     assert find_missing(["starting", line]).startswith(advice)
 
 

@@ -248,7 +248,9 @@ def test_the_cache_of_uv_is_code_of_the_environments_that_it_made(place: Path) -
     assert (str(cache), Scope.ALL) in found, "files in both are hard links of each other"
 
 
-def test_the_stores_of_pnpm_and_conda_are_code_of_what_is_linked_from_them(place: Path) -> None:
+def test_the_stores_of_pnpm_and_conda_are_code_of_the_programs_linked_from_them(
+    place: Path,
+) -> None:
     store = place / "store" / "v3"
     store.mkdir(parents=True)
     modules = place / "app" / "node_modules"

@@ -93,7 +93,7 @@ def test_pins_read_only_grants_and_other_folders_do_not_conflict(place: Path, to
     assert close(elsewhere, victim).closed == ()
 
 
-def test_a_pinned_script_may_import_what_others_write(place: Path, tool: Path) -> None:
+def test_a_pinned_script_can_import_files_that_others_write(place: Path, tool: Path) -> None:
     writer = made("writer", Path("/w.py"), f"{tool.parent}:rw")
     python = "/usr/bin/python3"
     module = {"source": {"command": python, "args": ["-m", "tool"]}, "cwd": str(tool.parent)}

@@ -101,7 +101,9 @@ def test_a_daemon_that_nothing_else_contains_ends_with_its_program(base: Path) -
 
 
 @pytest.mark.parametrize("way", ["plain", "tree"])
-def test_what_a_killed_host_left_is_ended_and_removed_by_the_next(base: Path, way: str) -> None:
+def test_the_processes_left_by_a_killed_host_are_ended_and_removed_by_the_next(
+    base: Path, way: str
+) -> None:
     told = hosted("root", base, way, "killed")
     assert len(list(base.glob("exthost-*"))) == 2
     close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
@@ -120,7 +122,7 @@ def test_the_processes_in_a_dead_hosts_leaf_are_not_ended_by_another(base: Path)
     soon(lambda: not leaf.exists())
 
 
-def test_a_dead_hosts_leaf_goes_when_what_was_ending_in_it_has_ended(base: Path) -> None:
+def test_a_dead_hosts_leaf_is_removed_when_its_last_process_has_ended(base: Path) -> None:
     """A namespace that lost its host is in its leaf for a moment."""
     leaf = base / cgroups._this_host()._replace(started=1).host_cgroup_name
     leaf.mkdir()
@@ -206,7 +208,7 @@ def test_a_group_is_seen_as_it_is(base: Path) -> None:
         ours.kill()
 
 
-def test_looking_changes_nothing_and_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_changes_nothing_and_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
     here = tree()
     assert here is not None
     before = sorted(one.name for one in here.iterdir() if one.is_dir())

@@ -83,7 +83,7 @@ def script(folder: Path, text: str) -> str:
         (a_zero_byte, "X0406", "null byte", ""),
     ],
 )
-def test_a_spawn_that_fails_says_why_and_what_to_do(
+def test_a_failed_spawn_is_reported_with_its_reason_and_the_next_step(
     make: Make, code: str, says: str, helps: str, tmp_path: Path
 ) -> None:
     program, cwd = make(tmp_path)

@@ -152,9 +152,7 @@ def test_the_variables_cannot_be_changed() -> None:
         environment.variables.update(PATH="/evil")
 
 
-def test_what_follows_from_a_snapshot_is_worked_out_once_and_differs_by_what_is_configured() -> (
-    None
-):
+def test_views_of_a_snapshot_are_computed_once_and_differ_by_configuration() -> None:
     host = Snapshot(HOST)
     plain = child_environment(host, "filtered")
     assert child_environment(host, "filtered") is plain == child_environment(HOST, "filtered")

@@ -74,7 +74,7 @@ def test_a_set_folder_and_a_manifests_are_its_own(place: Path) -> None:
     assert more(view("/bin/sh", folders=(str(place),))) == {str(place)}
 
 
-def test_a_virtual_environment_is_shown_with_its_interpreter_and_what_it_points_to(
+def test_a_virtual_environment_is_shown_with_its_interpreter_and_its_targets(
     place: Path,
 ) -> None:
     base = place / "versions" / "3.99"
@@ -212,7 +212,7 @@ def test_links_in_a_circle_lead_nowhere(place: Path) -> None:
     assert more(view(str(place / "a"))) == set()
 
 
-def test_grants_are_read_only_unless_they_say_rw_and_may_lie_in_one_another(place: Path) -> None:
+def test_grants_are_read_only_unless_marked_rw_and_may_be_nested(place: Path) -> None:
     (place / "data" / "out").mkdir(parents=True)
     found = view("/bin/sh", granted=(str(place / "data"), f"{place}/data/out:rw"))
     assert more(found) == {str(place / "data")} and found.writable == (str(place / "data" / "out"),)
@@ -224,7 +224,7 @@ def test_grants_are_read_only_unless_they_say_rw_and_may_lie_in_one_another(plac
     ("entry", "code"),
     [("/", "X0381"), ("/proc/1", "X0381"), ("/sys/../dev", "X0381"), ("/nowhere/at/all", "X0382")],
 )
-def test_what_is_never_granted_is_refused_by_name(entry: str, code: str) -> None:
+def test_a_grant_that_is_never_allowed_is_refused_by_name(entry: str, code: str) -> None:
     with pytest.raises(Refused) as caught:
         view("/bin/sh", granted=(entry,))
     assert caught.value.code == code and entry in caught.value.message
@@ -309,13 +309,13 @@ def test_an_argument_of_a_package_cannot_lead_outside(package: Path, secret: Pat
         assert f'[overrides.toy.permissions] filesystem = ["{secret}"]' in error.help
 
 
-def test_what_the_operator_grants_a_package_may_name(package: Path, secret: Path) -> None:
+def test_a_package_can_name_the_operators_grants(package: Path, secret: Path) -> None:
     found = packaged(package, "sh", "run.sh", str(secret), granted=(str(secret),))
     assert more(found) == {str(package), str(secret)}
     assert sources(found)[str(secret)] == "granted"
 
 
-def test_the_line_to_write_keeps_what_was_granted_before(package: Path, secret: Path) -> None:
+def test_the_line_to_write_keeps_the_earlier_grants(package: Path, secret: Path) -> None:
     (package.parent / "data").mkdir()
     granted = (f"{package.parent}/data:rw",)
     error = refused(package, "sh", "run.sh", str(secret), granted=granted)

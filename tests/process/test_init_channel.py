@@ -76,7 +76,9 @@ BROKEN = "os.memfd_create = None"
 
 
 @pytest.mark.parametrize("lacks", [*LACKS.values(), BROKEN])
-def test_doctor_tells_what_a_python_lacks_instead_of_failing(lacks: str, tmp_path: Path) -> None:
+def test_doctor_reports_the_missing_parts_of_a_python_instead_of_failing(
+    lacks: str, tmp_path: Path
+) -> None:
     servers = {"one": {"command": EXPLORER[0], "args": EXPLORER[1:]}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     code = DOCTOR.replace("'--json'", "'--json', '--config', 'mcp.json'")

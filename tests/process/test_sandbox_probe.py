@@ -74,7 +74,9 @@ def test_a_wrapper_that_hangs_is_ended_and_counts_as_a_failure(
     assert "had not ended" in told.reason
 
 
-def test_the_variable_goes_before_what_the_system_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_goes_before_the_setting_of_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("EXTHOST_BWRAP", "/opt/bwrap")
     assert (
         sandbox_probe.find_sandbox_support().bwrap == "/opt/bwrap"

@@ -47,7 +47,7 @@ def test_lines_are_handed_on_the_same_however_the_bytes_are_cut(
 
 @UNHURRIED
 @given(LINES, CUTS)
-def test_the_tail_is_the_last_of_what_came(lines: list[bytes], cuts: list[int]) -> None:
+def test_the_tail_is_the_last_part_of_the_input(lines: list[bytes], cuts: list[int]) -> None:
     data = b"\n".join(lines)
     tail = StderrTail()
     for piece in pieces(data, cuts):
@@ -95,7 +95,7 @@ def test_the_first_lines_of_the_last_burst_are_kept_however_long_it_is(piece: in
     assert tail_of == numbered(4984, 5000)
 
 
-def test_a_short_burst_is_shown_after_what_came_before_it() -> None:
+def test_a_short_burst_is_shown_after_the_earlier_output() -> None:
     time = 0.0
     tail = StderrTail(now=lambda: time)
     tail.feed("\n".join([*numbered(0, 50), ""]).encode())

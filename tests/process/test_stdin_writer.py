@@ -153,7 +153,7 @@ async def test_a_waiter_for_the_backlog_goes_on_when_it_is_read_or_the_pipe_ends
         os.close(pipe.reader)
 
 
-async def test_a_write_does_not_overtake_what_was_gathered_before_it() -> None:
+async def test_a_write_does_not_overtake_data_that_was_gathered_before_it() -> None:
     pipe = Pipe()
     pipe.stdin.gather(b"first ")
     pipe.stdin.write_parts(b"second ", b"of ", b"parts")
@@ -204,7 +204,7 @@ async def test_a_stalled_reader_is_reported_and_a_slow_one_is_not() -> None:
     assert pipe.end() is False  # the rest was dropped, and that is said
 
 
-async def test_closing_with_a_backlog_says_that_it_dropped_some() -> None:
+async def test_closing_with_a_backlog_reports_dropped_data() -> None:
     pipe = Pipe()
     pipe.fill()
     pipe.stdin.write(b"never read")
@@ -215,7 +215,7 @@ async def test_closing_with_a_backlog_says_that_it_dropped_some() -> None:
     assert pipe.told == []
 
 
-async def test_closing_in_the_same_tick_still_sends_what_was_gathered() -> None:
+async def test_closing_in_the_same_tick_still_sends_the_gathered_data() -> None:
     pipe = Pipe()
     pipe.stdin.gather(b"last words")
     assert pipe.stdin.close() is True

@@ -74,7 +74,7 @@ class Pipe:
 
 
 @pytest.mark.both_loops
-async def test_what_one_read_completes_is_handed_on_together_and_a_part_waits_for_its_end() -> None:
+async def test_frames_of_one_read_are_passed_on_together_and_a_part_waits_for_its_end() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.write(b"one\ntwo\nthr")
@@ -219,7 +219,7 @@ async def test_the_end_is_reported_once_and_the_framing_knows_of_an_unfinished_f
     pipe.close()
 
 
-async def test_reading_now_takes_what_is_there_and_an_empty_pipe_is_not_an_end() -> None:
+async def test_reading_now_takes_the_available_bytes_and_an_empty_pipe_is_not_an_end() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.reader.read_now()

@@ -49,7 +49,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_what_keeps_a_user_out_is_named(open_folder: Path) -> None:
+def test_the_folder_that_keeps_a_user_out_is_named(open_folder: Path) -> None:
     stranger = os.geteuid() + 12345
     inner = open_folder / "outer" / "inner"
     inner.mkdir(parents=True)

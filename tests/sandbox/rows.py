@@ -97,7 +97,7 @@ ROWS: Mapping[str, Row] = {
                 "tests/process/test_init_channel.py",
                 "test_a_python_that_lacks_it_keeps_the_processes_together",
                 "test_a_python_that_lacks_it_enforces_permissions",
-                "test_doctor_tells_what_a_python_lacks_instead_of_failing",
+                "test_doctor_reports_the_missing_parts_of_a_python_instead_of_failing",
             ),
         ),
     ),
@@ -178,8 +178,8 @@ ROWS: Mapping[str, Row] = {
             "files_that_other_programs_obey_are_not_written",
             *_tests(
                 "tests/host/test_file_writer.py",
-                "test_what_other_programs_obey_is_written_only_if_it_is_named",
-                "test_a_link_does_not_lead_to_what_other_programs_obey",
+                "test_files_that_other_programs_obey_are_written_only_if_named",
+                "test_a_link_does_not_lead_to_files_that_other_programs_obey",
             ),
         ),
     ),
@@ -212,7 +212,7 @@ ROWS: Mapping[str, Row] = {
             "the_store_of_a_sandboxed_extension_is_full_at_its_limit",
             *_tests(
                 "tests/host/api/test_store_quota.py",
-                "test_records_stop_at_the_quota_and_what_was_stored_is_kept",
+                "test_records_stop_at_the_quota_and_stored_ones_are_kept",
             ),
             *_tests(
                 "tests/dialects/test_synaps.py",
@@ -263,7 +263,7 @@ ROWS: Mapping[str, Row] = {
             "a_result_does_not_steer_the_terminal",
             *_tests(
                 "tests/faces/cli/test_common.py",
-                "test_json_escapes_what_a_terminal_obeys_and_stays_the_same_json",
+                "test_json_escapes_terminal_control_characters_and_stays_the_same_json",
             ),
         ),
     ),
@@ -402,8 +402,8 @@ ROWS: Mapping[str, Row] = {
             *_tests(
                 "tests/launch/test_grant_advice.py",
                 "test_a_folder_of_many_is_never_suggested",
-                "test_writing_what_others_run_is_not_suggested",
-                "test_what_is_visible_through_a_link_is_not_called_hidden",
+                "test_writing_files_that_others_run_is_not_suggested",
+                "test_a_file_visible_through_a_link_is_not_called_hidden",
             ),
         ),
     ),

@@ -75,7 +75,7 @@ PIDS = (("pids.max", "36"),)
         (Ceiling(1000, 10), {"memory"}, MEMORY),
     ],
 )
-def test_what_is_limited_is_written_where_there_is_a_controller(
+def test_limits_are_written_where_there_is_a_controller(
     most: Ceiling, controllers: set[str], settings: tuple[tuple[str, str], ...]
 ) -> None:
     group = plan_cgroup(CgroupBase("/g", frozenset(controllers), moves_host=True), most, b"init")
@@ -108,7 +108,7 @@ def test_an_extension_that_ran_out_of_memory_is_reported(events: str, why: str) 
     assert why in told and bool(told) == bool(why)
 
 
-def test_a_name_tells_whose_group_it_is() -> None:
+def test_a_name_shows_the_owner_of_its_group() -> None:
     owner = HostIdentity(4026531836, 12, 3456)
     assert parse_cgroup_name(owner.extension_cgroup_name(7)) == (owner, True)
     assert parse_cgroup_name(owner.host_cgroup_name) == (owner, False)

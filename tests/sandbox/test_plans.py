@@ -122,7 +122,7 @@ def test_max_memory_is_the_size_of_each_private_file_system() -> None:
     assert sizes == ["1000", "1000"] and wrapper.private_mounts == ("/tmp", "/dev/shm")
 
 
-def test_a_private_folder_is_mounted_before_what_is_shown_in_it() -> None:
+def test_a_private_folder_is_mounted_before_the_paths_inside_it() -> None:
     inside = VisiblePath("/home/a/.npm/x/node_modules", "read", "package of the command")
     view = View(visible_paths=(inside,), private_folders=("/home/a/.npm",))
     wrapper = strict.plan_wrapper(USER, view, network=False)

@@ -139,7 +139,7 @@ async def test_those_beside_it_are_sent_again_in_their_order_where_that_is_allow
 
 
 @pytest.mark.parametrize("asked", ["by itself", "in the same read"])
-async def test_what_was_said_before_a_question_does_not_answer_it(asked: str) -> None:
+async def test_earlier_input_does_not_answer_a_question(asked: str) -> None:
     """One answer too many, already in the pipe when the next call is made."""
     loop = asyncio.get_running_loop()
     queue = CallQueue("x", max_in_flight=1, bus=Bus(), loop=loop)

@@ -97,7 +97,7 @@ async def test_a_caller_that_is_cancelled_after_its_answer_came_is_cancelled_all
     assert (queue.outcomes.results, queue.outcomes.unsuccessful["cancelled"]) == (1, 0)
 
 
-async def test_what_is_read_in_the_step_of_a_task_wakes_its_callers_after_that_step() -> None:
+async def test_messages_read_in_the_step_of_a_task_wake_their_callers_after_that_step() -> None:
     queue = _queue()
     call = _call(queue)
     task = await _as_task(call)
@@ -182,7 +182,7 @@ def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) ->
         loop.run_until_complete(session.kill_and_wait())
 
 
-async def test_what_users_wrap_around_a_call_works() -> None:
+async def test_wrappers_of_users_around_a_call_work() -> None:
     async with hostile() as extension:
         async with asyncio.timeout(30):
             assert await extension.call("echo", 1) == 1

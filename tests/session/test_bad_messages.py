@@ -195,7 +195,7 @@ async def test_drops_are_reported_on_the_bus_with_their_number() -> None:
     assert drops == [Dropped("hostile", LATE, times) for times in (1, 2, 3)]
 
 
-async def test_what_cannot_be_written_is_the_callers_error_and_is_not_sent() -> None:
+async def test_an_unwritable_value_is_the_callers_error_and_is_not_sent() -> None:
     async with hostile(limits={"max_message": 1000}) as ext:
         unwritable = await failing(ext.call("echo", object()))
         too_long = await failing(ext.call("echo", "x" * 2000))

@@ -310,7 +310,7 @@ async def test_a_child_that_ignores_end_of_file_and_sigterm_is_killed() -> None:
 
 
 @pytest.mark.parametrize("stop", ["0s", "400ms"])
-async def test_the_operator_says_how_long_the_steps_may_take_in_all(stop: str) -> None:
+async def test_the_operator_limits_the_time_of_all_steps(stop: str) -> None:
     bus = Bus()
     ext = unstarted("stubborn", dialect=PATIENT, bus=bus, limits={"stop": stop})
     status, seconds = await ended_by(ext, bus)

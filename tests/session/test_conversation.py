@@ -94,7 +94,7 @@ def test_a_move_that_is_not_in_the_table_is_a_bug(phase: Phase, event: str) -> N
             conversation.move(event)
 
 
-def test_a_conversation_tells_where_it_stands() -> None:
+def test_a_conversation_reports_its_state() -> None:
     conversation = opened()
     sent(conversation)
     assert repr(conversation) == "<Conversation open, 1 in flight>"
@@ -885,7 +885,7 @@ def test_a_nameless_stream_that_is_left_keeps_its_place_until_its_reply() -> Non
     assert conversation.receive_bytes(reply(1)) == [[(run.call, None)]]
 
 
-def test_others_wait_tells_whether_anything_but_this_stream_is_awaited() -> None:
+def test_others_wait_is_true_if_anything_but_this_stream_is_awaited() -> None:
     conversation = opened()
     run = stream(conversation, "run", {})
     assert not conversation.others_wait(run)
@@ -1174,7 +1174,7 @@ def test_a_conversation_is_idle_without_calls_of_users() -> None:
     assert conversation.is_idle
 
 
-def test_the_request_of_a_call_is_what_its_dialect_writes() -> None:
+def test_the_request_of_a_call_has_the_form_of_its_dialect() -> None:
     frame = whole(opened().send(StubCall("echo", [1])))
     assert frame == b'{"jsonrpc":"2.0","method":"echo","params":[1],"id":1}\n'
 

@@ -369,7 +369,7 @@ def assert_refused(vector: Vector, error: BaseException) -> None:
 
 
 @each("operation")
-def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
+def test_an_operation_has_the_fields_of_the_script(vector: Vector) -> None:
     assert vector.first_handshake is not None
     kept = {"config", "options", "handlers"}
     before = {key: value for key, value in vector.first_handshake.items() if key in kept}

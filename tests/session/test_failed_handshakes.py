@@ -76,7 +76,7 @@ async def test_the_whole_start_has_a_limit_of_its_own(clock: Clock) -> None:
         ("close_at=initialize", "X0501", "closed its stdout and still runs"),
     ],
 )
-async def test_a_bad_handshake_says_what_was_wrong_and_leaves_nothing(
+async def test_a_bad_handshake_names_its_fault_and_leaves_nothing(
     flag: str, code: str, text: str
 ) -> None:
     ext = unstarted(flag, limits={"handshake": NEVER})

@@ -323,7 +323,7 @@ async def test_a_terminal_event_ends_its_stream_and_is_its_result() -> None:
         assert ext.stats.dropped == {}
 
 
-async def test_the_terminal_event_comes_exactly_once_and_what_follows_is_dropped() -> None:
+async def test_the_terminal_event_comes_exactly_once_and_later_events_are_dropped() -> None:
     async with closing(toy()) as ext:
         after = [1, "done", 2, "done", "failed"]
         events, result = await events_of(ext, "watch", {"stream": "a", "after": after})

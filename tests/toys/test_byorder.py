@@ -178,7 +178,7 @@ async def test_a_first_start_that_times_out_is_reported_to_the_call_that_caused_
         ("overrun", "X0601", "4,294,967,295"),
     ],
 )
-async def test_what_cannot_be_read_ends_the_process_and_the_next_call_gets_a_fresh_one(
+async def test_unreadable_output_ends_the_process_and_the_next_call_gets_a_fresh_one(
     method: str, code: str, says: str
 ) -> None:
     async with closing(toy()) as ext:
@@ -233,7 +233,7 @@ async def test_a_message_over_the_limit_is_refused_before_a_byte_is_written() ->
         assert "its answer to garble" in broken.message
 
 
-async def test_what_cannot_be_written_is_refused_and_the_next_call_is_served() -> None:
+async def test_an_unwritable_value_is_refused_and_the_next_call_is_served() -> None:
     async with closing(toy()) as ext:
         error = await failing(ext.call("say", object()))
         assert isinstance(error, UsageError) and error.code == "X1302"

@@ -29,7 +29,7 @@ async def test_a_generator_waits_for_the_notification_that_is_meant() -> None:
         assert await ext.call("check_and_count", {"name": "more", "text": "wrong"}) == (1, 21)
 
 
-async def test_a_notification_that_does_not_come_is_waited_for_as_long_as_was_said() -> None:
+async def test_the_wait_for_a_notification_that_does_not_come_ends_at_the_given_time() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         silent = {"name": "a", "text": "silence"}
@@ -40,7 +40,7 @@ async def test_a_notification_that_does_not_come_is_waited_for_as_long_as_was_sa
         assert await ext.call("check", {"name": "a", "text": "wrong"}) == 1
 
 
-async def test_what_is_waited_for_is_lost_with_the_process_or_given_up_by_the_caller() -> None:
+async def test_an_awaited_reply_is_lost_with_the_process_or_abandoned_by_the_caller() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         waiting = asyncio.ensure_future(ext.call("check", {"name": "a", "text": "silence"}))

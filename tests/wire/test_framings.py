@@ -96,7 +96,7 @@ def test_any_chunking_of_the_same_bytes_gives_the_same_items(
 
 @every_framing
 @given(data=st.data(), cap=caps)
-def test_what_a_prefix_says_is_the_beginning_of_what_the_whole_says(
+def test_the_reading_of_a_prefix_is_the_beginning_of_the_reading_of_the_whole(
     make: Make, data: st.DataObject, cap: int
 ) -> None:
     stream = data.draw(streams(make))
@@ -115,7 +115,7 @@ def test_no_bytes_at_all_make_a_framing_raise(make: Make, stream: bytes, cap: in
 
 @every_framing
 @given(data=st.data())
-def test_what_one_end_frames_the_other_reads_back(make: Make, data: st.DataObject) -> None:
+def test_frames_of_one_end_are_read_back_by_the_other(make: Make, data: st.DataObject) -> None:
     said = data.draw(st.lists(payloads(make), max_size=8))
     host, guest = make(1000), make(1000)
     down = whole(guest, b"".join(host.wrap(payload) for payload in said))
@@ -141,7 +141,7 @@ def test_a_frame_of_exactly_the_cap_passes_and_one_byte_more_does_not(make: Make
 
 
 @shows("synaps-frame-09")
-def test_what_is_sent_in_headers_is_not_capped() -> None:
+def test_values_sent_in_headers_are_not_capped() -> None:
     assert Headers(10).wrap(b"a" * 11) == b"Content-Length: 11\r\n\r\n" + b"a" * 11
 
 
@@ -273,7 +273,7 @@ def test_a_slow_loris_gets_its_64_kib_frame_through_byte_by_byte(make: Make) -> 
 
 
 @every_framing
-def test_the_work_of_a_read_does_not_grow_with_what_is_already_kept(make: Make) -> None:
+def test_the_work_of_a_read_does_not_grow_with_the_bytes_already_kept(make: Make) -> None:
     """Counted in calls, since a clock would only guess; that nothing is copied is shown next."""
     framing = make(2**20)
     stream = framing.wrap(b"a" * 500_000)

@@ -165,7 +165,7 @@ def test_headers_without_a_length_are_fatal() -> None:
     assert "no Content-Length" in why_broken(b"Content-Type: text\r\n\r\n{}")
 
 
-def test_the_frames_before_what_is_fatal_are_not_lost() -> None:
+def test_the_frames_before_a_fatal_error_are_not_lost() -> None:
     played = read(b"Content-Length: 2\r\n\r\n{}Content-Length: x\r\n")
     assert played.frames == [b"{}"]
     assert played.broken is not None and b"Content-Length: x" in played.broken.head

@@ -258,9 +258,7 @@ async def test_a_result_that_the_host_would_not_read_is_an_error(
 
 @pytest.mark.parametrize("program", [SAMPLE, WAITING], ids=["blocking", "asynchronous"])
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
-async def test_without_a_dialect_it_speaks_what_the_host_begins_with(
-    dialect: str, program: Path
-) -> None:
+async def test_without_a_dialect_it_detects_that_of_the_host(dialect: str, program: Path) -> None:
     words = [sys.executable, str(program)]
     env = {"PYTHONPATH": os.pathsep.join(sys.path)}
     limits: Any = {"handshake": "60s", "start": "60s"}
@@ -286,7 +284,7 @@ def test_help_and_words_that_are_not_options_are_answered() -> None:
     assert done.returncode == 2 and "'--dilect'" in done.stderr
 
 
-def test_what_no_host_says_is_refused() -> None:
+def test_input_that_no_host_sends_is_refused() -> None:
     words = [sys.executable, str(SAMPLE)]
     done = subprocess.run(
         words, input="GET / HTTP/1.1\n", capture_output=True, text=True, timeout=150, check=False

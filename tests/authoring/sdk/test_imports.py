@@ -29,6 +29,6 @@ def test_it_runs_where_nothing_else_can_be_imported(dialect: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_without_protobuf_cigen_says_what_is_missing() -> None:
+def test_without_protobuf_the_error_for_cigen_names_the_missing_package() -> None:
     done = run("cigen")
     assert done.returncode == 2 and b"needs the package protobuf" in done.stderr

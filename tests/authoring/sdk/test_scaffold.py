@@ -84,7 +84,7 @@ def test_the_commands_of_its_readme_work_in_a_new_environment(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("template", "dialect"), PROJECTS)
-def test_its_readme_names_the_verbs_for_authors_and_what_to_install(
+def test_its_readme_names_the_verbs_for_authors_and_the_packages_to_install(
     template: str, dialect: str
 ) -> None:
     files = project_files("fresh", dialect, template)
@@ -116,7 +116,7 @@ def test_its_program_is_short_and_formatted(template: str, dialect: str, tmp_pat
         ("fresh", "mcp", "hook", "its templates are: tool"),
     ],
 )
-def test_what_cannot_be_made_is_refused(
+def test_an_impossible_project_is_refused(
     name: str, dialect: str, template: str, message: str
 ) -> None:
     with pytest.raises(SdkUsageError, match=message):

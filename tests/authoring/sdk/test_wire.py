@@ -71,7 +71,7 @@ ext.run()
 """
 
 
-async def test_in_cigen_what_is_printed_before_the_extension_is_made_does_no_harm(
+async def test_in_cigen_output_before_the_extension_is_made_does_no_harm(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "early.py"

@@ -195,7 +195,7 @@ def test_an_absent_allowlisted_id_is_a_warning_each() -> None:
     ]
 
 
-def test_an_id_both_allowed_and_disabled_is_not_said_to_be_lost() -> None:
+def test_an_id_both_allowed_and_disabled_is_not_reported_as_lost() -> None:
     settled = filter_candidates([candidate("a", "/a")], disabled=["a"], allowlist=["a"])
     assert settled.candidates == ()
     [warning] = settled.diagnostics

@@ -168,9 +168,7 @@ def test_a_manifest_becomes_a_candidate_that_knows_its_place(root: Path) -> None
 
 @pytest.mark.parametrize("origin", ["", "elsewhere"])
 @pytest.mark.parametrize("cwd", [None, "", "/tmp"])
-def test_what_the_format_says_of_origin_and_cwd_stands(
-    root: Path, origin: str, cwd: str | None
-) -> None:
+def test_origin_and_cwd_of_the_format_are_kept(root: Path, origin: str, cwd: str | None) -> None:
     file = manifest(root / "a")
     said = Spec(id="a", argv=("x",), origin=origin, cwd=cwd)
     fixed = ManifestFormat(
@@ -340,9 +338,7 @@ def test_a_folder_or_a_pipe_of_that_name_is_not_a_manifest(root: Path) -> None:
     assert search(root) == SearchReport()
 
 
-def test_links_are_not_followed_unless_asked_and_nothing_is_said(
-    root: Path, tmp_path: Path
-) -> None:
+def test_links_are_not_followed_by_default_and_not_reported(root: Path, tmp_path: Path) -> None:
     outside = manifest(tmp_path / "outside" / "x")
     (root / "folder").symlink_to(outside.parent)
     (root / "f").mkdir()
@@ -412,7 +408,7 @@ def test_inside_a_folder_that_was_linked_only_its_own_links_are_followed(
     assert told(report) == [("error", "X0203", "out")]
 
 
-def test_what_lies_behind_a_link_out_of_the_root_is_not_even_listed(
+def test_files_behind_a_link_out_of_the_root_are_not_even_listed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "all").symlink_to("/")
@@ -526,7 +522,7 @@ def test_a_reader_that_fails_costs_one_manifest_but_not_the_search(root: Path) -
     assert "RecursionError" in report.diagnostics[0].message
 
 
-def test_an_error_that_does_not_say_where_is_about_the_manifest(root: Path) -> None:
+def test_an_error_without_a_place_is_about_the_manifest(root: Path) -> None:
     file = manifest(root / "a")
 
     def read(found: ManifestFile) -> Verdict:

@@ -56,7 +56,7 @@ def test_a_file_whose_stated_size_is_nothing_is_read_all_the_same() -> None:
     assert read_file("/proc/version") == Path("/proc/version").read_bytes() != b""
 
 
-def test_what_the_system_forbids_is_refused_in_its_words(
+def test_a_refusal_of_the_system_is_reported_in_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Tests may run as root, who may read everything: the refusal is played.

@@ -74,7 +74,7 @@ def test_a_manifest_with_a_mistake_is_a_fault(tmp_path: Path) -> None:
     assert "plugin" in report["checks"][0]["findings"][0]["message"]
 
 
-def test_what_cannot_be_checked_at_all_is_a_mistake_of_usage(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_subject_of_check_is_a_usage_error(tmp_path: Path) -> None:
     assert run_inside("check", cwd=tmp_path).returncode == 2
     assert run_inside("check", "nothing-here", cwd=tmp_path).returncode == 2
     assert run_inside("check", "--call", "x {", "--", "true", cwd=tmp_path).returncode == 2

@@ -147,7 +147,7 @@ def test_a_fragment_that_leads_out_exits_with_4_and_nothing_is_written(
 @pytest.mark.parametrize(
     "path", ["more/toy/x.py", "~later/x", "tool.py", "my.toml", "extensions/x", "sub/plugin.toml"]
 )
-def test_what_a_config_runs_or_searches_is_written_only_if_it_is_named(
+def test_files_that_a_config_runs_or_searches_are_written_only_if_named(
     path: str, tmp_path: Path
 ) -> None:
     entry = """

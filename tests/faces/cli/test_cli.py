@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_inspect_tells_what_it_offers_and_what_it_was_given() -> None:
+def test_inspect_shows_the_offer_and_the_grants() -> None:
     report = told("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT)
     assert (report["id"], report["dialect"], report["version"]) == ("text", "morphir", "")
     assert report["tools"][1] == {
@@ -127,7 +127,9 @@ def test_call_prints_the_bare_result(words: list[str], result: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "[" * 100_000])
-def test_what_only_looks_like_json_is_text_as_an_argument_and_no_args(text: str) -> None:
+def test_text_that_only_looks_like_json_is_text_as_an_argument_but_invalid_as_args(
+    text: str,
+) -> None:
     assert told("call", "echo", f"a={text}", *TEXT_COMMAND) == {"a": text}
     error = told("call", "echo", "--args", f'{{"a": {text}}}', *TEXT_COMMAND, code=2)["error"]
     assert error["code"] == "X1316" and "--args" in error["message"]
@@ -140,7 +142,7 @@ def test_a_time_limit_of_nothing_is_refused() -> None:
     )
 
 
-def test_call_reads_what_windows_pipes_into_it() -> None:
+def test_call_reads_the_encoding_of_windows_pipes() -> None:
     done = run(*_json(("call", "echo", "--args", "-", *TEXT_COMMAND)), input='\ufeff{"a": 1}\r\n')
     assert json.loads(done.stdout) == {"a": 1}, done.stderr
 
@@ -199,7 +201,7 @@ def test_call_finds_a_tool_of_the_config_by_each_of_its_names(folder: Path) -> N
         (["text", "echo", "--timeout", "5 parsecs"], 2, "X1316"),
     ],
 )
-def test_a_failed_call_tells_its_code_in_json_and_by_its_exit(
+def test_a_failed_call_shows_its_code_in_json_and_by_its_exit(
     folder: Path, words: list[str], exit_code: int, error_code: str
 ) -> None:
     error = told("call", *words, cwd=folder, code=exit_code)["error"]
@@ -208,7 +210,7 @@ def test_a_failed_call_tells_its_code_in_json_and_by_its_exit(
     assert error["kind"] == CATALOG[error_code].kind
 
 
-def test_a_crash_tells_exit_status_and_stderr(folder: Path) -> None:
+def test_a_crash_reports_exit_status_and_stderr(folder: Path) -> None:
     error = told("call", "fragile", "divide", "a=1", "b=0", cwd=folder, code=7)["error"]
     assert error["evidence"]["exit"] == "exited with 1"
     assert error["evidence"]["stderr"][-1] == "ZeroDivisionError: division by zero"
@@ -235,7 +237,7 @@ def test_cat_cannot_shake_hands(tmp_path: Path) -> None:
     assert error["code"] == "X0504"
 
 
-def test_list_tells_state_and_reason_and_starts_nothing(folder: Path) -> None:
+def test_list_shows_state_and_reason_and_starts_nothing(folder: Path) -> None:
     report = told("list", cwd=folder)
     assert [(one["id"], one["state"]) for one in report["extensions"]] == [
         ("text", "admitted"),
@@ -280,7 +282,7 @@ def test_stdout_is_data_and_stderr_is_talk(folder: Path) -> None:
     assert "error[X0401]" in done.stderr and "help:" in done.stderr
 
 
-def test_what_an_extension_says_of_itself_cannot_steer_a_terminal(tmp_path: Path) -> None:
+def test_the_own_description_of_an_extension_cannot_control_a_terminal(tmp_path: Path) -> None:
     told = [{"name": "a\nb", "description": "two\nlines \x1b[31mred"}]
     child = tmp_path / "child.py"
     child.write_text(
@@ -324,7 +326,7 @@ def listed_verbs(text: str) -> list[str]:
     return [verb for verb in re.findall(r"^  (\w+) ", text, re.MULTILINE) if verb != "exthost"]
 
 
-def test_the_help_groups_the_verbs_by_what_people_do() -> None:
+def test_the_help_groups_the_verbs_by_task() -> None:
     text = run("--help").stdout
     assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [*VERB_GROUPS, "examples"]
     assert list(VERB_GROUPS) == ["run", "look", "change", "write", "trust"]
@@ -414,7 +416,7 @@ def test_run_supervises_until_ctrl_c_and_leaves_nothing(folder: Path) -> None:
     assert "text: stopped" in rest
 
 
-def test_ctrl_c_twice_kills_what_does_not_want_to_end(tmp_path: Path) -> None:
+def test_ctrl_c_twice_kills_processes_that_do_not_end(tmp_path: Path) -> None:
     program, *args = hostile_command("stubborn")
     (tmp_path / "exthost.toml").write_text(
         f'[[extensions]]\nname = "h"\n'
@@ -436,7 +438,7 @@ def test_ctrl_c_twice_kills_what_does_not_want_to_end(tmp_path: Path) -> None:
         assert process.wait(timeout=RUN_SECONDS) == 130
 
 
-def test_what_asks_a_running_host_pays_for_no_loop_and_only_the_table_for_rich() -> None:
+def test_queries_to_a_running_host_need_no_loop_and_only_the_table_needs_rich() -> None:
     def imported(*modules: str) -> set[str]:
         seen = f"import sys, {', '.join(modules)}; print(*sys.modules, sep=chr(10))"
         done = subprocess.run(
@@ -493,7 +495,7 @@ def test_the_schema_of_the_config_is_printed() -> None:
 
 
 @pytest.mark.parametrize("is_installed", [False, True])
-def test_doctor_says_that_a_pool_needs_ray(
+def test_doctor_reports_that_a_pool_needs_ray(
     is_installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if is_installed:

@@ -117,7 +117,7 @@ def test_stdin_may_be_a_pipe(folder: Path) -> None:
         assert b'{"a": 5}' in screen.shown.rpartition(b"[y/N]")[2]
 
 
-def test_the_question_says_how_much_of_the_arguments_it_leaves_out() -> None:
+def test_the_question_counts_the_arguments_it_leaves_out() -> None:
     event = {"tool_name": "t\u202e", "arguments": {"text": "x" * 10_000}}
     text = confirm_prompt.question_text(Confirmation("guard", "sure?", "before_tool_call", event))
     assert len(text) < 5000 and "and 6,012 more characters that are not shown" in text

@@ -89,13 +89,13 @@ def test_a_kind_of_error_is_explained_by_its_codes() -> None:
     assert "did you mean CallTimeout?" in run("explain", "CallTimout").stderr
 
 
-def test_what_was_shown_as_it_came_is_not_shown_again_by_the_error() -> None:
+def test_output_that_was_already_shown_is_not_repeated_by_the_error() -> None:
     program = "import sys; print('I need', 'a key', file=sys.stderr, flush=True); sys.exit(3)"
     done = run("call", "x", "--dialect", "morphir", "--", *PYTHON, "-c", program)
     assert done.returncode == 5 and done.stderr.count("I need a key") == 1
 
 
-def test_an_entry_without_a_dialect_says_which_one_was_assumed(tmp_path: Path) -> None:
+def test_an_entry_without_a_dialect_is_reported_with_the_assumed_one(tmp_path: Path) -> None:
     program = "print('{}', flush=True)"
     source = {"type": "process", "command": sys.executable, "args": ["-c", program]}
     for more, is_told in (("", True), ('dialect = "morphir"', False)):
@@ -124,13 +124,13 @@ def test_control_characters_of_an_extension_are_shown_in_a_table_instead_of_obey
         assert lines[1].endswith("one two \\x1b[2Jthree\\u202e")
 
 
-def test_what_did_not_start_is_among_what_a_program_reads() -> None:
+def test_failed_starts_are_part_of_the_json_output() -> None:
     listed = told("tools", "--start", "--dialect", "morphir", "--", "no-such-program", code=5)
     assert listed["tools"] == []
     assert [one["code"] for one in listed["failed"]] == ["X0401"]
 
 
-def test_what_did_not_start_is_shown_with_what_to_do() -> None:
+def test_failed_starts_are_shown_with_the_next_step() -> None:
     shown = run("tools", "--start", "--dialect", "morphir", "--", "no-such-program").stderr
     error, *_, help, more = shown.splitlines()
     assert error.startswith("error[X0401]: ") and more.endswith("exthost explain X0401")

@@ -88,7 +88,7 @@ def test_a_linked_folder_is_followed_and_only_its_link_is_deleted(
 
 
 @shows("nexo-cli-09")
-def test_what_cannot_be_installed_changes_nothing(tmp_path: Path, source: Path) -> None:
+def test_a_failed_install_changes_nothing(tmp_path: Path, source: Path) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     install = ("install", "--config", config)
     assert told(*install, str(tmp_path / "nothing"), code=2)["error"]["code"] == "X1206"

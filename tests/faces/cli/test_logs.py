@@ -25,7 +25,7 @@ def texts(folder: Path, *words: str) -> list[str]:
     return [json.loads(line)["text"] for line in done.stdout.splitlines()]
 
 
-def test_what_it_said_outlives_it_and_its_host(tmp_path: Path) -> None:
+def test_its_log_outlives_it_and_its_host(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"), extension("two"))
     with running(tmp_path):
         [one, two] = told(tmp_path, "status")["extensions"]

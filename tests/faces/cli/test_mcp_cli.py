@@ -62,7 +62,7 @@ def test_a_server_is_known_at_the_first_try() -> None:
     assert "typed" in {tool["tool"] for tool in json.loads(listed.stdout)["tools"]}
 
 
-def test_what_a_server_says_of_itself_is_shown_as_json() -> None:
+def test_the_own_description_of_a_server_is_shown_as_json() -> None:
     done = run("inspect", "--dialect", "mcp", "--", *command({"era": "handshake"}))
     assert done.returncode == 0, done.stderr
     assert 'tools={"listChanged": true}' in done.stderr and "{'" not in done.stderr

@@ -65,7 +65,7 @@ def test_the_file_of_each_program_is_found_and_understood(machine: Path) -> None
         path.unlink()
 
 
-def test_what_would_be_added_is_shown_and_with_write_it_is_added(machine: Path) -> None:
+def test_planned_additions_are_shown_and_with_write_they_are_added(machine: Path) -> None:
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"git": SERVER}})
     write(machine / "project/.mcp.json", {"mcpServers": {"here": {"command": "./x"}}})
     config = write(machine / "project/exthost.toml", "# mine\n[defaults.limits]\ncall = '9s'")
@@ -263,7 +263,7 @@ def test_settings_that_are_left_out_are_named(machine: Path) -> None:
     assert "a.excludeTools: unknown here" in shown.stderr
 
 
-def test_a_url_is_shown_without_what_may_be_a_key(machine: Path) -> None:
+def test_a_url_is_shown_without_possible_keys(machine: Path) -> None:
     url = "https://u:p@example.org:8443/mcp/0123456789abcdef0123?key=1#f"
     write(machine / "project" / ".mcp.json", {"mcpServers": {"a": {"url": url}}})
     (found,) = run(machine)["servers"]

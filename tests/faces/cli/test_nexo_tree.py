@@ -141,7 +141,7 @@ def test_validate_judges_urls_and_names_of_servers(tmp_path: Path) -> None:
 
 
 @shows("nexo-cli-06", "nexo-manifest-03")
-def test_validate_tells_of_a_manifest_for_a_later_host(tmp_path: Path) -> None:
+def test_validate_reports_a_manifest_for_a_later_host(tmp_path: Path) -> None:
     path = plugin(tmp_path / "x" / "a", "a")
     later = 'min_agent_version = "999.0.0"\nversion ='
     rewrite(path, path.read_text().replace("version =", later, 1))
@@ -256,7 +256,7 @@ def test_inspect_shows_the_withheld_variables(tree: Path) -> None:
 
 
 @shows("nexo-cli-01")
-def test_validate_tells_every_mistake_and_exits_with_3(tree: Path) -> None:
+def test_validate_reports_every_mistake_and_exits_with_3(tree: Path) -> None:
     bad = tree / "one" / "broken"
     for target in (bad, bad / "plugin.toml"):
         report = told("validate", str(target), "--all", code=3)
@@ -269,7 +269,7 @@ def test_validate_tells_every_mistake_and_exits_with_3(tree: Path) -> None:
 
 
 @shows("nexo-cli-01")
-def test_validate_is_content_with_what_is_right(tree: Path) -> None:
+def test_validate_accepts_a_correct_config(tree: Path) -> None:
     report = told("validate", str(tree / "two" / "zebra"))
     assert report["ok"] and [one["id"] for one in report["valid"]] == ["zebra"]
     assert told("validate", "--config", str(config(tree)), code=3)["ok"] is False
@@ -278,7 +278,7 @@ def test_validate_is_content_with_what_is_right(tree: Path) -> None:
 
 
 @shows("nexo-cli-02")
-def test_info_tells_what_is_known_and_starts_nothing(tree: Path) -> None:
+def test_info_shows_the_known_facts_and_starts_nothing(tree: Path) -> None:
     known = told("info", "bee", "--config", str(config(tree)), BEE_TOKEN="t", OTHER_KEY="k")
     assert (known["id"], known["version"], known["state"]) == ("bee", "1.0.0", "admitted")
     assert known["tools"] == [{"name": "ext_bee_echo", "tool": "echo"}]
@@ -289,7 +289,7 @@ def test_info_tells_what_is_known_and_starts_nothing(tree: Path) -> None:
     assert "ext_bee_echo" in run("info", "bee", "--config", str(config(tree))).stdout
 
 
-def test_info_leaves_out_what_is_empty_and_shows_values_as_json(tree: Path) -> None:
+def test_info_leaves_out_empty_fields_and_shows_values_as_json(tree: Path) -> None:
     shown = run("info", str(tree / "one" / "off")).stdout
     assert "\npriority" in shown and "requires" not in shown
     shown = run("info", str(EXAMPLES.parent / "roder" / "python")).stdout
@@ -305,7 +305,7 @@ def test_the_error_for_a_config_in_the_place_of_a_manifest_says_where_it_belongs
     assert done.returncode == 2 and f"of a config: --config {path}" in done.stderr
 
 
-def test_info_never_shows_what_may_be_a_secret(tree: Path) -> None:
+def test_info_never_shows_possible_secrets(tree: Path) -> None:
     server = '[mcp_servers.s]\ncommand = "x"\nenv = { A = "hush" }'
     plugin(tree / "secretive", "secretive", more=server)
     done = run("info", str(tree / "secretive"), "--json")
@@ -313,7 +313,7 @@ def test_info_never_shows_what_may_be_a_secret(tree: Path) -> None:
 
 
 @shows("nexo-cli-03", "nexo-env-04", "nexo-env-05")
-def test_doctor_tells_each_finding_with_its_fix(tree: Path) -> None:
+def test_doctor_reports_each_finding_with_its_fix(tree: Path) -> None:
     report = told("doctor", "--config", str(config(tree)), code=3, BEE_TOKEN="t", OTHER_KEY="k")
     assert not report["ok"] and "runtime" not in report
     by = {(one["extension"], one["level"]): one for one in report["findings"] if one["extension"]}
@@ -341,7 +341,7 @@ def test_a_folder_or_manifest_is_listed_without_any_config(tree: Path) -> None:
     )
 
 
-def test_doctor_counts_what_it_found(tree: Path) -> None:
+def test_doctor_counts_its_findings(tree: Path) -> None:
     env = os.environ | {"BEE_TOKEN": "t", "OTHER_KEY": "k"}
     done = run("doctor", "bee", "--config", str(config(tree)), env=env)
     assert "OTHER_KEY" not in done.stdout and "held back" in done.stdout
@@ -392,7 +392,7 @@ def test_doctor_sees_a_missing_program_without_a_start_and_lets_others_be(tmp_pa
 
 
 @shows("nexo-cli-03")
-def test_doctor_really_starts_each_and_tells_timings_and_drift(tmp_path: Path) -> None:
+def test_doctor_really_starts_each_and_reports_timings_and_drift(tmp_path: Path) -> None:
     offer = {"tools": ["echo", "extra"], "hooks": ["after_message"]}
     plugin(tmp_path / "x" / "drifts", "drifts", told={"offer": offer}, tools=("echo", "gone"))
     same = {"offer": {"tools": ["echo"]}, "listed": ["echo"]}
@@ -417,7 +417,7 @@ def test_doctor_really_starts_each_and_tells_timings_and_drift(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("verb", ["info", "validate", "doctor"])
-def test_verbs_about_what_is_written_take_no_command(verb: str) -> None:
+def test_verbs_about_written_entries_take_no_command(verb: str) -> None:
     done = run(verb, "--", "python3", "x.py")
     assert done.returncode == 2 and "inspect" in done.stderr
 
@@ -426,7 +426,7 @@ def test_verbs_about_what_is_written_take_no_command(verb: str) -> None:
 
 
 @shows("nexo-watch-02", "nexo-watch-03")
-def test_run_tells_of_changed_manifests_and_replaces_them(tmp_path: Path) -> None:
+def test_run_reports_changed_manifests_and_replaces_them(tmp_path: Path) -> None:
     path = plugin(tmp_path / "x" / "a", "a")
     watch = {"enabled": True, "debounce_ms": 50, "reload": True}
     config = yaml(tmp_path, search_paths=["x"], watch=watch)
@@ -453,7 +453,7 @@ def test_run_tells_of_changed_manifests_and_replaces_them(tmp_path: Path) -> Non
 
 
 @shows("nexo-watch-05")
-def test_run_tells_each_change_once(tmp_path: Path) -> None:
+def test_run_reports_each_change_once(tmp_path: Path) -> None:
     path = plugin(tmp_path / "x" / "a", "a")
     config = yaml(tmp_path, search_paths=["x"], watch={"enabled": True, "debounce_ms": 50})
     process = subprocess.Popen(

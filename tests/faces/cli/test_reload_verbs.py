@@ -38,7 +38,7 @@ def pids(folder: Path) -> dict[str, Any]:
     return {one["id"]: one["pids"] for one in told(folder, "status")["extensions"]}
 
 
-def test_a_reload_changes_what_changed_and_loses_no_call(tmp_path: Path) -> None:
+def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: Path) -> None:
     same, hostile = extension("same"), extension("h", *hostile_command())
     write_config(tmp_path, same, hostile, extension("gone", *hostile_command()))
     with running(tmp_path):
@@ -74,7 +74,7 @@ def test_a_reload_changes_what_changed_and_loses_no_call(tmp_path: Path) -> None
         eventually(lambda: not {*before["h"], *before["gone"]} & set(all_pids()))
 
 
-def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+def test_an_unusable_config_changes_nothing(tmp_path: Path) -> None:
     config = write_config(tmp_path, extension("one"))
     with running(tmp_path):
         before = pids(tmp_path)
@@ -93,7 +93,7 @@ def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
         assert told(tmp_path, "reload")["changed"] == []
 
 
-def test_info_shows_what_is_in_force_and_restart_says_what_it_has_not_taken_over(
+def test_info_shows_the_settings_in_force_and_restart_lists_those_not_yet_applied(
     tmp_path: Path,
 ) -> None:
     """A restart does not read the config again; a reload does."""
@@ -199,7 +199,7 @@ def test_add_and_remove_keep_everything_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["servers.json", "extensions.yaml"])
-def test_what_add_and_remove_advise_fits_the_file(name: str, tmp_path: Path) -> None:
+def test_the_advice_of_add_and_remove_fits_the_file(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     is_json = path.suffix == ".json"
     text = '{"mcpServers": {"a": {"command": "x"}}}' if is_json else "extensions: {}\n"

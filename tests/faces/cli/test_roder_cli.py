@@ -49,7 +49,7 @@ def test_inspect_loads_an_extension_from_its_own_manifest(folder: Path, name: st
         assert report["environment"]["passed"] == ["PATH"]
 
 
-def test_call_reaches_its_tools_and_the_exit_code_tells_the_outcome(folder: Path) -> None:
+def test_call_reaches_its_tools_and_the_exit_code_shows_the_outcome(folder: Path) -> None:
     target = str(folder)
     result = told("call", target, "echo", "a=1")
     assert result["data"]["arguments"] == {"a": 1}
@@ -122,7 +122,7 @@ def test_the_error_for_a_bare_command_of_this_dialect_asks_for_its_manifest() ->
     assert error["code"] == "X0540" and "manifest" in error["help"]
 
 
-def test_a_folder_whose_manifest_is_broken_tells_what_is_wrong(folder: Path) -> None:
+def test_a_folder_with_a_broken_manifest_names_its_fault(folder: Path) -> None:
     (folder / "roder-extension.toml").write_text("id = 1")
     assert told("inspect", str(folder), code=3)["error"]["code"] == "X0240"
 

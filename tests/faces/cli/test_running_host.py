@@ -79,7 +79,7 @@ def test_status_shows_how_many_calls_failed(counts: dict[str, int], shown: str) 
     assert row_cells(row, now=0.0)[7] == shown
 
 
-def test_status_tells_how_each_extension_is(shared: Shared) -> None:
+def test_status_shows_the_state_of_each_extension(shared: Shared) -> None:
     folder, host = shared
     told_ = told(folder, "status")
     done = exthost(folder, "status")
@@ -98,7 +98,7 @@ def test_status_tells_how_each_extension_is(shared: Shared) -> None:
     assert f"process {host.pid}" in done.stderr
 
 
-def test_stop_start_and_restart_do_what_they_say(folder: Path) -> None:
+def test_stop_start_and_restart_act_by_their_names(folder: Path) -> None:
     with running(folder):
         first = row(folder, "one")["pids"]
         stopped = told(folder, "stop", "one")
@@ -140,7 +140,7 @@ def test_a_crash_is_remembered_when_the_extension_runs_again(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("words", [["status"], ["stop", "one"], ["start", "one"], ["restart", "x"]])
-def test_without_a_host_each_verb_says_what_to_do(folder: Path, words: list[str]) -> None:
+def test_without_a_host_each_verb_names_the_next_step(folder: Path, words: list[str]) -> None:
     error = told(folder, *words, code=2)["error"]
     assert error["code"] == "X1275" and "exthost run" in error["help"]
 
@@ -184,7 +184,7 @@ def test_a_host_whose_socket_was_deleted_is_named_by_its_pid(folder: Path) -> No
         assert str(host.pid) in done.stderr and "a new process is started" in done.stderr
 
 
-def test_what_a_killed_host_left_is_replaced(folder: Path) -> None:
+def test_the_socket_left_by_a_killed_host_is_replaced(folder: Path) -> None:
     with running(folder) as host:
         assert told(folder, "status")["host"]["pid"] == host.pid
         host.kill()
@@ -213,7 +213,7 @@ def test_a_machine_without_a_folder_of_ours_still_runs_a_host(folder: Path) -> N
     assert host.returncode == 130 and "one: stopped" in talk
 
 
-def test_list_tells_the_states_of_a_running_host(
+def test_list_shows_the_states_of_a_running_host(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.faces.cli.extension_summary._ASK_SECONDS", RUN_SECONDS)
@@ -343,7 +343,7 @@ def test_a_host_that_hangs_is_named_and_was_asked_for_nothing(
     assert f"kill -CONT {host.pid}" in error["help"] and "--timeout" not in error["help"]
 
 
-def test_a_host_that_takes_long_goes_on_with_what_was_asked(tmp_path: Path) -> None:
+def test_a_slow_host_finishes_the_requests_it_accepted(tmp_path: Path) -> None:
     write_config(tmp_path, extension("s", *hostile_command("stubborn")))
     with running(tmp_path, program=PATIENT) as host:
         error = told(tmp_path, "stop", "s", "--timeout", "3s", code=6)["error"]

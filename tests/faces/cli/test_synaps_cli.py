@@ -45,9 +45,7 @@ def test_a_plugin_is_inspected_by_its_folder_or_manifest(target: str, home: Path
     assert set(told["environment"]["passed"]) <= {"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
 
 
-def test_doctor_tells_of_plugins_that_a_config_does_not_look_for(
-    tmp_path: Path, home: Path
-) -> None:
+def test_doctor_reports_plugins_that_a_config_does_not_look_for(tmp_path: Path, home: Path) -> None:
     plugin(tmp_path / ".synaps" / "plugins" / "unseen")
     plugin(tmp_path / "extensions" / "seen")
 

@@ -153,7 +153,7 @@ def test_the_last_event_of_a_stream_that_failed_decides_the_exit_code(folder: Pa
     assert told(folder, "call", "toy", *words, code=1) == {"message": "no credit"}
 
 
-def test_tools_and_inspect_show_what_the_running_host_has(folder: Path) -> None:
+def test_tools_and_inspect_show_the_tools_of_the_running_host(folder: Path) -> None:
     pids = row(folder, "text")["pids"]
     shown = told(folder, "tools")
     names = {tool["name"] for tool in shown["tools"]}

@@ -59,7 +59,7 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_a_recording_says_its_version_and_its_dialect_first(recording: Path) -> None:
+def test_a_recording_begins_with_its_version_and_its_dialect(recording: Path) -> None:
     header, *records = lines_of(recording)
     assert header["format"] == "exthost-trace" and header["version"] == 1
     assert header["dialect"] == "morphir"
@@ -124,7 +124,7 @@ def test_a_recording_of_any_size_is_not_read_into_memory(recording: Path, tmp_pa
     assert done.returncode == 0, done.stderr
 
 
-def test_a_program_that_ends_or_says_nothing_is_a_difference(recording: Path) -> None:
+def test_a_program_that_ends_or_stays_silent_is_a_difference(recording: Path) -> None:
     done = run_inside("replay", recording, "--", sys.executable, "-c", "raise SystemExit(3)")
     assert done.returncode == 1 and "it ended: exited with 3" in done.stdout
     silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
@@ -132,7 +132,7 @@ def test_a_program_that_ends_or_says_nothing_is_a_difference(recording: Path) ->
     assert done.returncode == 1 and "nothing within 0.1 s" in done.stdout
 
 
-def test_what_a_program_prints_cannot_control_the_terminal(
+def test_the_output_of_a_program_cannot_control_the_terminal(
     recording: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Escape sequences, also if they and a character of several bytes are cut in two."""
@@ -173,7 +173,7 @@ def test_a_recording_in_the_place_of_its_program_ignores_the_given_fields(
         (lambda text: text + text.replace('"text",', '"more",'), "X1387", "several"),
     ],
 )
-def test_what_cannot_be_replayed_is_a_clear_error(
+def test_an_unreplayable_recording_is_a_clear_error(
     change: Any, code: str, why: str, recording: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "bad.jsonl"

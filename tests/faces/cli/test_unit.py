@@ -89,7 +89,7 @@ def test_a_unit_has_the_path_of_now_without_relative_folders(tmp_path: Path) -> 
     assert "Environment=" not in done.stdout
 
 
-def test_a_host_says_when_it_is_ready_reloads_and_stops_and_its_children_cannot(
+def test_a_host_reports_when_it_is_ready_reloads_and_stops_and_its_children_cannot(
     tmp_path: Path,
 ) -> None:
     write_config(tmp_path, extension("talker"))

@@ -40,7 +40,7 @@ SLIPS = {
 
 
 @pytest.mark.parametrize("words", SLIPS, ids=lambda words: " ".join(words)[:30])
-def test_a_missing_or_misspelt_word_is_a_usage_error_that_says_what_to_write(
+def test_a_missing_or_misspelt_word_is_a_usage_error_with_the_correct_form(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
     message, help = SLIPS[words]

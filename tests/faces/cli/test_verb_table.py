@@ -73,7 +73,7 @@ def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
     assert completed("exthost", "inspect", "--sandbox", "s") == {"strict"}
 
 
-def test_bash_does_not_run_what_the_id_of_an_extension_contains(tmp_path: Path) -> None:
+def test_bash_does_not_run_commands_inside_the_id_of_an_extension(tmp_path: Path) -> None:
     ids = ("ID", "$(touch${IFS}run)", "`touch${IFS}run`", "a;touch${IFS}run", "-x", "toy")
     rows = "".join(f"{id} roder\n" for id in ids)
     script = (

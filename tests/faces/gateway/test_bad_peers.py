@@ -156,7 +156,7 @@ def cancelled(id: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
 
-async def test_a_client_that_cancels_twice_or_what_is_not_there_goes_on() -> None:
+async def test_a_client_that_cancels_twice_or_an_unknown_request_goes_on() -> None:
     async with inside({"extensions": [server("handshake")]}) as gateway:
         with closing(Peer()) as peer:
             serving = asyncio.ensure_future(stdio.serve(gateway.server, peer.wire))
@@ -182,7 +182,7 @@ async def test_a_client_that_cancels_twice_or_what_is_not_there_goes_on() -> Non
             await asyncio.wait([serving])
 
 
-async def test_a_client_that_reuses_ids_gets_an_answer_for_each_and_harms_itself_alone() -> None:
+async def test_a_client_that_reuses_ids_gets_an_answer_for_each_and_harms_only_itself() -> None:
     async with inside({"extensions": [server("handshake")]}) as gateway:
         with closing(Peer()) as one, closing(Peer()) as other:
             serving = [

@@ -337,7 +337,7 @@ async def test_on_http_a_server_can_ask_the_client_of_a_direct_call(
         ({"Mcp_Protocol_Version": "1999-01-01"}, 400),
     ],
 )
-async def test_on_http_what_the_package_refuses_is_refused(
+async def test_on_http_the_refusals_of_the_package_apply(
     headers: dict[str, str], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with in_session(monkeypatch) as (gateway, known, _):

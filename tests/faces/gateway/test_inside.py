@@ -64,7 +64,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @shows("gateway-call-05", "gateway-call-06")
 @in_both_eras
-async def test_a_crash_is_the_error_result_of_its_call_alone(era: str) -> None:
+async def test_a_crash_is_the_error_result_of_its_call_only(era: str) -> None:
     async with (
         inside({"extensions": [agent(), TEXT]}) as gateway,
         client_of(gateway, era) as client,

@@ -123,7 +123,7 @@ def test_an_output_schema_that_can_be_compiled_is_shown(usable: Any) -> None:
     assert tool.output_schema == schema
 
 
-def test_only_a_native_tool_promises_its_output_and_keeps_what_else_it_says() -> None:
+def test_only_a_native_tool_promises_its_output_and_keeps_its_other_fields() -> None:
     about: dict[str, Any] = {
         "description": f"it {LONE}",
         "output_schema": {"type": "object"},
@@ -178,7 +178,7 @@ def test_a_result_too_deep_for_text_is_the_extensions_fault() -> None:
 
 @shows("gateway-call-02")
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_what_an_mcp_server_answered_goes_on_as_it_came(version: str) -> None:
+def test_the_answer_of_an_mcp_server_is_passed_on_unchanged(version: str) -> None:
     result = {
         "content": [
             {"type": "text", "text": "a"},
@@ -212,7 +212,7 @@ def test_a_value_that_is_not_an_mcp_result_is_treated_as_any_other(result: Any) 
 
 
 @shows("gateway-call-06")
-def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
+def test_an_error_shows_code_message_and_help_but_no_evidence() -> None:
     error = CallTimeout(
         "X0801",
         "it took too long",
@@ -232,7 +232,7 @@ def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
     }
 
 
-def test_an_extensions_own_error_keeps_its_code_and_data_if_they_can_be_said() -> None:
+def test_an_extensions_own_error_keeps_its_code_and_data_if_they_can_be_expressed() -> None:
     def failed(data: Any) -> Any:
         error = CallFailed("X0701", "no", error_code=-1, error_message=LONE, data=data)
         return mcp_values.error_result(error)

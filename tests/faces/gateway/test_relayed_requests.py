@@ -49,7 +49,9 @@ ASK = {
 
 
 @in_all_eras
-async def test_what_a_server_asks_reaches_the_client_of_the_call(era: str, servers: str) -> None:
+async def test_a_question_of_a_server_reaches_the_client_of_the_call(
+    era: str, servers: str
+) -> None:
     tool = "ext_server_input" if servers == "stateless" else "ext_server_ask"
     async with (
         inside({"extensions": [server(servers)]}) as gateway,
@@ -69,7 +71,7 @@ async def test_what_a_server_asks_reaches_the_client_of_the_call(era: str, serve
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_the_client_does_not_serve_is_refused(era: str) -> None:
+async def test_requests_that_the_client_does_not_serve_are_refused(era: str) -> None:
     async with (
         inside({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway, era) as client,

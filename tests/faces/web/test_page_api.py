@@ -115,7 +115,7 @@ async def test_a_browser_trades_the_token_for_a_cookie_that_opens_only_the_page(
         assert form.status_code == 303
 
 
-async def test_what_a_browser_may_do_with_an_answer_is_bounded(running: Page) -> None:
+async def test_a_browsers_use_of_an_answer_is_bounded(running: Page) -> None:
     async with client(running) as http:
         answers = [await http.get(path) for path in ("", "static/app.js", "api/host")]
     for answer in answers:
@@ -266,7 +266,7 @@ async def test_a_crash_is_seen_while_it_happens_and_so_is_the_recovery(running: 
     assert states[-1]["restarts"] == 1 and states[-1]["last_error"]
 
 
-async def test_stop_start_and_reload_do_what_the_verbs_do(running: Page, folder: Path) -> None:
+async def test_stop_start_and_reload_act_as_the_verbs_do(running: Page, folder: Path) -> None:
     async with client(running) as http:
         for verb, state in (("stop", "stopped"), ("start", "ready"), ("restart", "ready")):
             answer = await http.post("api/steer", json={"verb": verb, "name": "notes"})

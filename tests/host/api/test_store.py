@@ -117,7 +117,7 @@ def test_it_is_written_with_the_promise_that_it_is_safe(store: Store) -> None:
 
 
 @shows("synaps-ask-04")
-def test_a_full_disk_fails_what_did_not_fit_and_loses_nothing_that_was_acknowledged(
+def test_a_full_disk_fails_unwritten_data_and_loses_nothing_that_was_acknowledged(
     store: Store,
 ) -> None:
     memories = Memories(store)
@@ -139,7 +139,7 @@ def test_a_full_disk_fails_what_did_not_fit_and_loses_nothing_that_was_acknowled
 
 
 @shows("synaps-ask-04")
-def test_a_store_that_cannot_be_made_says_where_and_why(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_made_is_reported_with_its_place_and_reason(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file, not a folder")
     store = Store(str(tmp_path / "home"))
     try:
@@ -184,7 +184,7 @@ def test_it_can_be_closed_and_asked_again(store: Store) -> None:
 
 
 @shows("synaps-ask-01", "synaps-ask-02")
-def test_what_was_kept_is_found_by_what_it_is(store: Store) -> None:
+def test_memories_are_found_by_content_and_tags(store: Store) -> None:
     clock = Clock()
     memories = Memories(store, clock)
     for ms, content, tags in (

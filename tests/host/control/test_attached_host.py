@@ -301,7 +301,9 @@ async def test_the_wait_for_a_host_that_does_not_answer_ends_at_the_given_time(
     assert caught.value.code == "X0875"
 
 
-async def test_calls_after_the_end_of_the_host_say_to_attach_again(tmp_path: Path) -> None:
+async def test_the_errors_of_calls_after_the_end_of_the_host_advise_to_attach_again(
+    tmp_path: Path,
+) -> None:
     async with both(tmp_path) as (host, attached):
         kept = asyncio.ensure_future(attached["h"].call("keep"))
         await until(lambda: host["h"].stats.in_flight == 1)

@@ -371,7 +371,7 @@ async def test_a_call_that_names_no_tool_is_reported(home: Path, params: dict[st
         client.writer.close()
 
 
-def test_what_an_extension_answered_crosses_with_its_error() -> None:
+def test_the_answer_of_an_extension_crosses_with_its_error() -> None:
     error = CallFailed("X0701", "no", error_code=-3, error_message="why", data={"a": [1]})
     with pytest.raises(CallFailed) as caught:
         protocol.read_outcome(protocol.encode_failure(error))

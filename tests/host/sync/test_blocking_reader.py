@@ -351,7 +351,7 @@ def test_a_signal_handler_may_use_the_host_while_its_thread_handles_a_reply(
         assert ext.stats.result == ext.stats.calls and ext.stats.in_flight == 0
 
 
-def test_what_one_thread_declines_no_other_thread_reads_past(never_unused: None) -> None:
+def test_bytes_that_one_thread_declines_are_not_passed_by_another(never_unused: None) -> None:
     with opened() as (_, ext), ThreadPoolExecutor(3) as pool:
         lend(ext)
         [session] = ext._target.internals.queue.sessions

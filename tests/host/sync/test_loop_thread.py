@@ -41,7 +41,7 @@ def open_connection() -> SyncExtension:
 
 
 @pytest.mark.parametrize("open_one", [open_host, open_connection])
-def test_what_is_dropped_without_close_warns_and_ends(
+def test_an_extension_dropped_without_close_warns_and_ends(
     open_one: Callable[[], SyncExtension],
 ) -> None:
     extension = open_one()

@@ -46,7 +46,7 @@ def test_a_facet_answers_and_streams(tmp_path: Path) -> None:
         assert events.result.stop_reason == "end_turn"
 
 
-def test_leaving_a_stream_early_tells_the_child(tmp_path: Path) -> None:
+def test_leaving_a_stream_early_notifies_the_child(tmp_path: Path) -> None:
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
         ext = host["toy"]
         with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}) as events:

@@ -124,5 +124,5 @@ def paths_in(value: Any, path: KeyPath = ()) -> list[KeyPath]:
 
 
 @given(documents())
-def test_the_finder_and_the_standard_reader_agree_on_what_is_there(text: str) -> None:
+def test_the_finder_and_the_standard_reader_find_the_same_keys(text: str) -> None:
     assert set(find_key_lines(text)) == set(paths_in(tomllib.loads(text)))

@@ -37,7 +37,7 @@ RECORDS = (
 )
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_text_is_read_again() -> None:
     maker = LineMaker({"a": "morphir", "b": "mcp"})
     lines = b"".join(map(maker.lines, RECORDS)).splitlines(keepends=True)
     assert lines[0] == header_line("a", "morphir")
@@ -196,7 +196,7 @@ def test_secrets_are_hidden_by_value_and_by_name() -> None:
     assert value["text"][0] == "a secret-key here"
 
 
-async def test_a_buffer_keeps_the_last_records_and_counts_what_it_drops() -> None:
+async def test_a_buffer_keeps_the_last_records_and_counts_dropped_ones() -> None:
     buffer = TraceBuffer(max_records=3, max_bytes=1000)
     for number in range(5):
         buffer(REQUEST._replace(id=number))
@@ -252,7 +252,7 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     assert caught.value.code == "X1386"
 
 
-async def test_a_host_keeps_or_passes_on_what_it_traces() -> None:
+async def test_a_host_keeps_or_passes_on_its_trace_records() -> None:
     seen: list[TraceRecord] = []
     assert exthost.Host().trace is None
     async with exthost.Host(trace=seen.append):
