@@ -81,7 +81,7 @@ async def hogs_that_fork_are_ended_together() -> None:
     assert not groups()
 
 
-async def files_that_it_reads_are_not_held_against_it() -> None:
+async def files_that_it_reads_do_not_count_against_it() -> None:
     code = """
         result = 0
         with open(facts["path"], "rb") as file:
@@ -162,7 +162,7 @@ async def a_killed_hosts_group_is_removed_by_the_next_one() -> None:
     assert not dead.exists() and not groups(), groups()
 
 
-async def one_that_becomes_nobody_first_enters_too() -> None:
+async def a_process_that_becomes_nobody_first_enters_too() -> None:
     group = plan_cgroup(cgroups.find_base(), Ceiling(MEMORY, 20), b"")
     assert group is not None
     if os.geteuid() == 0:
@@ -173,11 +173,11 @@ async def one_that_becomes_nobody_first_enters_too() -> None:
 TRIALS: tuple[Callable[[], Awaitable[None]], ...] = (
     memory_is_capped_by_the_kernel_and_the_limit_is_named,
     hogs_that_fork_are_ended_together,
-    files_that_it_reads_are_not_held_against_it,
+    files_that_it_reads_do_not_count_against_it,
     a_fork_bomb_is_ended_and_its_limit_named,
     threads_run_out_for_the_extension_alone_even_for_root,
     a_daemon_without_a_namespace_is_gone_with_its_extension,
-    one_that_becomes_nobody_first_enters_too,
+    a_process_that_becomes_nobody_first_enters_too,
     a_killed_hosts_group_is_removed_by_the_next_one,
 )
 

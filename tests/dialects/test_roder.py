@@ -515,7 +515,7 @@ async def test_leaving_a_turn_sends_nothing_and_drops_later_events(
         assert methods == {"extension/initialize", "inference/streamTurn"}
 
 
-async def cancel_told(ext: Extension, kind: str) -> Any:
+async def cancel_received(ext: Extension, kind: str) -> Any:
     """The params of the one cancel that the child heard, which must name the one stream."""
     opened = {"dispatch": "subagents/dispatch", "task": "tasks/execute"}[kind]
     (params,) = await said(ext, opened)
@@ -533,7 +533,7 @@ async def test_leaving_early_cancels_on_the_wire_with_a_reason(tmp_path: Path, k
         async with OPENERS[kind](ext, ["ack"], ["event", event], ["wait"]) as events:
             async for _ in events:
                 break
-        assert (await cancel_told(ext, kind))["reason"] == "the consumer left"
+        assert (await cancel_received(ext, kind))["reason"] == "the consumer left"
 
 
 @shows("roder-stream-06")
@@ -547,7 +547,7 @@ async def test_running_out_of_time_cancels_on_the_wire_with_a_reason(
         stream = OPENERS[kind](ext, ["ack"], ["wait"], timeout=0.2)
         error = await failing(out_of_time(clock, stream))
         assert isinstance(error, CallTimeout) and error.code == "X0840"
-        assert "0.2 s" in (await cancel_told(ext, kind))["reason"]
+        assert "0.2 s" in (await cancel_received(ext, kind))["reason"]
 
 
 @shows("roder-stream-06")
@@ -557,7 +557,7 @@ async def test_a_dispatch_has_the_time_that_its_request_says(tmp_path: Path) -> 
         stream = dispatch(ext, ["ack"], ["wait"], request={"timeout_seconds": 0.2})
         error = await failing(all_of(stream))
         assert isinstance(error, CallTimeout) and "0.2 s" in error.message
-        await cancel_told(ext, "dispatch")
+        await cancel_received(ext, "dispatch")
 
 
 @shows("roder-stream-09")
@@ -588,7 +588,7 @@ async def test_a_missing_acknowledgement_is_cancelled_on_the_wire(
         await ext.start()
         error = await failing(all_of(OPENERS[kind](ext, ["wait"], timeout=0.2)))
         assert isinstance(error, CallTimeout) and error.code == "X0801"
-        assert "0.2 s" in (await cancel_told(ext, kind))["reason"]
+        assert "0.2 s" in (await cancel_received(ext, kind))["reason"]
 
 
 @shows("roder-stream-06")
@@ -605,7 +605,7 @@ async def test_cancelling_the_task_cancels_on_the_wire(
         consumer.cancel()
         with pytest.raises(asyncio.CancelledError):
             await consumer
-        assert (await cancel_told(ext, kind))["reason"]
+        assert (await cancel_received(ext, kind))["reason"]
 
 
 @shows("roder-stream-06")
@@ -624,7 +624,7 @@ async def test_a_task_that_is_cancelled_as_its_acknowledgement_comes_cancels_on_
         consumer = asyncio.ensure_future(all_of(OPENERS[kind](ext, ["ack"], ["wait"])))
         with pytest.raises(asyncio.CancelledError):
             await consumer
-        assert (await cancel_told(ext, kind))["reason"]
+        assert (await cancel_received(ext, kind))["reason"]
 
 
 async def test_a_slow_consumer_loses_nothing_and_may_call_in_between(tmp_path: Path) -> None:

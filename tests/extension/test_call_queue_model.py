@@ -56,8 +56,8 @@ class Accounting(RuleBasedStateMachine):
         self.bus = Bus()
         self.told = [0, 0]
         if watched:  # a queue that somebody listens to takes another way through the code
-            self.bus.subscribe(CallStarted, lambda _: self._tell(0))
-            self.bus.subscribe(CallEnded, lambda _: self._tell(1))
+            self.bus.subscribe(CallStarted, lambda _: self._count_event(0))
+            self.bus.subscribe(CallEnded, lambda _: self._count_event(1))
         self.most, self.retry, self.watched = most, retry, watched
         self.queue = CallQueue(
             "x", max_in_flight=most, retry_once=retry, bus=self.bus, loop=self.loop
@@ -70,7 +70,7 @@ class Accounting(RuleBasedStateMachine):
         self.sent: list[Expected] = []  # everything the present session was asked, in order
         self.stray = 0
 
-    def _tell(self, which: int) -> None:
+    def _count_event(self, which: int) -> None:
         self.told[which] += 1
 
     def _run(self) -> None:
@@ -143,7 +143,7 @@ class Accounting(RuleBasedStateMachine):
 
     @precondition(lambda self: self.session is not None)
     @rule(ahead=st.integers(0, 5))
-    def answer_to_nobody(self, ahead: int) -> None:
+    def answer_unknown_request(self, ahead: int) -> None:
         assert self.fake_child is not None
         self.fake_child.say(id=len(self.sent) + ahead, result="to nobody")
         self.stray += 1
@@ -204,7 +204,7 @@ class Accounting(RuleBasedStateMachine):
 
     @precondition(lambda self: self.session is None and not self.closed)
     @rule()
-    def nobody_comes(self) -> None:
+    def no_call_comes(self) -> None:
         self.closed = True
         self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
         for one in list(self.waiting):
@@ -242,7 +242,7 @@ class Accounting(RuleBasedStateMachine):
             assert self.told == [len(self.made), len(ended)]
 
     @invariant()
-    def the_pipe_carried_what_the_model_sent(self) -> None:
+    def the_pipe_carried_the_requests_of_the_model(self) -> None:
         if self.session is None or self.fake_child is None:
             assert self.queue.live_sessions == self.queue.sessions == []
             return

@@ -489,7 +489,7 @@ class AnyLife(RuleBasedStateMachine):
         assert history == self.history
 
     @invariant()
-    def no_window_holds_more_spawns_than_allowed(self) -> None:
+    def no_window_has_more_spawns_than_allowed(self) -> None:
         most = self.policy.max_retries
         if most is None:
             return

@@ -282,7 +282,7 @@ class Supervision(RuleBasedStateMachine):
         assert self.ext.state == self.model.state, (self.ext.state, self.model)
 
     @invariant()
-    def no_process_more_than_the_policy_allows_and_none_left(self) -> None:
+    def processes_stay_within_the_policy_and_end(self) -> None:
         assert len(ALL) == self.model.spawned, self.model
         alive = [child for child in ALL if child.status is None]
         assert len(alive) == (self.model.state in ("starting", "ready"))

@@ -206,7 +206,7 @@ async def refuses(
 
 
 @trial
-async def an_environment_in_a_project_is_closed_to_whoever_may_write_the_project() -> None:
+async def an_environment_in_a_project_is_closed_to_writers_of_the_project() -> None:
     with project() as place:
         environment = place.environment()
         script = place.outside / "server.py"

@@ -61,7 +61,7 @@ def digest(place: Path) -> str:
 
 
 @trial
-async def what_is_granted_for_reading_is_unchanged_after_every_attempt() -> None:
+async def a_read_only_grant_is_unchanged_after_every_attempt() -> None:
     with folder() as place:
         (place / "below").mkdir()
         for name in ("a", "below/b"):
@@ -103,7 +103,7 @@ async def what_is_granted_for_reading_is_unchanged_after_every_attempt() -> None
 
 
 @trial
-async def what_is_granted_for_writing_can_be_written_and_its_sibling_cannot() -> None:
+async def a_writable_grant_can_be_written_and_its_sibling_cannot() -> None:
     with shared_folder() as place:
         (place / "mine").mkdir()
         (place / "mine").chmod(0o777)

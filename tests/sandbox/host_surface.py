@@ -197,7 +197,7 @@ async def a_result_does_not_steer_the_terminal() -> None:
 
 
 @trial
-async def what_is_no_plain_file_of_a_few_megabytes_is_no_config() -> None:
+async def only_a_plain_file_of_a_few_megabytes_is_a_config() -> None:
     with folder() as place:
         os.mkfifo(place / "pipe.toml")
         (place / "zero.toml").symlink_to("/dev/zero")

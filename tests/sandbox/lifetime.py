@@ -88,7 +88,7 @@ async def _readable(fd: int) -> None:
         loop.remove_reader(fd)
 
 
-async def ends_with_nobody_left(end: str, number: int | None = None) -> None:
+async def ends_without_leftovers(end: str, number: int | None = None) -> None:
     mark = uuid.uuid4().hex
     host = TrialHost(end, mark)
     try:
@@ -105,7 +105,7 @@ async def ends_with_nobody_left(end: str, number: int | None = None) -> None:
 @trial
 async def a_host_that_gets_sigkill_leaves_no_process() -> None:
     for _ in range(TRIES):
-        await ends_with_nobody_left("wait", signal.SIGKILL)
+        await ends_without_leftovers("wait", signal.SIGKILL)
 
 
 @trial
@@ -126,32 +126,32 @@ async def a_host_that_is_killed_during_a_spawn_leaves_no_process() -> None:
 
 @trial
 async def a_host_that_segfaults_leaves_no_process() -> None:
-    await ends_with_nobody_left("segv")
+    await ends_without_leftovers("segv")
 
 
 @trial
 async def a_host_that_aborts_leaves_no_process() -> None:
-    await ends_with_nobody_left("abort")
+    await ends_without_leftovers("abort")
 
 
 @trial
 async def a_host_that_exits_without_a_word_leaves_no_process() -> None:
-    await ends_with_nobody_left("_exit")
+    await ends_without_leftovers("_exit")
 
 
 @trial
 async def a_host_that_raises_leaves_no_process() -> None:
-    await ends_with_nobody_left("exception")
+    await ends_without_leftovers("exception")
 
 
 @trial
 async def a_host_that_is_interrupted_leaves_no_process() -> None:
-    await ends_with_nobody_left("wait", signal.SIGINT)
+    await ends_without_leftovers("wait", signal.SIGINT)
 
 
 @trial
 async def a_host_that_is_terminated_leaves_no_process() -> None:
-    await ends_with_nobody_left("wait", signal.SIGTERM)
+    await ends_without_leftovers("wait", signal.SIGTERM)
 
 
 @trial
@@ -232,7 +232,7 @@ ENDS = {
 
 
 @trial
-async def an_exit_is_told_the_same_in_every_tier() -> None:
+async def an_exit_is_reported_the_same_in_every_tier() -> None:
     for code, told in ENDS.items():
         for settings in TIERS:
             words = [sys.executable, "-S", "-E", "-c", code]

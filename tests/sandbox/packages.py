@@ -219,7 +219,7 @@ async def a_file_that_the_operator_names_is_shown_without_its_folder() -> None:
 
 
 @trial
-async def a_variable_of_a_package_reaches_its_program_and_not_what_holds_it() -> None:
+async def a_variable_of_a_package_reaches_its_program_but_not_the_sandbox() -> None:
     with folder() as place, shared_folder() as outside:
         package = Package(place)
         # With these the loader writes a file, in every program that it loads.

@@ -151,7 +151,7 @@ async def a_sandbox_that_is_weaker_than_configured_is_reported() -> None:
 
 
 @trial
-async def what_is_weaker_is_refused_where_the_config_says_so() -> None:
+async def weaker_containment_is_refused_if_so_configured() -> None:
     none: dict[str, Any] = {}
     best_effort: dict[str, Any] = {"permissions": {}, "sandbox": "best-effort"}
     for code, settings in (("X0380", none), ("X0302", best_effort)):

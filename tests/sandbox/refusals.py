@@ -62,7 +62,7 @@ async def without_bwrap_it_is_refused_and_nothing_is_spawned() -> None:
 
 
 @trial
-async def a_grant_that_cannot_be_is_refused_with_what_to_write_instead() -> None:
+async def an_impossible_grant_is_refused_with_the_correct_form() -> None:
     with folder() as place:
         (place / "link").symlink_to("/etc")
         (place / "root").symlink_to("/")
@@ -135,7 +135,7 @@ async def names_cannot_smuggle_options_in() -> None:
 
 
 @trial
-async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
+async def an_unreachable_file_is_named_with_the_path_to_add() -> None:
     with folder() as place:
         (place / "lib").mkdir()
         (place / "lib" / "needed").write_text("needed")
@@ -156,7 +156,7 @@ async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
 
 
 @trial
-async def what_a_program_may_only_read_is_named_with_the_right_to_add() -> None:
+async def a_read_only_file_is_named_with_the_right_to_add() -> None:
     with shared_folder() as place:
         (place / "cache").mkdir()
         (place / "cache").chmod(0o777)
@@ -222,7 +222,7 @@ asyncio.run(main())
 
 
 @trial
-async def without_bubblewrap_its_processes_are_held_all_the_same() -> None:
+async def without_bubblewrap_its_processes_are_still_contained() -> None:
     os.environ["EXTHOST_BWRAP"] = "/nowhere/bwrap"
     try:
         async with exthost.connect(EXPLORER, dialect="morphir", lifetime="tree") as ext:

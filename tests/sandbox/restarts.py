@@ -156,7 +156,7 @@ exec {bwrap} "$@"
 
 
 @trial
-async def what_is_replaced_between_the_check_and_the_mount_is_not_shown() -> None:
+async def a_path_replaced_between_the_check_and_the_mount_is_not_shown() -> None:
     bwrap = shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
     assert bwrap is not None
     with shared_folder() as place, shared_folder() as own, shared_folder() as victim:

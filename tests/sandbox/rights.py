@@ -63,7 +63,7 @@ async def remounting_and_core_pattern_are_denied() -> None:
 
 
 @trial
-async def it_holds_no_capability_and_can_gain_none() -> None:
+async def it_has_no_capability_and_can_gain_none() -> None:
     async with exploring() as ext:
         code = """
             result = {}
@@ -263,7 +263,7 @@ async def no_file_gets_the_set_user_id_bit() -> None:
 
 
 @trial
-async def what_it_writes_for_a_root_host_belongs_to_a_user_of_its_own() -> None:
+async def its_files_under_a_root_host_belong_to_a_user_of_its_own() -> None:
     owners: dict[str, int] = {}
     with shared_folder() as place:
         for name in ("one", "other", "one"):
@@ -400,7 +400,7 @@ async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> No
 
 
 @trial
-async def a_secret_by_reference_reaches_its_extension_and_is_told_nowhere() -> None:
+async def a_secret_by_reference_reaches_its_extension_and_is_shown_nowhere() -> None:
     secret = f"hunter2-{uuid.uuid4().hex}"
     os.environ["HOST_API_KEY"] = secret
     bus, said = Bus(), list[str]()
@@ -448,7 +448,7 @@ asyncio.run(main())
 
 
 @trial
-async def a_hardened_host_cannot_be_read_by_what_it_runs_unsandboxed() -> None:
+async def a_hardened_host_cannot_be_read_by_its_unsandboxed_programs() -> None:
     host = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", HARDENED),
         stdout=asyncio.subprocess.PIPE,

@@ -91,7 +91,7 @@ def sparse(path: Path) -> None:
 
 
 @trial
-async def files_of_a_package_without_end_do_not_hold_the_host() -> None:
+async def files_of_a_package_without_end_do_not_block_the_host() -> None:
     for put in (a_pipe, a_device, sparse):
         for place_of in ("settings", "pointer", "program", "interpreter"):
             with folder() as place:
@@ -121,7 +121,7 @@ async def files_of_a_package_without_end_do_not_hold_the_host() -> None:
 
 
 @trial
-async def what_an_extension_may_write_is_run_by_no_other_one() -> None:
+async def files_that_an_extension_can_write_are_run_by_no_other() -> None:
     with shared_folder() as place, folder() as home, shared_folder() as own:
         writer = system_explorer(own / "writer")
         tool = system_explorer(place / "tool")

@@ -211,7 +211,7 @@ class Talk(RuleBasedStateMachine):
         assert len(self.ids) == len(set(self.ids)) and self.ids == sorted(self.ids)
 
     @invariant()
-    def the_tables_hold_exactly_what_is_in_flight(self) -> None:
+    def the_tables_have_exactly_the_calls_in_flight(self) -> None:
         if self.is_over:
             assert is_empty(self.conversation)
             assert self.conversation.phase is Phase.CLOSED
@@ -286,7 +286,7 @@ class TalkByOrder(RuleBasedStateMachine):
         self.begin()
 
     @invariant()
-    def the_table_holds_exactly_what_waits(self) -> None:
+    def the_table_has_exactly_the_waiting_calls(self) -> None:
         assert self.conversation.calls() == self.waiting
 
 

@@ -110,7 +110,7 @@ class Conversations(RuleBasedStateMachine):
         self._remember(call, self.conversation.send(call))
 
     @rule(what=st.sampled_from(["no JSON", "too long"]), streaming=st.booleans())
-    def send_what_cannot_be_sent(self, what: str, streaming: bool) -> None:
+    def send_unwritable_request(self, what: str, streaming: bool) -> None:
         params: Any = object() if what == "no JSON" else "x" * (MAX_MESSAGE + 1)
         handler = StreamHandler(StreamQueue(NAMED, "a")) if streaming else DELIVER
         call = Call("echo", params, handler, 5.0, 0.0)
@@ -279,7 +279,7 @@ class Conversations(RuleBasedStateMachine):
         self.phase = Phase.CLOSED
 
     @invariant()
-    def it_holds_what_the_model_holds(self) -> None:
+    def it_matches_the_model(self) -> None:
         if not hasattr(self, "conversation"):
             return
         conversation = self.conversation

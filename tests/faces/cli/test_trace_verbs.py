@@ -55,12 +55,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def lines_of(file: Path) -> list[dict[str, Any]]:
+def table_lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def test_a_recording_begins_with_its_version_and_its_dialect(recording: Path) -> None:
-    header, *records = lines_of(recording)
+    header, *records = table_lines(recording)
     assert header["format"] == "exthost-trace" and header["version"] == 1
     assert header["dialect"] == "morphir"
     assert (recording.stat().st_mode & 0o777) == 0o600

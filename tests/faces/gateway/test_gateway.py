@@ -155,7 +155,9 @@ class News:
 
 
 @asynccontextmanager
-async def told_of_changes(client: Client, era: str, news: News) -> AsyncIterator[Callable[[], Any]]:
+async def changes_received(
+    client: Client, era: str, news: News
+) -> AsyncIterator[Callable[[], Any]]:
     """Something to await until the client is told, in the manner of its era, of changed tools."""
     if era == "handshake":
         yield news.changes.get
@@ -188,11 +190,11 @@ async def receives_progress(client: Client) -> None:
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         heard.append((progress, total, message))
 
-    climb = "ext_climber_climb"
-    result = await client.call_tool(climb, {"steps": 50}, progress_callback=on_progress)
+    climb_tool = "ext_climber_climb"
+    result = await client.call_tool(climb_tool, {"steps": 50}, progress_callback=on_progress)
     assert result.structured_content == {"climbed": 50}
     assert sorted(heard) == [(n, 50, f"step {n}") for n in range(1, 51)]
-    unasked = await client.call_tool(climb, {"steps": 3})
+    unasked = await client.call_tool(climb_tool, {"steps": 3})
     assert unasked.structured_content == {"climbed": 3} and len(heard) == 50
 
 
@@ -219,7 +221,7 @@ async def sees_an_extension_come_and_change(
     client: Client, era: str, news: News, folder: Path, id: str
 ) -> None:
     assert f"ext_{id}_echo" not in await names(client)
-    async with told_of_changes(client, era, news) as told:
+    async with changes_received(client, era, news) as told:
         async with asyncio.timeout(LONG_SECONDS):
             plugin(folder / "found" / id, id)
             while f"ext_{id}_echo" not in await names(client):
@@ -276,7 +278,7 @@ async def test_one_session_on_http_has_all_of_it(era: str, shared: tuple[Path, R
 async def test_two_clients_at_once_do_not_hear_of_each_other(shared: tuple[Path, Running]) -> None:
     heard: dict[str, list[float]] = {era: [] for era in ERAS}
 
-    async def climb(client: Client, era: str, steps: int) -> Any:
+    async def climb_tool(client: Client, era: str, steps: int) -> Any:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             heard[era].append(progress)
 
@@ -289,8 +291,8 @@ async def test_two_clients_at_once_do_not_hear_of_each_other(shared: tuple[Path,
     _, running = shared
     async with on_http(running, "handshake") as one, on_http(running, "stateless") as two:
         climbed = await asyncio.gather(
-            *(climb(one, "handshake", 3) for _ in range(5)),
-            *(climb(two, "stateless", 4) for _ in range(5)),
+            *(climb_tool(one, "handshake", 3) for _ in range(5)),
+            *(climb_tool(two, "stateless", 4) for _ in range(5)),
         )
     assert climbed == [{"climbed": 3}] * 5 + [{"climbed": 4}] * 5
     assert sorted(heard["handshake"]) == sorted([1, 2, 3] * 5)
