@@ -47,8 +47,8 @@ class Callers:
         """Check that the host counted what the callers saw, and that no call is left."""
         accounted(self.ext, sum(self.ends.values()))
         stats = self.ext.stats
-        seen = {"result": self.ends["result"], "gone": self.ends["gone"]}
-        assert {name: getattr(stats, name) for name in seen} == seen, (self.ends, stats)
+        observed = {"result": self.ends["result"], "gone": self.ends["gone"]}
+        assert {name: getattr(stats, name) for name in observed} == observed, (self.ends, stats)
 
 
 def crashes(peer: HostilePeer, cycles: int) -> Row:
@@ -120,8 +120,8 @@ def notices(peer: HostilePeer, times: int) -> Row:
         await ext.start()
         try:
             run = HostileRun(ext, peer, None)
-            told = frame(peer, peer.notification)
-            assert await run.spew((told, times), timeout=300) == "spewed"
+            report = frame(peer, peer.notification)
+            assert await run.spew((report, times), timeout=300) == "spewed"
             await run.is_well()
         finally:
             await ext.close()

@@ -118,7 +118,7 @@ def package_graph(graph: Graph) -> Graph:
         if (room := _room(name)) is None:
             continue
         rooms.setdefault(room, set()).update(
-            other for one in imported if (other := _room(one)) is not None and other != room
+            other for item in imported if (other := _room(item)) is not None and other != room
         )
     return {room: frozenset(others) for room, others in rooms.items()}
 

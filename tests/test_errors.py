@@ -40,7 +40,7 @@ def test_an_error_as_text_has_no_control_characters_of_a_child() -> None:
     evidence = Evidence(stderr=("\x1b[31mred\x1b[0m\x07",))
     error = errors.CallFailed("X0701", "no\x1b]0;title\x07\x9b2J\r", evidence=evidence)
     text = str(error)
-    assert all(one.isprintable() or one == "\n" for one in text)
+    assert all(item.isprintable() or item == "\n" for item in text)
     assert "red" in text and "\\x1b" in text
     assert error.message.startswith("no\x1b")  # a program may still have it as it came
 

@@ -72,9 +72,9 @@ def test_a_lower_target_is_reached_on_the_line_and_above(value: float, verdict: 
 
 
 def test_a_row_without_a_must_is_reported_and_never_judged() -> None:
-    told = row(must=None, stretch=None)
-    assert judge(told, Reading(1e9)) is Verdict.TOLD
-    assert exit_status([Outcome(told, Verdict.FAILED, why="crashed")]) == 0
+    report = row(must=None, stretch=None)
+    assert judge(report, Reading(1e9)) is Verdict.TOLD
+    assert exit_status([Outcome(report, Verdict.FAILED, why="crashed")]) == 0
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_a_row_that_passes_in_one_run_and_misses_in_the_next_is_named() -> None:
     missed = Outcome(row(), Verdict.MISSED, Reading(3.1))
     assert disagreements([met, better]) == {}
     assert disagreements([met, missed]) == {"a-row": [met, missed]}
-    told = summary([met, missed])
-    assert "a-row was not judged the same each time: 2.90x met, 3.10x MISSED" in told
+    report = summary([met, missed])
+    assert "a-row was not judged the same each time: 2.90x met, 3.10x MISSED" in report
 
 
 def test_a_profile_shows_each_call_in_microseconds_and_against_the_raw_pipe() -> None:

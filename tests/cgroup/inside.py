@@ -42,10 +42,10 @@ async def gone(code: str, facts: dict[str, int], **settings: object) -> str:
     """Return the message of the error of a call whose extension was ended."""
     async with exploring(**settings) as ext:
         try:
-            told = await explore(ext, code, **facts)
+            report = await explore(ext, code, **facts)
         except ExtensionGone as error:
             return f"{error.message} {error.evidence.exit}"
-    raise AssertionError(f"it was not ended: {told}")
+    raise AssertionError(f"it was not ended: {report}")
 
 
 async def memory_is_capped_by_the_kernel_and_the_limit_is_named() -> None:
@@ -53,8 +53,10 @@ async def memory_is_capped_by_the_kernel_and_the_limit_is_named() -> None:
     async with exploring(**settings) as ext:
         assert ext.enforced["memory"] == "cgroup", ext.enforced
         (group,) = groups()
-        told = {name: (group / name).read_text().strip() for name in ("memory.max", "cgroup.procs")}
-        assert told["memory.max"] == str(MEMORY) and len(told["cgroup.procs"].split()) == 1
+        report = {
+            name: (group / name).read_text().strip() for name in ("memory.max", "cgroup.procs")
+        }
+        assert report["memory.max"] == str(MEMORY) and len(report["cgroup.procs"].split()) == 1
         assert (group / "memory.oom.group").read_text().strip() == "1"
         peak = 0
         taking = asyncio.ensure_future(explore(ext, HOG, forks=0))
@@ -95,8 +97,8 @@ async def files_that_it_reads_do_not_count_against_it() -> None:
 
 
 async def a_fork_bomb_is_ended_and_its_limit_named() -> None:
-    told = await gone(BOMB, {}, limits={"nproc": 20})
-    assert "limits.nproc is 20" in told, told
+    report = await gone(BOMB, {}, limits={"nproc": 20})
+    assert "limits.nproc is 20" in report, report
     assert not groups()
 
 

@@ -84,7 +84,9 @@ async def test_a_pool_is_spread_over_three_nodes_and_behaves_as_a_local_one(
         assert r.nodes == set(ray.nodes) and sum(extension.stats.nodes.values()) == NODES
         assert await extension.call("echo", {"x": 1}) == {"x": 1}
         for pid in ray.node_processes():  # they use the package that Ray was sent
-            variables = dict(one.decode().partition("=")[::2] for one in environment_of(pid))
+            variables = dict(
+                variable.decode().partition("=")[::2] for variable in environment_of(pid)
+            )
             assert ray.has_file(variables["PYTHONPATH"])
 
         call = asyncio.create_task(extension.call("keep", 1))

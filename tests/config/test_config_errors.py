@@ -248,9 +248,9 @@ def test_a_date_in_an_extensions_config_is_asked_to_be_quoted() -> None:
 
 def test_a_message_does_not_repeat_possible_secrets() -> None:
     error = entry_failure(env={"TOKEN": ["hunter2"]}, sha256="hunter2", config={"k": {"hunter2"}})
-    told = f"{error} {error.evidence}"
+    report = f"{error} {error.evidence}"
     assert len(error.evidence.details) == 2
-    assert "hunter2" not in told
+    assert "hunter2" not in report
 
 
 def test_a_config_that_contains_itself_is_refused_in_bounded_time() -> None:

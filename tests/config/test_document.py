@@ -172,8 +172,8 @@ def test_args_may_stand_in_the_entry_instead_of_its_source() -> None:
 def test_a_relative_cwd_counts_from_the_folder_of_the_config(
     cwd: str | None, folder: str | None, meant: str | None
 ) -> None:
-    said = {} if cwd is None else {"cwd": cwd}
-    spec = spec_from_mapping({"name": "a", "source": SOURCE, **said}, folder=folder)
+    output = {} if cwd is None else {"cwd": cwd}
+    spec = spec_from_mapping({"name": "a", "source": SOURCE, **output}, folder=folder)
     assert spec.cwd == meant
     assert spec.argv == ("python3", "x.py")
 
@@ -199,9 +199,9 @@ LEVELS = {
 
 
 def test_an_entry_goes_before_overrides_and_these_before_defaults() -> None:
-    said = {"limits": {"call": "3s"}, "sandbox": "best-effort", "env": {"A": "e"}}
+    message = {"limits": {"call": "3s"}, "sandbox": "best-effort", "env": {"A": "e"}}
     config = config_from_mapping(
-        {**LEVELS, "extensions": [{"name": "a", "source": SOURCE, **said}]}
+        {**LEVELS, "extensions": [{"name": "a", "source": SOURCE, **message}]}
     )
     (spec,) = config.specs
     assert spec.limits == Limits(call=3.0, start=2.0, stop=1.0)

@@ -107,9 +107,9 @@ def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted(
     server = {"command": "${HOME}/x", "args": ["a", "${workspaceFolder}"], "env": env}
     far = {"url": "https://${HOST}", "headers": {"A": "${T}"}}
     config = of_json({"mcpServers": {"s": server, "far": far}})
-    said = config.specs[0].env
-    assert dict(said) == {**env, "KEY": "KEY", "B": "OTHER", "E": "b"}
-    assert [name for name, value in said.items() if isinstance(value, HostEnvRef)] == ["KEY", "B"]
+    output = config.specs[0].env
+    assert dict(output) == {**env, "KEY": "KEY", "B": "OTHER", "E": "b"}
+    assert [name for name, value in output.items() if isinstance(value, HostEnvRef)] == ["KEY", "B"]
     assert [note.split(": ") for note in config.notes] == [
         ["s.command", "${HOME} is not filled in here"],
         ["s.env.C", "${KEY} is not filled in here"],
@@ -136,8 +136,8 @@ def test_a_note_is_reported_as_a_diagnostic(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"
     path.write_text('\ufeff{"mcpServers": {"a": {"command": "x", "icon": "i"}}}')
     found = find_extensions(read_config(path))
-    (told,) = found.diagnostics
-    assert (told.level, told.code) == ("warning", "X0161") and "a.icon" in told.message
+    (report,) = found.diagnostics
+    assert (report.level, report.code) == ("warning", "X0161") and "a.icon" in report.message
     assert found.specs[0].cwd == str(tmp_path)
 
 

@@ -50,14 +50,14 @@ def test_the_seeds_file_is_the_defaults(tmp_path: Path, text: str) -> None:
 
 @shows("nexo-disc-11")
 def test_every_key_can_be_set(tmp_path: Path) -> None:
-    said = read(
+    output = read(
         tmp_path,
         "extensions:\n  search_paths: [a, /b]\n  disabled: [x]\n  allowlist: [y]\n  max_depth: 2\n"
         "  follow_links: true\n  watch: {enabled: true, debounce_ms: 50, reload: true}\n",
     ).discovery
-    assert said.search_paths == ("a", "/b")
-    assert (said.disabled, said.allowlist, said.max_depth) == (("x",), ("y",), 2)
-    assert said.watch == WatchSettings(enabled=True, debounce_ms=50, reload=True)
+    assert output.search_paths == ("a", "/b")
+    assert (output.disabled, output.allowlist, output.max_depth) == (("x",), ("y",), 2)
+    assert output.watch == WatchSettings(enabled=True, debounce_ms=50, reload=True)
 
 
 @shows("nexo-disc-11")
@@ -125,8 +125,8 @@ def test_keys_of_a_later_version_are_noted_with_their_place(tmp_path: Path) -> N
     assert config.discovery is not None and config.discovery.watch.enabled
     keys = ("telemetry", "extensions.quarantine", "extensions.watch.poll")
     assert [key for key, note in zip(keys, config.notes, strict=True) if key not in note] == []
-    noted = [one for one in find_extensions(config).diagnostics if one.code == "X0161"]
-    assert [one.level for one in noted] == ["warning"] * 3
+    noted = [item for item in find_extensions(config).diagnostics if item.code == "X0161"]
+    assert [item.level for item in noted] == ["warning"] * 3
 
 
 @shows("nexo-disc-12")

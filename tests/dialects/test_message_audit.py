@@ -13,7 +13,7 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
     audit = MessageAudit(conformance or Conformance())
     audit.add_request(7, "ping")
     incoming = Noise(b"", "")
-    return [one.rule for frame in frames for one in audit.check_frame(frame, incoming)]
+    return [item.rule for frame in frames for item in audit.check_frame(frame, incoming)]
 
 
 @pytest.mark.parametrize(

@@ -203,8 +203,8 @@ def test_invalid_capabilities(capabilities: str, wrong: list[str]) -> None:
 
 @shows("nexo-manifest-05")
 def test_each_wrong_name_of_a_list_is_reported_at_its_own_place() -> None:
-    said = 'tools = ["a", 5, "B", "a"]'
-    assert keys(PLUGIN + f"[capabilities]\n{said}\n" + STDIO) == [
+    text = 'tools = ["a", 5, "B", "a"]'
+    assert keys(PLUGIN + f"[capabilities]\n{text}\n" + STDIO) == [
         "capabilities.tools[1]",
         "capabilities.tools[2]",
         "capabilities.tools[3]",
@@ -284,8 +284,8 @@ def test_all_mistakes_are_reported_in_the_pages_order_with_their_lines() -> None
         '[capabilities]\ntools = ["A"]\n[plugin]\npriority = "high"\n'
         f'description = "{"d" * 513}"\nmin_agent_version = "1"\nversion = "2"\nid = "core"\n'
     )
-    told = [(error.evidence.key, error.evidence.line) for error in errors(text)]
-    assert told == [
+    reports = [(error.evidence.key, error.evidence.line) for error in errors(text)]
+    assert reports == [
         ("plugin.id", 12),
         ("plugin.version", 11),
         ("plugin.min_agent_version", 10),
@@ -388,7 +388,7 @@ def test_a_file_beside_it_brings_servers_by_either_name(outer: str) -> None:
     }
     verdict = accepted(GOOD, json.dumps({outer: servers}).encode())
     kept = verdict.spec.manifest.mcp_servers
-    assert [(one.key, one.transport) for one in kept] == [
+    assert [(item.key, item.transport) for item in kept] == [
         ("weather.a", "stdio"),
         ("weather.b", "auto"),
         ("weather.c", "streamable_http"),

@@ -96,8 +96,8 @@ async def test_an_over_long_answer_fails_its_call_at_once_and_the_next_is_served
 async def test_a_question_of_the_childs_is_answered_with_32601(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         await ext.call_tool("emit", {"messages": [{"id": 77, "method": "host/readFile"}]})
-        heard = (await ext.call_tool("heard")).data
-        (answer,) = [one for one in heard if one.get("id") == 77]
+        received = (await ext.call_tool("heard")).data
+        (answer,) = [message for message in received if message.get("id") == 77]
         assert answer["error"]["code"] == -32601
 
 
@@ -120,8 +120,8 @@ async def test_many_calls_are_under_way_at_once(tmp_path: Path) -> None:
         hanging = [asyncio.ensure_future(ext.call_tool("hang")) for _ in range(20)]
         assert (await ext.call_tool("echo", {"n": 1})).data["arguments"] == {"n": 1}
         assert ext.stats.in_flight == 20
-        for one in hanging:
-            one.cancel()
+        for item in hanging:
+            item.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
 
 
@@ -151,8 +151,8 @@ async def test_initialize_sends_the_fields_of_the_page_and_no_secrets(tmp_path: 
             "config": {"a": [1, {"b": 2}], "keyboard": "us"},
             "eventFilter": {"kinds": ["turn."]},
         }
-        seen = (await ext.call_tool("environment")).data
-        assert seen["cwd"] == params["cwd"]
+        observed = (await ext.call_tool("environment")).data
+        assert observed["cwd"] == params["cwd"]
 
 
 @shows("roder-life-03", "roder-echo-03")
@@ -223,7 +223,7 @@ async def test_it_is_started_by_its_first_use_and_again_after_a_crash(tmp_path: 
         assert ext.state == "admitted" and list(ext.tools) and not spawned
         calls = (ext.call_tool("echo", {"n": n}) for n in range(50))
         answers = await asyncio.gather(*calls)
-        assert [one.data["arguments"]["n"] for one in answers] == list(range(50))
+        assert [answer.data["arguments"]["n"] for answer in answers] == list(range(50))
         assert len(spawned) == 1
         error = await failing(ext.call_tool("die", {"code": 3}))
         assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 3"
@@ -250,8 +250,8 @@ async def test_the_child_sees_the_configured_variables_and_path_and_no_others(
 ) -> None:
     monkeypatch.setenv("HARMLESS", "1")
     async with closing(toy(tmp_path, env={"MINE": "yes"})) as ext:
-        seen = (await ext.call_tool("environment")).data["env"]
-        assert seen.keys() - {"LC_CTYPE"} == {"MINE", "PATH"}  # Python sets LC_CTYPE itself
+        observed = (await ext.call_tool("environment")).data["env"]
+        assert observed.keys() - {"LC_CTYPE"} == {"MINE", "PATH"}  # Python sets LC_CTYPE itself
     async with closing(toy(tmp_path, env={"PATH": "/mine"})) as ext:
         assert (await ext.call_tool("environment")).data["env"]["PATH"] == "/mine"
 
@@ -371,15 +371,15 @@ async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
     script += [["event", DONE], ["event", DELTA], ["event", DONE]]
     async with closing(toy(tmp_path)) as ext:
         async with turn(ext, *script, thread_id="t", turn_id="u") as events:
-            heard = [event async for event in events]
-        assert heard == [
+            received = [event async for event in events]
+        assert received == [
             types.MessageDelta("hi"),
             types.TokenUsage(1, 2, 3),
             types.UntypedEvent("Compaction", {"n": 1}),
             types.UntypedEvent("ProviderMetadata", [1]),
             types.Completed("end_turn", None),
         ]
-        assert events.result is heard[-1]
+        assert events.result is received[-1]
         (params,) = await said(ext, "inference/streamTurn")
         assert is_uuid4(params["streamId"]) and params["engineId"] == "wire-inference_engine"
         assert (params["threadId"], params["turnId"]) == ("t", "u")
@@ -392,15 +392,18 @@ async def test_a_dispatch_and_a_task_run_to_their_end(tmp_path: Path) -> None:
         status = {"type": "status", "status": "thinking", "detail": None, "x": 1}
         result = {"final_message": "done", "exit_reason": "completed"}
         script = (["ack"], ["event", status], ["event", {"type": "completed", "result": result}])
-        heard = await all_of(dispatch(ext, *script, parent_thread_id="t", parent_turn_id="u"))
-        assert heard == [types.SubagentStatus("thinking", extra={"x": 1}), types.Finished(result)]
+        received = await all_of(dispatch(ext, *script, parent_thread_id="t", parent_turn_id="u"))
+        assert received == [
+            types.SubagentStatus("thinking", extra={"x": 1}),
+            types.Finished(result),
+        ]
         (params,) = await said(ext, "subagents/dispatch")
         assert is_uuid4(params["dispatchId"])
         assert (params["parentThreadId"], params["parentTurnId"]) == ("t", "u")
 
         failed = {"type": "failed", "error": "out of paper"}
-        heard = await all_of(task(ext, ["ack"], ["event", TICK], ["event", failed], task_id="7"))
-        assert heard == [types.TaskOutput("stdout", "tick"), types.WorkFailed("out of paper")]
+        received = await all_of(task(ext, ["ack"], ["event", TICK], ["event", failed], task_id="7"))
+        assert received == [types.TaskOutput("stdout", "tick"), types.WorkFailed("out of paper")]
         (params,) = await said(ext, "tasks/execute")
         assert params.keys() == {"executorId", "executionId", "taskId", "input"}
         await all_of(task(ext, ["ack"], ["event", FINISHED], thread_id="t", workspace_root="/w"))
@@ -463,8 +466,8 @@ async def test_unsubscribed_events_and_events_that_do_not_fit_are_dropped_and_co
     script += [["event", bad] for bad in unfit]
     script += [["event", {"Failed": {}}], ["event", {"Failed": {"message": 1}}]]
     async with closing(toy(tmp_path)) as ext:
-        heard = await all_of(OPENERS[kind](ext, *script, ["event", last]))
-        assert len(heard) == 1 and isinstance(heard[-1], types.Completed | types.Finished)
+        received = await all_of(OPENERS[kind](ext, *script, ["event", last]))
+        assert len(received) == 1 and isinstance(received[-1], types.Completed | types.Finished)
         assert ext.stats.dropped == {NO_STREAM: 2, "events that could not be read": 8}
 
 
@@ -510,8 +513,8 @@ async def test_leaving_a_turn_sends_nothing_and_drops_later_events(
         assert isinstance(error, CallTimeout) and error.code == "X0840"
         await ext.call_tool("go")
         assert ext.stats.dropped == {NO_STREAM: 1}
-        heard = (await ext.call_tool("heard")).data
-        methods = {one["method"] for one in heard}
+        received = (await ext.call_tool("heard")).data
+        methods = {message["method"] for message in received}
         assert methods == {"extension/initialize", "inference/streamTurn"}
 
 
@@ -674,15 +677,15 @@ async def test_own_events_go_to_the_bus_under_its_id_here_and_others_are_refused
     tmp_path: Path,
 ) -> None:
     bus = Bus()
-    heard: list[ExtensionEvent] = []
-    bus.subscribe(ExtensionEvent, heard.append)
+    received: list[ExtensionEvent] = []
+    bus.subscribe(ExtensionEvent, received.append)
     async with closing(toy(tmp_path, bus=bus)) as ext:
         fits, over = "x" * (256 * 1024 - 2), "x" * (256 * 1024 - 1)
         for message in (own_event(payload=[1]), own_event("toy"), own_event("other")):
             await ext.call_tool("emit", {"messages": [message]})
         for payload in (fits, over):
             await ext.call_tool("emit", {"messages": [own_event(payload=payload)]})
-        assert heard == [("toy", "k", 2, [1]), ("toy", "k", 2, fits)]
+        assert received == [("toy", "k", 2, [1]), ("toy", "k", 2, fits)]
         assert ext.stats.dropped == {
             "events in the name of another extension": 2,
             "extension events over the size limit": 1,

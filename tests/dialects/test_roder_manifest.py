@@ -195,7 +195,9 @@ def test_a_bare_command_is_left_to_path_and_cwd_counts_from_the_manifest(tmp_pat
 @shows("roder-manifest-05")
 def test_a_manifest_that_is_found_without_launch_is_refused(tmp_path: Path) -> None:
     report = found(tmp_path, HEAD + SINK)
-    assert not report.candidates and [one.code for one in report.diagnostics] == ["X0246"]
+    assert not report.candidates and [diagnostic.code for diagnostic in report.diagnostics] == [
+        "X0246"
+    ]
 
 
 # -- named by a config -------------------------------------------------------------------------
@@ -276,7 +278,7 @@ def test_an_extensions_entry_may_name_its_manifest_too(tmp_path: Path) -> None:
     assert spec.wire_id == "demo" and spec.argv == ("run",)
     other = entry.replace("roder", "morphir")
     found = find_extensions(read_config(write(tmp_path, other)))
-    assert not found.specs and [one.code for one in found.diagnostics] == ["X0248"]
+    assert not found.specs and [diagnostic.code for diagnostic in found.diagnostics] == ["X0248"]
 
 
 @pytest.mark.parametrize(
@@ -305,7 +307,7 @@ def test_an_entry_goes_before_a_manifest_of_the_same_id_that_was_found(tmp_path:
     outcome = find_extensions(read_config(write(tmp_path, entry)))
     (spec,) = outcome.specs
     assert spec.argv == ("no-such-program",)
-    assert [one.code for one in outcome.diagnostics] == ["X0208"]
+    assert [diagnostic.code for diagnostic in outcome.diagnostics] == ["X0208"]
 
 
 LATER = (
@@ -335,9 +337,11 @@ def test_keys_of_a_later_version_are_warnings(tmp_path: Path) -> None:
         *("theme", "models", "[0].sandbox_profile", "[0].retry_policy"),
         "[0].event_filter.sampling",
     )
-    noted = [one.message for one in outcome.diagnostics]
+    noted = [diagnostic.message for diagnostic in outcome.diagnostics]
     assert [key for key in keys if not any(f"{key}`" in note for note in noted)] == []
-    assert [(one.level, one.code) for one in outcome.diagnostics] == [("warning", "X0161")] * 5
+    assert [(diagnostic.level, diagnostic.code) for diagnostic in outcome.diagnostics] == [
+        ("warning", "X0161")
+    ] * 5
 
 
 @shows("roder-config-05")

@@ -77,8 +77,8 @@ def test_a_plugin_without_hooks_needs_a_permission_to_do_something(permission: s
 
 @shows("synaps-mani-08")
 def test_a_manifest_that_names_no_protocol_is_written_for_the_first() -> None:
-    said = {key: value for key, value in GOOD.items() if key != "protocol_version"}
-    assert spec_of(said).id == "notes"
+    output = {key: value for key, value in GOOD.items() if key != "protocol_version"}
+    assert spec_of(output).id == "notes"
 
 
 @shows("synaps-mani-05")
@@ -230,7 +230,7 @@ def test_the_projects_plugin_goes_before_the_users_of_the_same_name(
     skill.write_text('{"name": "skill"}')
     settings = DiscoverySettings(search_paths=("$SYNAPS",))
     report = discover(settings, find.load_manifest_formats(), base=str(tmp_path / "work"))
-    there = {one.id: one.folder for one in report.candidates}
+    there = {candidate.id: candidate.folder for candidate in report.candidates}
     assert there == {"both": str(project / "both"), "mine": str(users / "mine")}
     (wrong,) = report.diagnostics  # that the project's is used is no warning
     assert (wrong.extension, wrong.code) == ("broken", "X0252") and wrong.help
@@ -243,7 +243,7 @@ def test_a_guard_of_the_user_that_the_project_replaces_is_reported(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "before_tool_call"}])
     plugin(tmp_path / "work/.synaps/plugins/both")
-    assert [one.code for one in searched(tmp_path / "work").diagnostics] == ["X0205"]
+    assert [diagnostic.code for diagnostic in searched(tmp_path / "work").diagnostics] == ["X0205"]
     plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "on_session_end"}])
     assert searched(tmp_path / "work").diagnostics == ()
 

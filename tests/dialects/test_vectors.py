@@ -101,12 +101,12 @@ def test_for_any_bytes_in_a_frame_only_our_own_error_leaves_the_codec(
     )
     codec = vector.dialect.codec(role)
     try:
-        said = split_messages(codec.decode(frame))
+        output = split_messages(codec.decode(frame))
     except ProtocolViolation as violation:
         assert violation.message
     else:
         kinds = (Request, Reply, Failure, Notification, Noise)
-        assert all(type(one) in kinds for one in said)
+        assert all(type(message) in kinds for message in output)
     assert isinstance(codec.reply_id_in_prefix(frame), int | str | None)
 
 

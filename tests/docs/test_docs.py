@@ -127,11 +127,11 @@ def test_the_messages_on_a_page_are_those_on_the_wire(dialect: str, tmp_path: Pa
     program.chmod(0o755)
     done = run("exthost call shout shout text=hi --json", tmp_path, program.parent)
     assert done.returncode == 0, done.stderr
-    said = recorded_messages(program.with_name("record"))
-    for line, heard in zip_longest(re.split(r"\n(?=[→←])", wire), said, fillvalue="nothing"):
+    output = recorded_messages(program.with_name("record"))
+    for line, received in zip_longest(re.split(r"\n(?=[→←])", wire), output, fillvalue="nothing"):
         # Long messages are wrapped on the page, so spaces do not count.
         pattern = ".*".join(map(re.escape, "".join(line.split()).split("…")))
-        assert re.fullmatch(pattern, "".join(heard.split())), f"{line}\n{heard}"
+        assert re.fullmatch(pattern, "".join(received.split())), f"{line}\n{received}"
 
 
 def recorded_messages(record: Path) -> list[str]:
@@ -139,8 +139,10 @@ def recorded_messages(record: Path) -> list[str]:
     extension take turns, so consecutive bytes in one direction are one message."""
     pieces = [line.split() for line in record.read_text().splitlines()]
     turns = groupby(pieces, key=lambda piece: piece[0])
-    said = [(way, "".join(piece[1] for piece in turn)) for way, turn in turns]
-    return [f"{way} {bytes.fromhex(text).decode()}".replace("\r\n", r"\r\n") for way, text in said]
+    messages = [(way, "".join(piece[1] for piece in turn)) for way, turn in turns]
+    return [
+        f"{way} {bytes.fromhex(text).decode()}".replace("\r\n", r"\r\n") for way, text in messages
+    ]
 
 
 def test_every_command_of_the_operators_page_prints_the_output_on_the_page(tmp_path: Path) -> None:

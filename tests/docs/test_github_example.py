@@ -31,7 +31,9 @@ async def generated(schema: Any) -> dict[str, Any]:
     """The workflows by path, as a YAML parser reads them."""
     async with connect() as ext:
         result = await ext.call("generate", {"schema": schema}, timeout=60)
-    return {one["path"]: yaml.safe_load(one["content"]) for one in result["fragments"]}
+    return {
+        fragment["path"]: yaml.safe_load(fragment["content"]) for fragment in result["fragments"]
+    }
 
 
 @shows("cigen-sample-01")

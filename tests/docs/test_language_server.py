@@ -88,7 +88,7 @@ async def test_diagnostics_are_waited_for_and_published() -> None:
     bus.subscribe(ExtensionEvent, events.append)
     async with exthost.connect(SERVER, dialect=NAME, events=bus) as ext:
         result = await ext.call_tool("diagnostics", {"path": "a.txt", "text": TEXT})
-        assert [one["message"] for one in result.data] == ["a bug"]
+        assert [item["message"] for item in result.data] == ["a bug"]
         assert [event.kind for event in events] == ["diagnostics"]
         fine = await ext.call_tool("diagnostics", {"path": "a.txt", "text": "fine"})
         assert fine.data == []
@@ -145,7 +145,7 @@ async def test_many_calls_at_once() -> None:
             for n, text in enumerate(texts)
         ]
         results = await asyncio.gather(*calls)
-        assert [one.data for one in results] == [f"the word word{n}" for n in range(50)]
+        assert [result.data for result in results] == [f"the word word{n}" for n in range(50)]
 
 
 @pytest.mark.more
@@ -200,5 +200,5 @@ def test_it_runs_a_real_language_server(
     report = json.loads(cli(installed, "inspect", "--json", *where, more=more))
     assert {"hover", "completion", "definition"} <= {tool["tool"] for tool in report["tools"]}
     words = ["path=a.py", "text=import os\nos.getcwd()", "line=1", "character=5"]
-    told = cli(installed, "call", "hover", *words, *where, more=more)
-    assert "getcwd" in told
+    reported = cli(installed, "call", "hover", *words, *where, more=more)
+    assert "getcwd" in reported

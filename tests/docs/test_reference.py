@@ -94,7 +94,7 @@ def test_forwarded_methods_are_among_the_blocking_ones() -> None:
     blocking = {member.name: member for member in members(exthost.SyncHost)}
     assert blocking["run_calls"].signature.startswith("run_calls(response: Any, ")
     assert "`Host.run_calls`" in blocking["run_calls"].doc
-    [stream] = [one for one in members(exthost.SyncExtension) if one.name == "stream"]
+    [stream] = [item for item in members(exthost.SyncExtension) if item.name == "stream"]
     assert stream.signature.endswith(" -> SyncStream")
 
 

@@ -112,9 +112,9 @@ async def test_a_failed_probe_opens_it_for_twice_as_long_and_fails_waiting_calls
         assert ext.stats.waiting == 5  # one probe at a time
         await clock.advance(601)
         assert isinstance(await probe, CallTimeout)
-        told = await asyncio.gather(*others)
-        assert {type(error) for error in told} == {BreakerOpen}
-        assert left(told[0]) == pytest.approx(2 * OPEN_SECONDS, abs=60)
+        report = await asyncio.gather(*others)
+        assert {type(error) for error in report} == {BreakerOpen}
+        assert left(report[0]) == pytest.approx(2 * OPEN_SECONDS, abs=60)
         ledger.settle(ext, timeout=4, gone=5)
     assert follows_the_table(ledger.states)
 

@@ -54,18 +54,18 @@ async def test_a_result_that_is_marked_as_an_error_counts_as_an_error() -> None:
 
 async def test_a_listener_that_raises_keeps_no_call_from_its_caller() -> None:
     bus = Bus()
-    seen: list[object] = []
+    observed: list[object] = []
 
     def fail(_: object) -> None:
         raise asyncio.CancelledError
 
     for kind in (CallStarted, CallEnded):
         bus.subscribe(kind, fail)
-        bus.subscribe(kind, seen.append)
+        bus.subscribe(kind, observed.append)
     queue = queue_of(VALUE_RESULT, bus)
     queue.submit(CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, error: None, {}))
     assert complete(queue, 1, 2) == [1, 2]
-    assert [type(event) for event in seen] == [CallStarted, CallEnded, CallEnded]
+    assert [type(event) for event in observed] == [CallStarted, CallEnded, CallEnded]
     queue.deadlines.stop()
 
 

@@ -54,7 +54,7 @@ class Accounting(RuleBasedStateMachine):
     def open_the_queue(self, most: int, retry: bool, watched: bool) -> None:
         self.loop = asyncio.new_event_loop()
         self.bus = Bus()
-        self.told = [0, 0]
+        self.event_counts = [0, 0]
         if watched:  # a queue that somebody listens to takes another way through the code
             self.bus.subscribe(CallStarted, lambda _: self._count_event(0))
             self.bus.subscribe(CallEnded, lambda _: self._count_event(1))
@@ -71,7 +71,7 @@ class Accounting(RuleBasedStateMachine):
         self.stray = 0
 
     def _count_event(self, which: int) -> None:
-        self.told[which] += 1
+        self.event_counts[which] += 1
 
     def _run(self) -> None:
         """Let the loop do all that there is to do now."""
@@ -85,7 +85,7 @@ class Accounting(RuleBasedStateMachine):
     # -- the model -----------------------------------------------------------------------------
 
     def _under_way(self) -> list[Expected]:
-        return [one for one in self.sent if one.place == "sent"]
+        return [item for item in self.sent if item.place == "sent"]
 
     def _model_pump(self) -> None:
         while self.session is not None and self.waiting and len(self._under_way()) < self.most:
@@ -133,9 +133,9 @@ class Accounting(RuleBasedStateMachine):
         if one.id < 0 or one.id >= len(self.sent) or self.sent[one.id] is not one:
             return
         assert self.fake_child is not None
-        said = {"error": f"no {one.n}"} if refused else {"result": one.n}
+        output = {"error": f"no {one.n}"} if refused else {"result": one.n}
         for _ in range(1 + twice):
-            self.fake_child.say(id=one.id, **said)
+            self.fake_child.say(id=one.id, **output)
         self.stray += twice + (one.place == "ended")
         if one.place == "sent":
             self._model_end(one, "error" if refused else "result")
@@ -207,8 +207,8 @@ class Accounting(RuleBasedStateMachine):
     def no_call_comes(self) -> None:
         self.closed = True
         self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
-        for one in list(self.waiting):
-            self._model_end(one, "gone")
+        for call in list(self.waiting):
+            self._model_end(call, "gone")
         self._run()
 
     @precondition(lambda self: self.closed)
@@ -221,34 +221,34 @@ class Accounting(RuleBasedStateMachine):
 
     @invariant()
     def each_call_is_where_the_model_says(self) -> None:
-        for one in self.made:
-            assert one.call.ended == (one.place == "ended"), one
-            if one.place != "ended":
-                assert not one.future.done(), one
-            elif one.future.cancelled():
-                assert one.outcome in OUTCOMES
+        for item in self.made:
+            assert item.call.ended == (item.place == "ended"), item
+            if item.place != "ended":
+                assert not item.future.done(), item
+            elif item.future.cancelled():
+                assert item.outcome in OUTCOMES
             else:
-                assert outcome_of(one.future, one.n) == one.outcome, one
+                assert outcome_of(item.future, item.n) == item.outcome, item
 
     @invariant()
     def the_books_balance(self) -> None:
-        ended = [one.outcome for one in self.made if one.place == "ended"]
+        ended = [item.outcome for item in self.made if item.place == "ended"]
         assert self.queue.outcomes.results == ended.count("result")
         for outcome in OUTCOMES[1:]:
             assert self.queue.outcomes.unsuccessful[outcome] == ended.count(outcome)
         assert self.queue.outcomes.error_replies == ended.count("error")
-        assert [call.params for call in self.queue.waiting] == [one.n for one in self.waiting]
+        assert [call.params for call in self.queue.waiting] == [item.n for item in self.waiting]
         if self.watched:
-            assert self.told == [len(self.made), len(ended)]
+            assert self.event_counts == [len(self.made), len(ended)]
 
     @invariant()
     def the_pipe_carried_the_requests_of_the_model(self) -> None:
         if self.session is None or self.fake_child is None:
             assert self.queue.live_sessions == self.queue.sessions == []
             return
-        heard = [(request["id"], request["params"]) for request in self.fake_child.heard()]
-        assert heard == [(one.id, one.n) for one in self.sent]
-        assert set(self.session.pending) == {one.id for one in self._under_way()}
+        received = [(request["id"], request["params"]) for request in self.fake_child.heard()]
+        assert received == [(item.id, item.n) for item in self.sent]
+        assert set(self.session.pending) == {item.id for item in self._under_way()}
         assert sum(self.session.diagnostics.counts.values()) == self.stray
 
     def teardown(self) -> None:
@@ -260,10 +260,10 @@ class Accounting(RuleBasedStateMachine):
         self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
         self.queue.deadlines.stop()
         self._run()
-        for one in self.made:
-            assert one.call.ended
-            if not one.future.cancelled():
-                one.future.exception()
+        for item in self.made:
+            assert item.call.ended
+            if not item.future.cancelled():
+                item.future.exception()
         self.loop.close()
 
 

@@ -166,8 +166,8 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
         assert len(accepted) + len(refused) == 600
         stats = ext.stats
         assert stats.in_flight == stats.waiting == 0
-        told = sum(result == n for n, result in enumerate(results))
-        told += sum(call.outcome == call.params for call in accepted)
-        assert stats.result == told
+        report = sum(result == n for n, result in enumerate(results))
+        report += sum(call.outcome == call.params for call in accepted)
+        assert stats.result == report
         if end == "in peace":
             assert refused == [] and stats.calls == stats.result == 700

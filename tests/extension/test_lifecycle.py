@@ -205,7 +205,9 @@ def test_the_diagram_has_a_line_for_every_row() -> None:
 
 def test_the_page_shows_the_facts_of_every_state() -> None:
     rows = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| `")]
-    told = {row[0].strip(" `"): [cell.strip() for cell in row[2:]] for row in rows if len(row) == 5}
+    report = {
+        row[0].strip(" `"): [cell.strip() for cell in row[2:]] for row in rows if len(row) == 5
+    }
     for state, facts in FACTS.items():
         call = (
             "waits"
@@ -215,12 +217,12 @@ def test_the_page_shows_the_facts_of_every_state() -> None:
             else "fails"
         )
         words = dict.fromkeys((facts.health, facts.health_after_crash))
-        assert told.pop(state.value) == [
+        assert report.pop(state.value) == [
             "yes" if facts.lists_tools else "no",
             call,
             " / ".join(words),
         ]
-    assert not told
+    assert not report
 
 
 def test_the_page_explains_every_event() -> None:

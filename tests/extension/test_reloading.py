@@ -81,16 +81,16 @@ async def test_restarts_under_a_thousand_calls_a_second_lose_no_call() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
         async with Load(lambda n: data_of(ext.call_tool("echo", {"n": n})), 1000) as load:
-            seen = {pid_of(ext)}
+            observed = {pid_of(ext)}
             for _ in range(4):
                 before = load.made
                 await until(lambda before=before: load.made > before + 200)  # type: ignore[misc]
                 await ext.restart()
-                seen.add(pid_of(ext))
-        assert len(seen) == 5
+                observed.add(pid_of(ext))
+        assert len(observed) == 5
         assert load.ends == {"answered": load.made} and load.made > 800
         ledger.settle(ext, result=load.made)
-        await until(lambda: len(set(our_processes()) & seen) == 1)
+        await until(lambda: len(set(our_processes()) & observed) == 1)
     assert follows_the_table(ledger.states)
 
 

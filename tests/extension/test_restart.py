@@ -338,14 +338,14 @@ def test_delays_grow_up_to_the_maximum_and_stay_there(
     life = Life(
         Restart(strategy="exponential", initial_delay=first, max_delay=longest, max_retries=40)
     )
-    seen = []
+    observed = []
     for _ in range(40):
         life.run(up=0)
         decision = life.judge(jitter=jitter)
         assert isinstance(decision, Again)
-        seen.append(decision.delay)
-    assert seen == sorted(seen)
-    assert seen[-1] == longest * (1 - 0.2 * jitter)
+        observed.append(decision.delay)
+    assert observed == sorted(observed)
+    assert observed[-1] == longest * (1 - 0.2 * jitter)
 
 
 @given(jitter=unit, other=unit)

@@ -30,9 +30,9 @@ from tests.extensions.harness import (
 
 
 def spawns(bus: Bus) -> list[Spawned]:
-    seen: list[Spawned] = []
-    bus.subscribe(Spawned, seen.append)
-    return seen
+    observed: list[Spawned] = []
+    bus.subscribe(Spawned, observed.append)
+    return observed
 
 
 @pytest.mark.both_loops

@@ -18,8 +18,8 @@ def entry(name: str, *flags: str, **more: Any) -> dict[str, Any]:
 
 
 def records(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
-    found = [one for one in caplog.records if one.name == "exthost.states"]
-    return [(one.levelno, one.getMessage()) for one in found]
+    found = [item for item in caplog.records if item.name == "exthost.states"]
+    return [(item.levelno, item.getMessage()) for item in found]
 
 
 async def test_one_that_fails_and_one_that_is_refused_are_logged(

@@ -66,7 +66,7 @@ class Books:
 
     def assert_agree(self, method: str, outcome: str, *, is_failure: bool = False) -> None:
         """The one stream of this method ended so, and every book has it once."""
-        of_method = [one for one in self.ended if one[0] == method]
+        of_method = [item for item in self.ended if item[0] == method]
         assert of_method == [(method, outcome)]
         assert self.started.count(method) == 1
         assert sorted(self.started) == sorted(name for name, _ in self.ended)

@@ -76,8 +76,8 @@ async def test_a_notification_without_a_change_changes_nothing() -> None:
     async with child(sha256={"tools": tools}) as ext:
         for _ in range(3):
             await ext.call_tool("notify", {"method": "notifications/tools/list_changed"})
-        heard = json.loads((await ext.call_tool("heard")).text)
-        assert sum(message["method"] == "tools/list" for message in heard) > 1
+        received = json.loads((await ext.call_tool("heard")).text)
+        assert sum(message["method"] == "tools/list" for message in received) > 1
         assert ext.state == "ready"
 
 

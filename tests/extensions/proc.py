@@ -42,8 +42,8 @@ def gone(pid: int) -> bool:
 
 def runs(pid: int) -> bool:
     """Return whether the process runs. A zombie does not; a grandchild is reaped by another."""
-    seen = read_process(pid)
-    return seen is not None and seen.state not in "ZX"
+    observed = read_process(pid)
+    return observed is not None and observed.state not in "ZX"
 
 
 def outside(inside: int, wrapper: int) -> int:
@@ -62,7 +62,9 @@ def outside(inside: int, wrapper: int) -> int:
 
 def descendants_of(pid: int) -> set[int]:
     """Return the pids of a process and of all below it."""
-    parents = {one: seen.parent for one in all_pids() if (seen := read_process(one)) is not None}
+    parents = {
+        one: observed.parent for one in all_pids() if (observed := read_process(one)) is not None
+    }
     found, news = {pid}, {pid}
     while news:
         news = {one for one, parent in parents.items() if parent in news} - found
@@ -96,11 +98,11 @@ def our_processes(but: Collection[int] = ()) -> dict[int, str]:
     for pid in all_pids():
         if pid in but:
             continue
-        seen = read_process(pid)
-        if seen is None or pid == me:
+        observed = read_process(pid)
+        if observed is None or pid == me:
             continue
-        if seen.parent == me or mark in environment_of(pid):
-            found[pid] = f"state {seen.state}: {seen.command}"
+        if observed.parent == me or mark in environment_of(pid):
+            found[pid] = f"state {observed.state}: {observed.command}"
     return found
 
 

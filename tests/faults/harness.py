@@ -234,9 +234,9 @@ def wrapped(peer: HostilePeer, data: bytes) -> bytes:
 
 def answer_in_text(peer: HostilePeer, text: bytes) -> bytes:
     """Return the frame of an answer with this text as its value, which need not be JSON."""
-    said = payload(peer, Reply(ID, peer.wrap_value("@@@")))
-    assert said.count(b'"@@@"') == 1
-    return wrapped(peer, said.replace(b'"@@@"', text))
+    output = payload(peer, Reply(ID, peer.wrap_value("@@@")))
+    assert output.count(b'"@@@"') == 1
+    return wrapped(peer, output.replace(b'"@@@"', text))
 
 
 async def lag_while(awaitable: Any) -> tuple[Any, float]:

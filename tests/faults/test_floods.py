@@ -74,9 +74,9 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> No
         assert peer.notification is not None
         async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
-            told = frame(peer, peer.notification)
+            report = frame(peer, peer.notification)
             spewed, *others = [
-                asyncio.ensure_future(child.spew((told, times))),
+                asyncio.ensure_future(child.spew((report, times))),
                 *(asyncio.ensure_future(child.do(value=n)) for n in range(20)),
             ]
             result, lag = await lag_while(spewed)
@@ -86,7 +86,7 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> No
             assert lag < MOST_LAG_SECONDS, lag
 
     trials = Trials("pipes")
-    for n, peer in enumerate(one for one in every() if one.notification is not None):
+    for n, peer in enumerate(item for item in every() if item.notification is not None):
         times = 10_000 if n == 0 else 2_000
         trials.add("notices", peer.dialect, partial(flood, peer, times))
     await trials.run(at_once=1)
@@ -178,8 +178,8 @@ async def test_an_extension_that_talks_much_and_answers_is_not_slowed(folder: Pa
         assert peer.notification is not None
         async with run_hostile(peer, folder, watched=False) as child:
             reader = child.ext.internals.queue.sessions[0]._reader
-            told = frame(peer, peer.notification)
-            assert await child.spew((told, 100)) == "spewed"
+            report = frame(peer, peer.notification)
+            assert await child.spew((report, 100)) == "spewed"
             assert not reader.is_flooded
 
     trials = Trials("pipes")
@@ -313,7 +313,7 @@ async def test_questions_without_end_cost_no_more_than_the_answers_we_keep(folde
             await child.is_well()
 
     trials = Trials("pipes")
-    for peer in (one for one in every() if one.host_request is not None):
+    for peer in (item for item in every() if item.host_request is not None):
         trials.add("questions, unread", peer.dialect, partial(inquisitor, peer))
         trials.add("questions, deadline", peer.dialect, partial(unanswered, peer))
         trials.add("questions, read later", peer.dialect, partial(patient, peer))

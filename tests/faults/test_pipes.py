@@ -281,7 +281,7 @@ async def test_text_that_is_not_json_harms_its_own_call_at_most(folder: Path) ->
             for name, text in texts.items():
                 others = [asyncio.ensure_future(child.end("echo", value=n)) for n in range(3)]
                 result = await child.spew(answer_in_text(peer, text))
-                heard = await asyncio.gather(*others)
+                received = await asyncio.gather(*others)
                 if fatal_noise(peer):
                     assert isinstance(result, ExthostError), (name, result)
                     await child.is_well()
@@ -289,7 +289,7 @@ async def test_text_that_is_not_json_harms_its_own_call_at_most(folder: Path) ->
                     # A whole line is the reply of this call, and fails it; a part is passed over.
                     is_own_failure = isinstance(result, ExthostError) and result.code == "X0606"
                     assert is_own_failure or result == "spewed", (name, result)
-                    assert heard == [0, 1, 2], name
+                    assert received == [0, 1, 2], name
             await child.is_well()
             if not fatal_noise(peer):
                 assert child.ext.stats.dropped["stray lines on stdout"] == len(texts)

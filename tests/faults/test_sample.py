@@ -38,7 +38,7 @@ def test_each_dialect_has_its_share_and_one_trial_at_least() -> None:
 
 def test_all_is_all_and_many_seeds_reach_all() -> None:
     assert sampled(TRIALS, 0.1, "all") == sampled(TRIALS, 1.0, "one") == TRIALS
-    assert {name for n in range(300) for name in names(str(n))} == {one.name for one in TRIALS}
+    assert {name for n in range(300) for name in names(str(n))} == {item.name for item in TRIALS}
 
 
 def test_the_seed_of_a_checkout_is_steady() -> None:

@@ -235,7 +235,11 @@ class Supervision(RuleBasedStateMachine):
     @rule()
     def it_answers(self) -> None:
         n = self.model.sent.pop(0)
-        id = next(one["id"] for one in ALL[-1].heard() if one["params"] == n and one["id"] > 1)
+        id = next(
+            message["id"]
+            for message in ALL[-1].heard()
+            if message["params"] == n and message["id"] > 1
+        )
         ALL[-1].say(id=id, result=n)
         self.model.ends[n] = "result"
         self.model.served = True

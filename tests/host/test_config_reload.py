@@ -89,7 +89,7 @@ async def test_a_guard_whose_manifest_became_invalid_stays(tmp_path: Path) -> No
     """Otherwise the calls that it would have stopped passed after the reload."""
     hooks = 'hooks = ["before_tool_call"]'
     stops = {"hooks": {"before_tool_call": {"abort": True, "reason": "no"}}}
-    manifest = plugin(tmp_path / "guard", "guard", told=stops, capabilities=hooks)
+    manifest = plugin(tmp_path / "guard", "guard", behaviour=stops, capabilities=hooks)
     plugin(tmp_path / "work", "work")
     config = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(config) as host:

@@ -95,7 +95,7 @@ async def test_one_that_dies_in_its_handshake_does_not_trouble_nine_good_ones() 
         assert caught.value.extension == "bad"
         assert "No such file" in "\n".join(caught.value.evidence.stderr)
         answers = [await host.call_tool(f"ext_good{n}_echo", {"n": n}) for n in range(9)]
-        assert [one.data for one in answers] == [{"n": n} for n in range(9)]
+        assert [answer.data for answer in answers] == [{"n": n} for n in range(9)]
 
 
 async def test_a_missing_executable_is_reported_by_the_calls_to_it() -> None:
@@ -114,7 +114,7 @@ async def test_a_lazy_extension_is_started_once_by_a_hundred_first_calls() -> No
         host.events.subscribe(exthost.events.Spawned, lambda event: spawned.append(event.pid))
         calls = (host.call_tool("ext_a_echo", {"n": n}) for n in range(100))
         answers = await asyncio.gather(*calls)
-        assert [one.data for one in answers] == [{"n": n} for n in range(100)]
+        assert [answer.data for answer in answers] == [{"n": n} for n in range(100)]
         assert len(spawned) == 1
 
 
@@ -178,27 +178,30 @@ async def test_a_config_file_counts_from_its_own_folder(tmp_path: Path) -> None:
 
 @shows("morphir-manager-04")
 async def test_every_change_is_reported_and_follows_the_life_cycle_table() -> None:
-    seen: list[Any] = []
+    observed: list[Any] = []
     host = exthost.Host.from_config(
         config(entry("a", FRAGILE, restart={"strategy": "immediate", "max_retries": 2}))
     )
-    unsubscribe = host.events.subscribe(EVERYTHING, seen.append)
+    unsubscribe = host.events.subscribe(EVERYTHING, observed.append)
     async with host:
         with pytest.raises(errors.ExtensionGone):
             await host.call_tool("ext_a_divide", {"a": 1, "b": 0})
         assert (await host.call_tool("ext_a_divide", {"a": 1, "b": 1})).data == 1
     unsubscribe()
-    states = [event for event in seen if isinstance(event, StateChanged)]
+    states = [event for event in observed if isinstance(event, StateChanged)]
     known = {
-        step(State(one.before), event) for one in states for event in Event if _legal(one, event)
+        step(State(state.before), event)
+        for state in states
+        for event in Event
+        if _legal(state, event)
     }
-    assert {State(one.after) for one in states} <= known
-    assert [one.after for one in states] == [
+    assert {State(state.after) for state in states} <= known
+    assert [state.after for state in states] == [
         "admitted", "starting", "ready", "backoff", "starting", "ready", "draining", "stopped",
     ]  # fmt: skip
-    ended = [event.outcome for event in seen if isinstance(event, CallEnded)]
+    ended = [event.outcome for event in observed if isinstance(event, CallEnded)]
     assert ended == ["gone", "result"]
-    assert [event.added for event in seen if isinstance(event, OfferChanged)] == [("divide",)]
+    assert [event.added for event in observed if isinstance(event, OfferChanged)] == [("divide",)]
 
 
 def _legal(change: StateChanged, event: Event) -> bool:
@@ -431,5 +434,5 @@ async def test_an_entry_that_cannot_run_here_refuses_itself_alone() -> None:
     far = {"name": "far", "source": {"type": "grpc", "url": "http://x"}}
     async with exthost.Host.from_config(config(far, entry("near"))) as host:
         assert host["far"].state == "refused" and host["near"].state == "ready"
-        assert [one.extension for one in host.diagnostics] == ["far"]
+        assert [diagnostic.extension for diagnostic in host.diagnostics] == ["far"]
         assert "grpc" in host.diagnostics[0].message

@@ -129,8 +129,8 @@ async def test_an_observer_gets_the_calls_that_were_made_while_it_started(
     tmp_path: Path, clock: Clock
 ) -> None:
     plugin(tmp_path / "tools")
-    ready, heard = tmp_path / "ready", tmp_path / "heard"
-    plugin(tmp_path / "eye", {"ready": str(ready), "heard": str(heard)}, hooks=[AFTER])
+    ready, received = tmp_path / "ready", tmp_path / "heard"
+    plugin(tmp_path / "eye", {"ready": str(ready), "heard": str(received)}, hooks=[AFTER])
     document = {
         "discovery": {"search_paths": [str(tmp_path)]},
         "overrides": {"eye": {"start": "lazy"}},
@@ -147,8 +147,8 @@ async def test_an_observer_gets_the_calls_that_were_made_while_it_started(
         ready.touch()
         await starting
         await host.call_tool(TOOL, {"n": 5})
-        await clock.until(lambda: heard.read_text().count("hook.handle") == 6)
-    messages = [json.loads(line) for line in heard.read_text().splitlines()]
+        await clock.until(lambda: received.read_text().count("hook.handle") == 6)
+    messages = [json.loads(line) for line in received.read_text().splitlines()]
     hooks = [message["params"] for message in messages if message["method"] == "hook.handle"]
     assert [hook["tool_input"] for hook in hooks] == [{"n": n} for n in range(6)]
     assert not failed

@@ -90,8 +90,8 @@ async def test_without_the_permission_the_output_stays_and_the_next_is_asked(
     replacing: Path,
 ) -> None:
     answer = {"action": "replace", "output": "by nobody"}
-    told = {"hooks": {"after_tool_call": answer}}
-    plugin(replacing / "a_first", told, permissions=TRANSFORM[:2], hooks=AFTER)
+    behaviour = {"hooks": {"after_tool_call": answer}}
+    plugin(replacing / "a_first", behaviour, permissions=TRANSFORM[:2], hooks=AFTER)
     async with Host(config(replacing)) as host:
         result = await host.call_tool("ext_tools_echo", {"a": 1})
         assert result.text == "by b_second"
@@ -104,8 +104,8 @@ async def test_without_the_permission_the_output_stays_and_the_next_is_asked(
 )
 async def test_a_replacement_that_fails_leaves_the_output(tmp_path: Path, answer: Any) -> None:
     plugin(tmp_path / "tools")
-    told = {"hooks": {"after_tool_call": answer}}
-    plugin(tmp_path / "bad", told, permissions=TRANSFORM, hooks=AFTER)
+    behaviour = {"hooks": {"after_tool_call": answer}}
+    plugin(tmp_path / "bad", behaviour, permissions=TRANSFORM, hooks=AFTER)
     async with Host(config(tmp_path)) as host:
         result = await host.call_tool("ext_tools_echo", {"a": 1})
         assert result.data == {"a": 1} and result.warnings

@@ -85,12 +85,12 @@ def test_a_folder_of_many_is_never_suggested(
 
 def test_a_file_visible_through_a_link_is_not_called_hidden(tmp_path: Path) -> None:
     line = "warning: /lib/os-release was read, and /usr/lib was not searched"
-    seen = Wrapper(
+    observed = Wrapper(
         options=("--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib"),
         init=b"",
         filter=b"a filter",
     )
-    assert suggest_grant(seen, [line]) == ""
+    assert suggest_grant(observed, [line]) == ""
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "file").touch()
     (tmp_path / "link").symlink_to("real")

@@ -80,9 +80,9 @@ def test_without_a_schema_no_checker_exists(schema: Any) -> None:
     ],
 )
 def test_each_problem_names_its_place(arguments: Any, said: list[str]) -> None:
-    told = checker(CITY).problems(arguments)
-    assert len(told) == len(said)
-    assert all(one.startswith(start) for one, start in zip(told, said, strict=True))
+    report = checker(CITY).problems(arguments)
+    assert len(report) == len(said)
+    assert all(one.startswith(start) for one, start in zip(report, said, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -113,16 +113,16 @@ def test_of_several_alternatives_the_problem_of_the_nearest_is_named(
 
 def test_only_the_first_few_problems_are_reported() -> None:
     schema = {"additionalProperties": {"type": "string"}}
-    told = checker(schema).problems({f"key{n}": n for n in range(100)})
-    assert len(told) == MAX_PROBLEMS
+    report = checker(schema).problems({f"key{n}": n for n in range(100)})
+    assert len(report) == MAX_PROBLEMS
 
 
 def test_a_problem_repeats_neither_a_secret_nor_a_page() -> None:
     schema = {"properties": {"token": {"maxLength": 3}, "kind": {"enum": ["x" * 5000]}}}
-    told = checker(schema).problems({"token": "hunter2", "kind": "hunter2"})
-    assert len(told) == 2
-    assert "hunter2" not in " ".join(told)
-    assert max(map(len, told)) < 400
+    report = checker(schema).problems({"token": "hunter2", "kind": "hunter2"})
+    assert len(report) == 2
+    assert "hunter2" not in " ".join(report)
+    assert max(map(len, report)) < 400
 
 
 @pytest.mark.parametrize(
@@ -396,9 +396,9 @@ def test_no_schema_and_no_arguments_raise(schema: Any, arguments: Any) -> None:
     if made is None:
         assert schema == {}
         return
-    told = made.problems(arguments)
-    assert len(told) <= MAX_PROBLEMS
-    assert all(one.startswith("arguments") for one in told)
+    reported = made.problems(arguments)
+    assert len(reported) <= MAX_PROBLEMS
+    assert all(report.startswith("arguments") for report in reported)
 
 
 def of_text(**keywords: Any) -> Checker:

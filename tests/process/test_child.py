@@ -163,9 +163,9 @@ def test_a_child_gets_its_three_pipes_its_folder_its_variables_and_nothing_else(
     child = Child(plan)
     try:
         select.select([child.exit_fd], [], [], 40)
-        told = os.read(child.stdout, 4096).decode()
-        names = "['LC_CTYPE', 'WORD']" if "LC_CTYPE" in told else "['WORD']"
-        assert told == f"[0, 1, 2] True {tmp_path} {names} a b\n"
+        report = os.read(child.stdout, 4096).decode()
+        names = "['LC_CTYPE', 'WORD']" if "LC_CTYPE" in report else "['WORD']"
+        assert report == f"[0, 1, 2] True {tmp_path} {names} a b\n"
     finally:
         os.close(ours)
         close(child)

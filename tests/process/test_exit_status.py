@@ -53,8 +53,8 @@ def test_an_exit_makes_the_descriptor_readable_and_is_reported_exactly_once(
     watch = ExitWatch(spawn("/bin/sh", "-c", script))
     assert exits(watch)
     assert str(watch.peek()) == str(watch.peek()) == words
-    seen = read_process(watch.pid)
-    assert seen is not None and seen.state == "Z"  # looking takes nothing away
+    observed = read_process(watch.pid)
+    assert observed is not None and observed.state == "Z"  # looking takes nothing away
     assert str(watch.reap()) == str(watch.reap()) == str(watch.peek()) == words
     assert gone(watch.pid)
     watch.signal(signal.SIGKILL)  # to nobody, in silence

@@ -57,15 +57,15 @@ class Pipe:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         self.lock = threading.Lock()
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.stdin = StdinWriter(
             self.writer,
             loop or asyncio.get_running_loop(),
             self.lock,
             stall_seconds=STALL_SECONDS,
             close_pipe=lambda: os.close(self.writer),
-            on_stall=lambda: self.told.append("stalled"),
-            on_broken=lambda: self.told.append("broken"),
+            on_stall=lambda: self.reported.append("stalled"),
+            on_broken=lambda: self.reported.append("broken"),
         )
 
     def fill(self) -> int:
@@ -181,7 +181,7 @@ async def test_order_is_kept_while_the_pipe_is_full_however_the_messages_come() 
     assert await pipe.read_exactly(filled) == b"." * filled
     assert await pipe.read_exactly(len(expected)) == expected
     assert pipe.end() is True
-    assert pipe.told == []
+    assert pipe.reported == []
 
 
 @pytest.mark.both_loops
@@ -198,9 +198,9 @@ async def test_a_stalled_reader_is_reported_and_a_slow_one_is_not() -> None:
         await until(lambda held=held: pipe.stdin.unwritten_bytes < held)  # type: ignore[misc]
         [now] = timers.set_for
         assert now is not before and now[0] == STALL_SECONDS
-    assert pipe.told == []
+    assert pipe.reported == []
     timers.fire()
-    assert pipe.told == ["stalled"]
+    assert pipe.reported == ["stalled"]
     assert pipe.end() is False  # the rest was dropped, and that is said
 
 
@@ -212,7 +212,7 @@ async def test_closing_with_a_backlog_reports_dropped_data() -> None:
     assert pipe.stdin.close() is True  # nothing was left to drop
     pipe.stdin.write(b"after the end")
     os.close(pipe.reader)
-    assert pipe.told == []
+    assert pipe.reported == []
 
 
 async def test_closing_in_the_same_tick_still_sends_the_gathered_data() -> None:
@@ -235,8 +235,8 @@ async def test_a_reader_that_closed_is_reported_as_broken(when: str) -> None:
     else:
         os.close(pipe.reader)
         pipe.stdin.write(b"x")
-    await until(lambda: pipe.told != [])
-    assert pipe.told == ["broken"]
+    await until(lambda: pipe.reported != [])
+    assert pipe.reported == ["broken"]
     pipe.stdin.close()
 
 

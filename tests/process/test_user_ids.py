@@ -21,7 +21,9 @@ def test_each_extension_has_a_user_that_stays_the_same(monkeypatch: pytest.Monke
     in_namespace(monkeypatch, *WHOLE)
     ids = {name: user_id(name) for name in ("a", "b", "toy.server", "\udcff", "")}
     assert len(set(ids.values())) == len(ids) and user_id("a") == ids["a"] == 1944962250
-    assert all(one is not None and 1_900_000_000 <= one < 2_000_000_000 for one in ids.values())
+    assert all(
+        value is not None and 1_900_000_000 <= value < 2_000_000_000 for value in ids.values()
+    )
 
 
 def test_in_a_container_it_is_one_of_the_ids_that_are_there(

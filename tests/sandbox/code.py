@@ -761,8 +761,8 @@ async def links_and_settings_in_its_grant_show_an_extension_nothing_more() -> No
                 shown = [item["path"] for item in ext.enforced["paths"]]
                 assert not any(path.startswith(str(secrets)) for path in shown), shown
                 read = "import os; result = os.listdir(facts['secrets'])"
-                seen = await explore(ext, read, **facts)
-                assert "key" not in seen, (seen, error)
+                observed = await explore(ext, read, **facts)
+                assert "key" not in observed, (observed, error)
             for name in ("argument", "work/data", "node_modules", "app/pyvenv.cfg"):
                 (place.root / name).unlink()
             for name in ("app/lib", "work"):

@@ -58,7 +58,7 @@ async def files_that_other_programs_obey_are_not_written() -> None:
                 assert "--write-protected" in refused.help, refused
             else:
                 raise AssertionError(f"{path} was written")
-        assert {one.name for one in place.iterdir()} == {".git", "docs"}
+        assert {item.name for item in place.iterdir()} == {".git", "docs"}
         assert write_files([FileFragment(".gitignore", "a")], place) == (".gitignore",)
 
 
@@ -151,9 +151,9 @@ async def half_open_requests_do_not_take_the_descriptors_of_the_host() -> None:
     try:
         # Nothing but their number closes these.
         held = [asyncio.ensure_future(hold(number % 2)) for number in range(40)]
-        await until(lambda: sum(one.done() for one in held) >= 20)
-        for one in held:
-            one.cancel()
+        await until(lambda: sum(task.done() for task in held) >= 20)
+        for task in held:
+            task.cancel()
         await asyncio.wait(held)
         server.HEADER_SECONDS, server.MAX_CONNECTIONS = 0.3, 40
         await asyncio.gather(*map(hold, range(40)))

@@ -52,13 +52,13 @@ class TrialHost:
     times as long as everything else."""
 
     def __init__(self, end: str, mark: str) -> None:
-        told, tell = os.pipe()
+        report, tell = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             os.environ["EXTHOST_TRIAL"] = mark
             trial_host.become(end, tell)
         os.close(tell)
-        self._told = told
+        self._told = report
         self._exit = os.pidfd_open(self.pid)
 
     async def ready(self) -> None:
@@ -180,7 +180,7 @@ async def a_stopped_family_is_gone_when_its_extension_is_closed() -> None:
     mark = uuid.uuid4().hex
     async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
         for pid in marked(mark):
-            if (seen := read_process(pid)) is not None and "tree_child" in seen.command:
+            if (observed := read_process(pid)) is not None and "tree_child" in observed.command:
                 os.kill(pid, signal.SIGSTOP)
     await all_gone(mark, time.monotonic())
 
@@ -233,7 +233,7 @@ ENDS = {
 
 @trial
 async def an_exit_is_reported_the_same_in_every_tier() -> None:
-    for code, told in ENDS.items():
+    for code, report in ENDS.items():
         for settings in TIERS:
             words = [sys.executable, "-S", "-E", "-c", code]
             try:
@@ -242,7 +242,7 @@ async def an_exit_is_reported_the_same_in_every_tier() -> None:
                 ):
                     raise AssertionError("it cannot have shaken hands")
             except exthost.errors.ExthostError as error:
-                assert error.evidence.exit.startswith(told), (code, settings, error.evidence)
+                assert error.evidence.exit.startswith(report), (code, settings, error.evidence)
 
 
 TIERS: tuple[dict[str, Any], ...] = ({"lifetime": "plain"}, {"lifetime": "tree"})

@@ -133,7 +133,7 @@ async def a_lifetime_that_is_weaker_than_usual_is_reported() -> None:
         async with connect(events=bus) as ext:
             assert ext.enforced["pids"] == "process group"
             await ext.restart()
-        assert [one.what for one in reported] == ["lifetime"] and "errno 1" in reported[0].reason
+        assert [item.what for item in reported] == ["lifetime"] and "errno 1" in reported[0].reason
         reported.clear()
         async with connect(events=bus, lifetime="plain"):
             assert not reported, "what was asked for is not weaker"
@@ -147,7 +147,7 @@ async def a_sandbox_that_is_weaker_than_configured_is_reported() -> None:
     with refusing("a probe failed: no namespace: errno 1"):
         async with connect(**settings) as ext:
             assert ext.enforced["filesystem"] == "open"
-    assert [one.what for one in reported] == ["sandbox", "lifetime"]
+    assert [item.what for item in reported] == ["sandbox", "lifetime"]
 
 
 @trial

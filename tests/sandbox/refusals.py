@@ -197,11 +197,11 @@ async def a_lifetime_that_cannot_be_had_is_refused_if_it_was_asked_for() -> None
     host = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe)
     out, err = await host.communicate()
     assert host.returncode == 0, err.decode()
-    told = json.loads(out)
-    assert told["code"] == "X0380" and "plain" in told["help"], told
-    assert "no PID namespace could be made" in told["message"], told
-    assert "user namespaces" in told["help"], told
-    assert told["pids"] == "process group", "nobody asked for one"
+    report = json.loads(out)
+    assert report["code"] == "X0380" and "plain" in report["help"], report
+    assert "no PID namespace could be made" in report["message"], report
+    assert "user namespaces" in report["help"], report
+    assert report["pids"] == "process group", "nobody asked for one"
 
 
 WITHOUT_NAMESPACES = """
@@ -213,9 +213,9 @@ async def main():
         async with exthost.connect(EXPLORER, dialect="morphir", lifetime="tree"):
             raise SystemExit("it was started")
     except exthost.errors.Refused as refused:
-        told = {"code": refused.code, "message": refused.message, "help": refused.help}
+        report = {"code": refused.code, "message": refused.message, "help": refused.help}
     async with exthost.connect(EXPLORER, dialect="morphir") as ext:
-        print(json.dumps({**told, "pids": ext.enforced["pids"]}))
+        print(json.dumps({**report, "pids": ext.enforced["pids"]}))
 
 asyncio.run(main())
 """

@@ -56,14 +56,14 @@ async def ended_for(why: str, code: str, facts: dict[str, Any], **settings: Any)
             times.append(time.perf_counter() - began)
             await asyncio.sleep(0.005)
         try:
-            told = await taking
+            report = await taking
         except ExtensionGone as gone:
             assert why in gone.message and why in gone.evidence.exit, gone
             # What is slow on a busy machine is not its neighbour's fault: a bound, not a benchmark.
             times.sort()
             assert times[int(len(times) * 0.99)] < 0.5, times[-5:]
             return gone
-        raise AssertionError(f"it was not ended: {told}")
+        raise AssertionError(f"it was not ended: {report}")
 
 
 @trial
@@ -180,7 +180,7 @@ async def the_reported_limiter_of_memory_and_processes_is_the_real_one() -> None
         assert ext.enforced["memory"] == ("cgroup" if by_group["memory"] else "watchdog")
         last = "cgroup" if by_group["pids"] else "rlimit"
         assert ext.enforced["processes"] == f"watchdog+{last}"
-        watching = any(one.name == "exthost watchdog" for one in threading.enumerate())
+        watching = any(item.name == "exthost watchdog" for item in threading.enumerate())
         assert watching  # the number of processes is its to count in any case
         if not place.result.works:
             assert place.result.reason and place.result.fix

@@ -91,14 +91,14 @@ async def a_folder_that_is_put_in_the_place_of_a_granted_one_is_not_shown() -> N
             "os.makedirs(facts['above']); os.symlink(facts['victim'], facts['granted'])",
         ):
             async with impatient([str(program)], **settings) as ext:
-                told = await explore(
+                report = await explore(
                     ext,
                     f"import os; os.rename(facts['above'], facts['above'] + '.moved'); {swap}",
                     above=str(granted.parent),
                     granted=str(granted),
                     victim=str(victim),
                 )
-                assert told is None, told
+                assert report is None, report
                 await leave(ext)
                 refused = await refusal(ext)
                 assert refused.code == "X0384" and refused.evidence.path == str(granted), refused
@@ -123,7 +123,7 @@ async def a_first_line_that_changes_after_the_admission_shows_nothing_more() -> 
             await leave(ext)
             await until(lambda: ext.state in ("failed", "refused", "backoff", "ready"))
             assert ext.enforced["paths"] == before
-            assert not any(str(elsewhere) in one["path"] for one in before)
+            assert not any(str(elsewhere) in item["path"] for item in before)
             await until(lambda: ext.state in ("failed", "refused"))
 
 

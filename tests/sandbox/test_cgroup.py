@@ -32,12 +32,12 @@ def test_our_group_is_found_where_it_can_be_seen(row: dict[str, str]) -> None:
     assert locate(row["own"] + "\n", mounts) == (row["folder"], row["point"])
 
 
-def found_cgroup(told: dict[str, Any] | None) -> FoundCgroup | None:
-    if told is None:
+def found_cgroup(report: dict[str, Any] | None) -> FoundCgroup | None:
+    if report is None:
         return None
-    sets = {name: frozenset(told[name]) for name in ("controllers", "enabled") if name in told}
+    sets = {name: frozenset(report[name]) for name in ("controllers", "enabled") if name in report}
     usual: dict[str, Any] = {"folder": "/g/own", "owner_uid": 1000, "controllers": BOTH | {"io"}}
-    usual |= told | sets
+    usual |= report | sets
     return FoundCgroup(**usual)
 
 
@@ -104,8 +104,8 @@ def test_a_group_that_would_contain_nothing_is_not_made(
     ],
 )
 def test_an_extension_that_ran_out_of_memory_is_reported(events: str, why: str) -> None:
-    told = oom_reason(events, 64 * 2**20)
-    assert why in told and bool(told) == bool(why)
+    report = oom_reason(events, 64 * 2**20)
+    assert why in report and bool(report) == bool(why)
 
 
 def test_a_name_shows_the_owner_of_its_group() -> None:

@@ -23,8 +23,8 @@ class WithoutIds(MorphirHostCodec):
     """morphir, as if its answers carried no id."""
 
     def decode(self, frame: Any) -> Any:
-        heard: Any = super().decode(frame)
-        return Reply(None, heard[1]) if type(heard) is tuple else heard
+        received: Any = super().decode(frame)
+        return Reply(None, received[1]) if type(received) is tuple else received
 
 
 BY_ORDER = replace(
@@ -151,11 +151,11 @@ async def test_earlier_input_does_not_answer_a_question(asked: str) -> None:
     queue.submit(calls[0])
     if asked == "in the same read":  # it waits for its turn, which comes with the first answer
         queue.submit(calls[1])
-    said = b'{"id":0,"result":0}\n'
-    os.write(fake_child.writes, said * (2 if asked == "in the same read" else 1))
+    text = b'{"id":0,"result":0}\n'
+    os.write(fake_child.writes, text * (2 if asked == "in the same read" else 1))
     assert await futures[0] == 0
     if asked == "by itself":
-        os.write(fake_child.writes, said)
+        os.write(fake_child.writes, text)
         with pytest.raises(ProtocolViolation):
             queue.submit(calls[1])
     else:

@@ -27,10 +27,10 @@ async def test_stray_output_of_every_kind_is_skipped_counted_and_logged() -> Non
         # Three blank lines are no lines; each of the other eleven is told with its reason.
         assert ext.stats.dropped == {STRAY: 11}
         accounted(ext, 2, result=2)
-    told = [line.text for line in lines if line.source == "stdout"]
-    assert len(told) == 11
-    assert "Listening on port 8080" in told[0] and lines[0].level == logging.WARNING
-    assert any("cannot ask the host" in text for text in told)
+    reports = [line.text for line in lines if line.source == "stdout"]
+    assert len(reports) == 11
+    assert "Listening on port 8080" in reports[0] and lines[0].level == logging.WARNING
+    assert any("cannot ask the host" in text for text in reports)
 
 
 async def test_a_byte_order_mark_and_a_banner_before_the_handshake_do_no_harm() -> None:

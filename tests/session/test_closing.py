@@ -293,10 +293,10 @@ async def test_a_child_that_ignores_end_of_file_is_terminated_after_its_grace(
     tmp_path: Path,
 ) -> None:
     bus = Bus()
-    told = tmp_path / "told"
-    ext = unstarted("ignore_eof", f"term_file={told}", dialect=with_ladder(0.1, 3600), bus=bus)
+    report = tmp_path / "told"
+    ext = unstarted("ignore_eof", f"term_file={report}", dialect=with_ladder(0.1, 3600), bus=bus)
     status, seconds = await ended_by(ext, bus)
-    assert status == "exited with 0" and told.read_text() == "told"
+    assert status == "exited with 0" and report.read_text() == "told"
     assert seconds >= 0.1
 
 

@@ -213,8 +213,8 @@ def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
     data = reading.data
 
     def play(chunks: list[bytes], times: int = 1) -> None:
-        heard = Received(reading, times)
-        assert_effects(reading, heard, heard.effects(chunks), times)
+        received = Received(reading, times)
+        assert_effects(reading, received, received.effects(chunks), times)
 
     play([data])
     play(bytewise(data))
@@ -231,10 +231,10 @@ def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> No
     reading = ReadVector(vector)
     answers = vector.fields["answers"]
     for chunks in ([reading.data], bytewise(reading.data)):
-        heard = Received(reading, 1)
+        received = Received(reading, 1)
         if answers != "nothing":
-            heard._ask(Request("asked", {}, answers))
-        effects = heard.effects(chunks)
+            received._ask(Request("asked", {}, answers))
+        effects = received.effects(chunks)
         failed = [effect.call.id for effect in effects if isinstance(effect, Failed)]
         assert failed == ([] if answers == "nothing" else [answers])
 
@@ -285,8 +285,8 @@ def test_a_notification_comes_with_the_meaning_that_its_dialect_reads(vector: Ve
     expected = read(notice.params) if read is not None else None
     for chunks in ([data], bytewise(data)):
         conversation = Conversation(dialect, MAX_MESSAGE_BYTES)
-        effects = [one for chunk in chunks for one in conversation.receive_bytes(chunk)]
-        (effect,) = (one for one in effects if not _is_unclaimed_event(one))
+        effects = [item for chunk in chunks for item in conversation.receive_bytes(chunk)]
+        (effect,) = (item for item in effects if not _is_unclaimed_event(item))
         assert isinstance(effect, Notified) and stated.matches(effect.notification)
         assert effect.meaning == expected and type(effect.meaning) is type(expected)
 

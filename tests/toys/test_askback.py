@@ -51,7 +51,7 @@ async def events_of(ext: Extension, method: str, params: Any) -> tuple[list[Any]
 
 async def told_by(ext: Extension, method: str) -> list[Any]:
     """The params of what the child heard under this name."""
-    return [said["params"] for said in await ext.call("heard") if said["method"] == method]
+    return [output["params"] for output in await ext.call("heard") if output["method"] == method]
 
 
 # -- the child asks --------------------------------------------------------------------------
@@ -98,8 +98,8 @@ async def test_a_handler_that_refuses_or_fails_is_reported_to_the_child() -> Non
 
     handlers = {"refuse": refuse, "trip": trip, "unsayable": unsayable}
     async with closing(toy(handlers=handlers)) as ext:
-        told = [await ext.call("relay", {"method": name, "params": None}) for name in handlers]
-        errors = [answer["error"] for answer in told]
+        reports = [await ext.call("relay", {"method": name, "params": None}) for name in handlers]
+        errors = [answer["error"] for answer in reports]
         assert [error["code"] for error in errors] == [-32602, -32603, -32603]
         assert errors[0]["message"] == "bad key" and errors[0]["data"] == [1]
         assert "tripped" in errors[1]["message"]
@@ -108,11 +108,11 @@ async def test_a_handler_that_refuses_or_fails_is_reported_to_the_child() -> Non
 
 async def test_the_reader_does_not_wait_for_a_handler() -> None:
     bus = Bus()
-    heard = asyncio.Event()
-    bus.subscribe(LogLine, lambda line: heard.set() if line.text == "wait for it" else None)
+    received = asyncio.Event()
+    bus.subscribe(LogLine, lambda line: received.set() if line.text == "wait for it" else None)
 
     async def slow(params: Any) -> Any:
-        await heard.wait()
+        await received.wait()
         return "at last"
 
     async with closing(toy(bus, {"slow": slow})) as ext:

@@ -42,8 +42,8 @@ async def test_answers_without_ids_find_the_call_that_asked() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         assert ext.offer.name == "toy"
-        said = await asyncio.gather(*(ext.call("say", n) for n in range(100)))
-        assert said == list(range(100))
+        output = await asyncio.gather(*(ext.call("say", n) for n in range(100)))
+        assert output == list(range(100))
         accounted(ext, 100, result=100)
 
 

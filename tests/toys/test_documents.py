@@ -19,13 +19,13 @@ def toy(bus: Bus | None = None) -> Extension:
 
 async def test_a_generator_waits_for_the_notification_that_is_meant() -> None:
     bus = Bus()
-    heard: list[object] = []
-    bus.subscribe(Noticed, lambda event: heard.append(event.params))
+    received: list[object] = []
+    bus.subscribe(Noticed, lambda event: received.append(event.params))
     async with closing(toy(bus)) as ext:
         asked = [{"name": f"n{n}", "text": "wrong " * n} for n in range(20)]
-        found = await asyncio.gather(*(ext.call("check", one) for one in asked))
+        found = await asyncio.gather(*(ext.call("check", request) for request in asked))
         assert found == list(range(20)), "each was resumed with its own"
-        assert len(heard) == 40, "they are told to subscribers, too"
+        assert len(received) == 40, "they are told to subscribers, too"
         assert await ext.call("check_and_count", {"name": "more", "text": "wrong"}) == (1, 21)
 
 

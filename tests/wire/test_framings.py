@@ -101,8 +101,8 @@ def test_the_reading_of_a_prefix_is_the_beginning_of_the_reading_of_the_whole(
 ) -> None:
     stream = data.draw(streams(make))
     prefix = stream[: data.draw(st.integers(0, len(stream)))]
-    said = whole(make(cap), prefix).items
-    assert said == whole(make(cap), stream).items[: len(said)]
+    output = whole(make(cap), prefix).items
+    assert output == whole(make(cap), stream).items[: len(output)]
 
 
 @every_framing
@@ -116,11 +116,11 @@ def test_no_bytes_at_all_make_a_framing_raise(make: Make, stream: bytes, cap: in
 @every_framing
 @given(data=st.data())
 def test_frames_of_one_end_are_read_back_by_the_other(make: Make, data: st.DataObject) -> None:
-    said = data.draw(st.lists(payloads(make), max_size=8))
+    output = data.draw(st.lists(payloads(make), max_size=8))
     host, guest = make(1000), make(1000)
-    down = whole(guest, b"".join(host.wrap(payload) for payload in said))
-    up = whole(host, b"".join(guest.wrap(payload) for payload in said))
-    assert down == up == Played([*said], None)
+    down = whole(guest, b"".join(host.wrap(payload) for payload in output))
+    up = whole(host, b"".join(guest.wrap(payload) for payload in output))
+    assert down == up == Played([*output], None)
 
 
 @every_framing
@@ -226,8 +226,8 @@ def test_reading_into_the_framings_own_memory_gives_the_same(
     stream = b"".join(maker.wrap((fill * size)[:size]) for size in sizes)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6))
     unended = stream[: data.draw(st.integers(0, len(stream)))]
-    for said in (stream, unended):
-        assert read_into(make(cap), cut(said, cuts)) == play(make(cap), cut(said, cuts))
+    for output in (stream, unended):
+        assert read_into(make(cap), cut(output, cuts)) == play(make(cap), cut(output, cuts))
 
 
 def test_memory_for_long_lines_is_kept_until_it_is_released() -> None:

@@ -72,15 +72,15 @@ def test_the_manifest_that_it_prints_is_all_that_a_host_needs(dialect: str, tmp_
 
 async def test_in_mcp_progress_and_items_are_progress_notifications(tmp_path: Path) -> None:
     async with started(SAMPLE, "mcp", tmp_path) as ext:
-        seen: list[Progress] = []
-        await ext.call_tool("work", {"steps": 2}, on_progress=seen.append)
-        assert [(one.progress, one.total, one.message) for one in seen] == [
+        observed: list[Progress] = []
+        await ext.call_tool("work", {"steps": 2}, on_progress=observed.append)
+        assert [(item.progress, item.total, item.message) for item in observed] == [
             (1, 2, "step 1"),
             (2, 2, "step 2"),
         ]
-        seen.clear()
-        await ext.call_tool("count", {"to": 3}, on_progress=seen.append)
-        assert [one.message for one in seen] == ["1", "2", "3"]
+        observed.clear()
+        await ext.call_tool("count", {"to": 3}, on_progress=observed.append)
+        assert [item.message for item in observed] == ["1", "2", "3"]
 
 
 async def test_in_mcp_progress_always_increases_and_nothing_of_it_is_lost() -> None:
@@ -94,12 +94,12 @@ async def test_in_mcp_progress_always_increases_and_nothing_of_it_is_lost() -> N
             yield f"item {day}"
         await ctx.progress(1, 2, "once more")
 
-    seen: list[Progress] = []
+    observed: list[Progress] = []
     async with testing.connect(ext, dialect="mcp") as client:
-        await client.call_tool("history", on_progress=seen.append)
+        await client.call_tool("history", on_progress=observed.append)
     words = ["day 1", "item 1", "day 2", "item 2", "once more"]
-    assert [progress.message for progress in seen] == words
-    values = [progress.progress for progress in seen]
+    assert [progress.message for progress in observed] == words
+    values = [progress.progress for progress in observed]
     assert values == sorted(set(values)) and (values[0], values[2]) == (1, 2)
 
 
@@ -116,10 +116,10 @@ async def test_in_mcp_the_progress_of_a_handler_is_not_replaced_by_the_number_of
             ctx.progress(start + step * 1000, start + 1000, "step")
             yield "item"
 
-    seen: list[Progress] = []
+    observed: list[Progress] = []
     async with testing.connect(ext, dialect="mcp") as client:
-        await client.call_tool("history", on_progress=seen.append)
-    values = [progress.progress for progress in seen]
+        await client.call_tool("history", on_progress=observed.append)
+    values = [progress.progress for progress in observed]
     assert len(values) == 6 and values == sorted(set(values)), values
     assert (values[0], values[4]) == (start, start + 1000)
     assert values[3] == pytest.approx(start, rel=1e-5, abs=1e-5)
@@ -127,9 +127,9 @@ async def test_in_mcp_the_progress_of_a_handler_is_not_replaced_by_the_number_of
 
 async def test_in_nexo_progress_reaches_the_caller(tmp_path: Path) -> None:
     async with started(SAMPLE, "nexo", tmp_path) as ext:
-        seen: list[Progress] = []
-        await ext.call_tool("work", {"steps": 2}, on_progress=seen.append)
-    assert [(one.progress, one.total, one.message) for one in seen] == [
+        observed: list[Progress] = []
+        await ext.call_tool("work", {"steps": 2}, on_progress=observed.append)
+    assert [(item.progress, item.total, item.message) for item in observed] == [
         (1, 2, "step 1"),
         (2, 2, "step 2"),
     ]

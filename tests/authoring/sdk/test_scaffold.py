@@ -48,7 +48,7 @@ def test_a_new_extension_passes_its_own_test_and_is_inspected(
         words, cwd=folder, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
     )
     assert done.returncode == 0, done.stdout
-    [line] = [one for one in (folder / "README.md").read_text().splitlines() if "inspect" in one]
+    [line] = [item for item in (folder / "README.md").read_text().splitlines() if "inspect" in item]
     target = line.partition("#")[0].split()[2:]
     shown = run_inside("inspect", *target, cwd=folder, env=ENVIRONMENT)
     assert shown.returncode == 0, shown.stderr

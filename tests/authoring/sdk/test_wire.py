@@ -147,7 +147,7 @@ def test_calls_under_way_at_the_end_of_input_are_answered_or_cancelled() -> None
         {"id": 3, "method": "pid", "params": {}},
     ]
     with piped(WAITING, "morphir") as process:
-        lines = "".join(json.dumps(one) + "\n" for one in asked)
+        lines = "".join(json.dumps(request) + "\n" for request in asked)
         output, _ = process.communicate(lines.encode(), timeout=LONG_SECONDS)
         replies = [json.loads(line) for line in output.splitlines()]
         by_id = {reply.get("id"): reply for reply in replies}
@@ -239,7 +239,7 @@ def test_frames_are_the_same_whole_byte_by_byte_and_at_every_cut(
 ) -> None:
     assert framing().feed(data) == frames
     single = framing()
-    assert [one for byte in data for one in single.feed(bytes([byte]))] == frames
+    assert [item for byte in data for item in single.feed(bytes([byte]))] == frames
     assert single.rest() == b""
     for cut in range(len(data)):
         halves = framing()

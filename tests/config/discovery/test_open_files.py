@@ -19,7 +19,7 @@ def config(tmp_path: Path) -> Path:
 
 def reported(config: Path) -> list[str]:
     diagnostics = find_extensions(read_config(config)).diagnostics
-    return [Path(one.path).name for one in diagnostics if one.code == "X0113"]
+    return [Path(diagnostic.path).name for diagnostic in diagnostics if diagnostic.code == "X0113"]
 
 
 def test_files_that_everybody_can_write_are_reported(config: Path) -> None:

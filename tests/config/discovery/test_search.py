@@ -117,7 +117,7 @@ def ids(report: SearchReport) -> list[str]:
     return [candidate.id for candidate in report.candidates]
 
 
-def told(report: SearchReport) -> list[tuple[str, str, str]]:
+def diagnostics_of(report: SearchReport) -> list[tuple[str, str, str]]:
     return [(d.level, d.code, Path(d.path).name) for d in report.diagnostics]
 
 
@@ -170,9 +170,9 @@ def test_a_manifest_becomes_a_candidate_that_knows_its_place(root: Path) -> None
 @pytest.mark.parametrize("cwd", [None, "", "/tmp"])
 def test_origin_and_cwd_of_the_format_are_kept(root: Path, origin: str, cwd: str | None) -> None:
     file = manifest(root / "a")
-    said = Spec(id="a", argv=("x",), origin=origin, cwd=cwd)
+    output = Spec(id="a", argv=("x",), origin=origin, cwd=cwd)
     fixed = ManifestFormat(
-        dialect="t", names=("plugin.toml",), read=lambda found: Accepted(spec=said)
+        dialect="t", names=("plugin.toml",), read=lambda found: Accepted(spec=output)
     )
     [found] = search(root, formats=(fixed,)).candidates
     assert found.spec.origin == (origin or str(file))
@@ -200,14 +200,14 @@ def test_roots_are_searched_in_order_and_a_missing_one_is_a_warning(tmp_path: Pa
     manifest(tmp_path / "a" / "two")
     report = search(tmp_path / "z", tmp_path / "missing", tmp_path / "a")
     assert [(c.id, c.root_index) for c in report.candidates] == [("one", 0), ("two", 2)]
-    assert told(report) == [("warning", "X0204", "missing")]
+    assert diagnostics_of(report) == [("warning", "X0204", "missing")]
 
 
 def test_a_root_that_is_a_file_is_a_warning(root: Path) -> None:
     file = manifest(root / "a")
     report = search(file, root)
     assert ids(report) == ["a"]
-    assert told(report) == [("warning", "X0204", "plugin.toml")]
+    assert diagnostics_of(report) == [("warning", "X0204", "plugin.toml")]
 
 
 def test_a_root_that_no_system_could_open_is_a_warning(root: Path) -> None:
@@ -281,7 +281,7 @@ def test_an_unreadable_folder_is_a_warning_and_the_walk_goes_on(
     monkeypatch.setattr(os, "scandir", scandir)
     report = search(root)
     assert ids(report) == ["a", "z"]
-    assert told(report) == [("warning", "X0204", "locked")]
+    assert diagnostics_of(report) == [("warning", "X0204", "locked")]
     assert "permission denied" in report.diagnostics[0].message
 
 
@@ -381,14 +381,14 @@ def test_a_link_out_of_the_root_is_an_error_and_skipped(
     link.symlink_to(target)
     report = search(root, follow_links=True)
     assert ids(report) == ["fine"]
-    assert told(report) == [("error", "X0203", link.name)]
+    assert diagnostics_of(report) == [("error", "X0203", link.name)]
     assert str(target) in report.diagnostics[0].message
 
 
 def test_a_root_whose_name_begins_like_ours_is_outside(tmp_path: Path, root: Path) -> None:
     manifest(tmp_path / "root2" / "x")
     (root / "link").symlink_to(tmp_path / "root2")
-    assert told(search(root, follow_links=True)) == [("error", "X0203", "link")]
+    assert diagnostics_of(search(root, follow_links=True)) == [("error", "X0203", "link")]
 
 
 def test_inside_a_folder_that_was_linked_only_its_own_links_are_followed(
@@ -405,7 +405,7 @@ def test_inside_a_folder_that_was_linked_only_its_own_links_are_followed(
     assert ids(search(root)) == [], "a recorded link says nothing of others"
     report = search(root, follow_links=True)
     assert ids(report) == ["toy-provider-x"]
-    assert told(report) == [("error", "X0203", "out")]
+    assert diagnostics_of(report) == [("error", "X0203", "out")]
 
 
 def test_files_behind_a_link_out_of_the_root_are_not_even_listed(
@@ -425,7 +425,7 @@ def test_links_elsewhere_that_are_not_manifests_are_ignored(root: Path) -> None:
 
 def test_a_manifest_link_to_nothing_is_a_warning(root: Path) -> None:
     (root / "plugin.toml").symlink_to("gone")
-    assert told(search(root, follow_links=True)) == [("warning", "X0204", "plugin.toml")]
+    assert diagnostics_of(search(root, follow_links=True)) == [("warning", "X0204", "plugin.toml")]
 
 
 @pytest.mark.parametrize("target", ["..", ".", "../..", "../b"])
@@ -445,7 +445,7 @@ def test_a_link_to_itself_is_a_warning(root: Path) -> None:
     (root / "self").symlink_to("self")
     report = search(root, follow_links=True)
     assert ids(report) == ["a"]
-    assert told(report) == [("warning", "X0204", "self")]
+    assert diagnostics_of(report) == [("warning", "X0204", "self")]
 
 
 def test_links_that_multiply_each_other_cost_no_more_than_the_folders(
@@ -518,7 +518,7 @@ def test_a_reader_that_fails_costs_one_manifest_but_not_the_search(root: Path) -
     manifest(root / "b")
     report = search(root)
     assert ids(report) == ["b"]
-    assert told(report) == [("error", "X0202", "plugin.toml")]
+    assert diagnostics_of(report) == [("error", "X0202", "plugin.toml")]
     assert "RecursionError" in report.diagnostics[0].message
 
 
@@ -550,7 +550,7 @@ def test_a_manifest_that_goes_away_meanwhile_was_never_there(root: Path) -> None
 def test_a_manifest_too_large_to_be_one_is_an_error(root: Path) -> None:
     manifest(root / "a", text="#" * (1024 * 1024 + 1))
     report = search(root)
-    assert told(report) == [("error", "X0201", "plugin.toml")]
+    assert diagnostics_of(report) == [("error", "X0201", "plugin.toml")]
     assert (report.scanned, report.invalid) == (1, 1)
 
 

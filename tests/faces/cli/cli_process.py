@@ -148,12 +148,12 @@ def running(
 def wait_for(process: "subprocess.Popen[str]", text: str) -> str:
     """Return the first line on stderr that contains this text."""
     assert process.stderr is not None
-    seen = []
+    observed = []
     for line in process.stderr:
-        seen.append(line)
+        observed.append(line)
         if text in line:
             return line
-    raise AssertionError("".join(seen))
+    raise AssertionError("".join(observed))
 
 
 def exthost(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -171,7 +171,7 @@ def shared_host(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     assert not left, [read_process(pid) for pid in left]
 
 
-def told(folder: Path, *words: str, code: int = 0) -> Any:
+def run_json(folder: Path, *words: str, code: int = 0) -> Any:
     """Return the JSON that a verb prints."""
     done = exthost(folder, *words, "--json")
     assert done.returncode == code, done.stdout + done.stderr

@@ -38,8 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def count_calls(folder: Path) -> int:
-    heard = folder / "heard"
-    return heard.read_text().count("tool.call") if heard.exists() else 0
+    received = folder / "heard"
+    return received.read_text().count("tool.call") if received.exists() else 0
 
 
 STANDALONE = ("--standalone",)

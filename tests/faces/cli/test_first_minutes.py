@@ -15,7 +15,7 @@ from exthost.faces.cli.verbs import VERBS
 from exthost.model import error_catalog
 from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS, run_process
 from tests.faces.cli.cli_process import run_inside as run
-from tests.faces.cli.test_cli import PYTHON, told
+from tests.faces.cli.test_cli import PYTHON, run_json
 from tests.host.test_host import TEXT
 
 CATALOG = error_catalog.load(*find.iter_error_tables())
@@ -52,7 +52,7 @@ def test_a_misspelling_is_reported_with_a_suggestion(
 
 
 def test_the_error_for_an_unknown_verb_is_json_for_readers_of_json() -> None:
-    error = told("lst", code=2)["error"]
+    error = run_json("lst", code=2)["error"]
     assert (error["code"], error["help"]) == ("X1316", "did you mean list?")
 
 
@@ -66,7 +66,7 @@ def test_help_comes_before_or_behind_the_verb(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", ["list", "tools", "validate", "doctor", "run", "gateway"])
 def test_without_a_config_every_verb_says_the_same(verb: str, tmp_path: Path) -> None:
-    error = told(verb, code=2, cwd=tmp_path)["error"]
+    error = run_json(verb, code=2, cwd=tmp_path)["error"]
     assert (error["code"], error["message"]) == ("X1316", "there is no exthost.toml here")
     assert ("after --" in error["help"]) == (verb == "tools")
 
@@ -80,12 +80,12 @@ def test_a_config_without_extensions_is_not_met_with_silence(verb: str, tmp_path
 
 
 def test_codes_are_listed_in_order() -> None:
-    assert list(told("explain")) == sorted(CATALOG)
+    assert list(run_json("explain")) == sorted(CATALOG)
 
 
 def test_a_kind_of_error_is_explained_by_its_codes() -> None:
     codes = {code for code, entry in CATALOG.items() if entry.kind == "CallTimeout"}
-    assert set(told("explain", "calltimeout")) == codes and len(codes) > 1
+    assert set(run_json("explain", "calltimeout")) == codes and len(codes) > 1
     assert "did you mean CallTimeout?" in run("explain", "CallTimout").stderr
 
 
@@ -125,9 +125,9 @@ def test_control_characters_of_an_extension_are_shown_in_a_table_instead_of_obey
 
 
 def test_failed_starts_are_part_of_the_json_output() -> None:
-    listed = told("tools", "--start", "--dialect", "morphir", "--", "no-such-program", code=5)
+    listed = run_json("tools", "--start", "--dialect", "morphir", "--", "no-such-program", code=5)
     assert listed["tools"] == []
-    assert [one["code"] for one in listed["failed"]] == ["X0401"]
+    assert [item["code"] for item in listed["failed"]] == ["X0401"]
 
 
 def test_failed_starts_are_shown_with_the_next_step() -> None:

@@ -13,8 +13,8 @@ from tests.faces.cli.cli_process import (
     RUN_SECONDS,
     extension,
     exthost,
+    run_json,
     running,
-    told,
     write_config,
 )
 
@@ -28,7 +28,7 @@ def texts(folder: Path, *words: str) -> list[str]:
 def test_its_log_outlives_it_and_its_host(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"), extension("two"))
     with running(tmp_path):
-        [one, two] = told(tmp_path, "status")["extensions"]
+        [one, two] = run_json(tmp_path, "status")["extensions"]
         assert f"hello from {one['pids'][0]}" in texts(tmp_path, "one")
         os.kill(one["pids"][0], signal.SIGUSR1)
         with subprocess.Popen(
@@ -39,9 +39,9 @@ def test_its_log_outlives_it_and_its_host(tmp_path: Path) -> None:
             following.send_signal(signal.SIGINT)
             following.stdout.read()
             assert following.wait(timeout=RUN_SECONDS) == 130
-    said = texts(tmp_path, "one")
-    words = said.index("Traceback: my last words")
-    assert said.index(f"process {one['pids'][0]} exited with 3") > words
+    output = texts(tmp_path, "one")
+    words = output.index("Traceback: my last words")
+    assert output.index(f"process {one['pids'][0]} exited with 3") > words
     assert f"hello from {two['pids'][0]}" in texts(tmp_path, "two")
     lines = exthost(tmp_path, "logs", "one").stdout.splitlines()
     [last] = [line for line in lines if "last words" in line]
@@ -76,7 +76,7 @@ def test_the_logs_of_two_configs_are_kept_apart(ended: Path, tmp_path: Path) -> 
 
 def test_a_wrong_name_is_reported(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
-    error = told(tmp_path, "logs", "ona", code=2)["error"]
+    error = run_json(tmp_path, "logs", "ona", code=2)["error"]
     assert (error["code"], error["help"]) == ("X1276", "did you mean 'one'?")
 
 

@@ -47,7 +47,7 @@ def test_the_dialect_of_a_bare_command_is_detected_and_each_try_is_reported() ->
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["dialect"] == "nexo"
-    tried = {one["dialect"]: one["answer"] for one in report["tried"]}
+    tried = {item["dialect"]: item["answer"] for item in report["tried"]}
     assert next(iter(tried)) == "mcp" and "names no protocolVersion" in tried["mcp"]
     assert "morphir" in tried and "nexo" not in tried
 

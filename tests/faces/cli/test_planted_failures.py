@@ -20,8 +20,8 @@ SLOW = {
 @pytest.mark.parametrize(
     "failure",
     [
-        pytest.param(one, id=one.name, marks=[pytest.mark.more] if one.name[:2] in SLOW else [])
-        for one in FAILURES
+        pytest.param(item, id=item.name, marks=[pytest.mark.more] if item.name[:2] in SLOW else [])
+        for item in FAILURES
     ],
 )
 def test_a_planted_failure_is_still_reported(failure: Failure, tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def test_a_recording_begins_with_its_version_and_its_dialect(recording: Path) ->
     assert header["format"] == "exthost-trace" and header["version"] == 1
     assert header["dialect"] == "morphir"
     assert (recording.stat().st_mode & 0o777) == 0o600
-    shout = [one for one in records if one.get("method") == "shout"]
-    assert [one["direction"] for one in shout] == ["sent", "received"]
+    shout = [item for item in records if item.get("method") == "shout"]
+    assert [item["direction"] for item in shout] == ["sent", "received"]
     assert shout[0]["params"] == {"text": "hi"} and shout[1]["result"] == {"text": "HI"}
     assert shout[0]["call"] == shout[1]["call"]
 
@@ -222,7 +222,7 @@ def test_the_traffic_as_json_is_a_recording(folder: Path) -> None:
         shown = until_traced(folder, process, "other", "shout", "text=x")
     header, *records = map(json.loads, shown.splitlines())
     assert header["dialect"] == "morphir" and header["version"] == 1
-    kinds = {one["kind"] for one in records if one["extension"] == "other"}
+    kinds = {record["kind"] for record in records if record["extension"] == "other"}
     assert kinds == {"request", "reply"}
 
 

@@ -15,8 +15,8 @@ from tests.faces.cli.cli_process import (
     RUN_SECONDS,
     extension,
     run_inside,
+    run_json,
     running,
-    told,
     write_config,
 )
 
@@ -99,7 +99,7 @@ def test_a_host_reports_when_it_is_ready_reloads_and_stops_and_its_children_cann
         manager.settimeout(RUN_SECONDS)
         with running(tmp_path, NOTIFY_SOCKET=str(path)) as host:
             assert manager.recv(4096).startswith(b"READY=1\nSTATUS=1 of 1 extensions ready")
-            (row,) = told(tmp_path, "status")["extensions"]
+            (row,) = run_json(tmp_path, "status")["extensions"]
             assert b"NOTIFY_SOCKET" not in environment_of(row["pids"][0])
             host.send_signal(signal.SIGHUP)
             assert manager.recv(4096).startswith(b"RELOADING=1\nMONOTONIC_USEC=")

@@ -57,8 +57,8 @@ async def test_a_server_that_hangs_in_any_phase_harms_its_own_calls_alone(
 ) -> None:
     monkeypatch.setattr(catalog, "LIST_SECONDS", 0.2)
     limits = {"call": "300ms", "handshake": "60s"}
-    told = json.dumps({"silent": ["server/discover", phase]})
-    hung = extension("server", "mcp", "-S", "-E", CHILD, told, limits=limits)
+    report = json.dumps({"silent": ["server/discover", phase]})
+    hung = extension("server", "mcp", "-S", "-E", CHILD, report, limits=limits)
     async with beside_a_healthy_one(hung) as (gateway, client):
         await assert_others_are_served(client)
         assert isinstance((await client.list_resources()).resources, list)

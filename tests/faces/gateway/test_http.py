@@ -93,8 +93,8 @@ async def test_it_ends_in_time_though_clients_listen_and_hides_its_token_from_ch
 ) -> None:
     monkeypatch.setenv(token.VARIABLE, "only-for-clients")
     agent = extension("agent", "nexo", "-S", "-E", str(NEXO))
-    with http_gateway(write_config(tmp_path, {"extensions": [agent]})) as told:
-        running = told._replace(token="only-for-clients")
+    with http_gateway(write_config(tmp_path, {"extensions": [agent]})) as report:
+        running = report._replace(token="only-for-clients")
         under_way = asyncio.Event()
 
         async def listen(era: str) -> None:

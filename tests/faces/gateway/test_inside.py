@@ -28,9 +28,11 @@ LONG_SECONDS = 150.0
 in_both_eras = pytest.mark.parametrize("era", ERAS)
 
 
-def agent(told: dict[str, Any] | None = None, name: str = "agent", **more: Any) -> dict[str, Any]:
+def agent(
+    behaviour: dict[str, Any] | None = None, name: str = "agent", **more: Any
+) -> dict[str, Any]:
     more = {"restart": {"initial_delay": "10ms"}, **more}
-    return extension(name, "nexo", "-S", "-E", str(NEXO), json.dumps(told or {}), **more)
+    return extension(name, "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour or {}), **more)
 
 
 def client_of(gateway: Gateway, era: str = "handshake", **more: Any) -> Client:
@@ -109,7 +111,7 @@ async def test_an_error_reply_and_a_result_that_calls_itself_an_error_are_error_
 
 
 async def test_a_call_that_takes_too_long_is_an_error_result() -> None:
-    slow = agent(limits={"call": "100ms"}, told={"hooks": {}})
+    slow = agent(limits={"call": "100ms"}, behaviour={"hooks": {}})
     slow["source"]["args"] = ["-S", "-E", "-c", HANGS]
     async with inside({"extensions": [slow]}) as gateway, client_of(gateway) as client:
         late = await client.call_tool("ext_agent_wait", {})
@@ -216,37 +218,37 @@ async def test_the_handshake_waits_less_than_the_first_list(
 @shows("gateway-tools-03")
 @in_both_eras
 async def test_clients_are_notified_once_when_an_extension_comes_or_goes(era: str) -> None:
-    told: asyncio.Queue[Any] = asyncio.Queue()
+    report: asyncio.Queue[Any] = asyncio.Queue()
 
     async def on_message(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.put_nowait(message)
+            report.put_nowait(message)
 
     async def listening(client: Client) -> None:
         async with client.listen(tools_list_changed=True) as changes:
-            told.put_nowait("listening")
+            report.put_nowait("listening")
             async for change in changes:
-                told.put_nowait(change)
+                report.put_nowait(change)
 
-    heard = on_message if era == "handshake" else None
+    received = on_message if era == "handshake" else None
     async with (
         inside({"extensions": [agent()]}) as gateway,
-        client_of(gateway, era, message_handler=heard) as client,
+        client_of(gateway, era, message_handler=received) as client,
     ):
         before = await names(client)
         listener = asyncio.ensure_future(listening(client)) if era == "stateless" else None
         async with asyncio.timeout(LONG_SECONDS):
             if listener is not None:
-                await told.get()
+                await report.get()
             await gateway.host.load(TEXT)
-            await told.get()
+            await report.get()
             assert "ext_text_shout" in await names(client)
             await gateway.host["agent"].restart()  # what it offers is what it was
             await until(lambda: gateway._announcer.is_settled)
-            assert told.empty()
+            assert report.empty()
             await gateway.host.unload("text")
-            await told.get()
-            assert await names(client) == before and told.empty()
+            await report.get()
+            assert await names(client) == before and report.empty()
         if listener is not None:
             listener.cancel()
             await asyncio.wait([listener])
@@ -266,20 +268,22 @@ async def test_a_lazy_extension_that_comes_later_is_asked_as_well() -> None:
 
 
 async def test_progress_reaches_its_subscriber_and_costs_others_nothing(toys: None) -> None:
-    heard: list[Progress] = []
+    received: list[Progress] = []
     async with inside({}) as gateway:
         host = gateway.host
         await gateway.tools.wait_for_first_list()
         await host.load(stepper.spec("climber"))
-        climbed = await host.call_tool("ext_climber_climb", {"steps": 3}, on_progress=heard.append)
+        climbed = await host.call_tool(
+            "ext_climber_climb", {"steps": 3}, on_progress=received.append
+        )
         assert climbed.data == {"climbed": 3}
-        assert [one[1:] for one in heard] == [(n, 3, f"step {n}") for n in (1, 2, 3)]
-        await host.call_tool("climb", {"steps": 3}, on_progress=heard.append)
-        await host["climber"].call_tool("climb", {"steps": 3}, on_progress=heard.append)
-        await host.call_tool("climb", {"steps": 3}, on_progress=heard.append, hooks=False)
-        assert len(heard) == 12
+        assert [message[1:] for message in received] == [(n, 3, f"step {n}") for n in (1, 2, 3)]
+        await host.call_tool("climb", {"steps": 3}, on_progress=received.append)
+        await host["climber"].call_tool("climb", {"steps": 3}, on_progress=received.append)
+        await host.call_tool("climb", {"steps": 3}, on_progress=received.append, hooks=False)
+        assert len(received) == 12
         assert (await host.call_tool("ext_climber_climb", {"steps": 3})).data == {"climbed": 3}
-        assert len(heard) == 12
+        assert len(received) == 12
         assert host["climber"].stats.dropped == {"progress of no call": 5}
 
 
@@ -316,5 +320,5 @@ async def test_a_cancelled_call_is_taken_back_from_the_extension(era: str, toys:
         await asyncio.wait([waiting])
         climber = gateway.host["climber"]
         await until(lambda: climber.stats.cancelled == 1)
-        told = (await gateway.host.call_tool("ext_climber_heard")).data
-        assert told["cancelled"] == told["waiting"] != []
+        report = (await gateway.host.call_tool("ext_climber_heard")).data
+        assert report["cancelled"] == report["waiting"] != []

@@ -111,9 +111,9 @@ async def test_roots_are_those_of_the_client_of_the_call_and_changes_are_sent(er
         assert answer["result"]["roots"] == [{"uri": "file:///here", "name": "here"}]
         if era == "handshake":
             await client.send_roots_list_changed()
-            told: list[Any] = []
-            while not told:
-                told = await heard(client, "notifications/roots/list_changed")
+            reports: list[Any] = []
+            while not reports:
+                reports = await heard(client, "notifications/roots/list_changed")
 
 
 @pytest.mark.parametrize("era", ERAS)

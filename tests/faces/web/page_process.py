@@ -69,12 +69,12 @@ def page(folder: Path, *words: str, **variables: str) -> Iterator[Page]:
     ) as process:
         try:
             assert process.stdout is not None
-            told: dict[str, Any] = json.loads(process.stdout.readline())
-            assert "page" in told, told
+            report: dict[str, Any] = json.loads(process.stdout.readline())
+            assert "page" in report, report
             wait_for(process, "extensions ready")
             process.stdout.close()  # whoever does not read delays nothing
             process.stdout = None
-            yield Page(told["page"], told["token"], process)
+            yield Page(report["page"], report["token"], process)
             process.terminate()
             process.communicate(timeout=RUN_SECONDS)
             assert process.returncode == 0

@@ -65,7 +65,7 @@ def test_each_extension_has_a_quota_of_its_own(store: Store) -> None:
 def test_writes_that_are_committed_together_do_not_pass_the_quota(store: Store) -> None:
     memories = Memories(store)
     futures = [memories.append("a", Remember("x" * 1000), QUOTA) for _ in range(50)]
-    refused = [one for one in futures if isinstance(one.exception(SECONDS), QuotaExceeded)]
+    refused = [future for future in futures if isinstance(future.exception(SECONDS), QuotaExceeded)]
     assert len(futures) - len(refused) == QUOTA // record_bytes("x" * 1000, "[]", None)
 
 

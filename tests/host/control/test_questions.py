@@ -55,8 +55,8 @@ def guarded(folder: Path) -> Path:
 
 
 def was_called(folder: Path) -> bool:
-    heard = folder / "heard"
-    return heard.exists() and "tool.call" in heard.read_text()
+    received = folder / "heard"
+    return received.exists() and "tool.call" in received.read_text()
 
 
 @asynccontextmanager

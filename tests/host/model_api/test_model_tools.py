@@ -66,9 +66,9 @@ def test_a_schema_that_nests_without_end_is_survived() -> None:
 
 def test_a_change_is_logged_once_per_host(caplog: pytest.LogCaptureFixture) -> None:
     tool = RegisteredTool("a_b", "", {"anyOf": []}, tool="b", extension="a")
-    told: set[str] = set()
+    report: set[str] = set()
     with caplog.at_level(logging.WARNING, "exthost.tools"):
         for _ in range(2):
-            RegisteredTools({"a_b": tool}, told).as_openai()
+            RegisteredTools({"a_b": tool}, report).as_openai()
     assert len(caplog.records) == 1 and "`anyOf`" in caplog.text
-    assert len(RegisteredTools({"a_b": tool}, told).changes("openai")) == 1
+    assert len(RegisteredTools({"a_b": tool}, report).changes("openai")) == 1

@@ -49,7 +49,7 @@ def test_an_extension_dropped_without_close_warns_and_ends(
     assert extension.call("echo", 1) == 1
     pid = extension.stats.pid
     assert pid is not None
-    thread = next(one for one in threading.enumerate() if one.name == LOOP_THREAD)
+    thread = next(item for item in threading.enumerate() if item.name == LOOP_THREAD)
     with pytest.warns(ResourceWarning, match=r"without close"):
         del extension
         gc.collect()

@@ -200,22 +200,25 @@ async def test_a_buffer_keeps_the_last_records_and_counts_dropped_ones() -> None
     buffer = TraceBuffer(max_records=3, max_bytes=1000)
     for number in range(5):
         buffer(REQUEST._replace(id=number))
-    assert [one.id for one in buffer.after(0)] == [2, 3, 4] and (buffer.start, buffer.end) == (2, 5)
-    assert [one.id for one in buffer.after(4)] == [4] and buffer.after(5) == []
+    assert [item.id for item in buffer.after(0)] == [2, 3, 4] and (buffer.start, buffer.end) == (
+        2,
+        5,
+    )
+    assert [item.id for item in buffer.after(4)] == [4] and buffer.after(5) == []
     buffer(REQUEST._replace(id=5, size=5000))
-    assert [one.id for one in buffer.after(0)] == [5]
-    seen = []
+    assert [item.id for item in buffer.after(0)] == [5]
+    observed = []
 
     async def read() -> None:
         async for record, dropped in buffer.follow():
-            seen.append((record.id, dropped))
+            observed.append((record.id, dropped))
 
     reading = asyncio.create_task(read())
     await asyncio.sleep(0)
     buffer(REQUEST._replace(id=6))
     buffer.close()
     await reading
-    assert seen == [(5, 5), (6, 0)]
+    assert observed == [(5, 5), (6, 0)]
 
 
 def test_a_file_that_takes_nothing_costs_records_and_no_time(
@@ -242,8 +245,8 @@ def test_a_file_that_takes_nothing_costs_records_and_no_time(
     draining.join()
     os.close(reader)
     records = read_recording(b"".join(chunks).splitlines(keepends=True), "pipe").records
-    missing = sum(one.data["times"] for one in records if one.kind == "dropped")
-    assert missing > 0 and missing + sum(one.kind == "request" for one in records) == 101
+    missing = sum(record.data["times"] for record in records if record.kind == "dropped")
+    assert missing > 0 and missing + sum(record.kind == "request" for record in records) == 101
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
@@ -253,9 +256,9 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_a_host_keeps_or_passes_on_its_trace_records() -> None:
-    seen: list[TraceRecord] = []
+    observed: list[TraceRecord] = []
     assert exthost.Host().trace is None
-    async with exthost.Host(trace=seen.append):
+    async with exthost.Host(trace=observed.append):
         pass
     kept = exthost.Host(trace=True)
     assert kept.trace is not None and len(kept.trace) == 0
