@@ -12,8 +12,8 @@ import pytest
 from exthost.config.cluster import ClusterSettings
 from exthost.errors import ExtensionGone, SpawnFailed
 from tests.cluster.remote import remote
-from tests.extensions.driving import failing, until
-from tests.extensions.looking import runs
+from tests.extensions.harness import failing, until
+from tests.extensions.proc import runs
 
 pytestmark = pytest.mark.more
 

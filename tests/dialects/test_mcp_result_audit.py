@@ -72,7 +72,7 @@ def resource(**members: Any) -> dict[str, Any]:
         ("tools/call", {"content": [resource(blob="é")]}, "blob is no base64"),
     ],
 )
-def test_what_official_clients_refuse_is_one_problem(
+def test_a_refusal_by_official_clients_is_one_problem(
     method: str, result: Any, message: str
 ) -> None:
     [problem] = problems(method, result)
@@ -97,7 +97,7 @@ def test_what_official_clients_refuse_is_one_problem(
         ("exthost/other", {"content": 1}),
     ],
 )
-def test_what_the_protocol_allows_is_no_problem(method: str, result: Any) -> None:
+def test_messages_that_the_protocol_allows_are_not_problems(method: str, result: Any) -> None:
     assert problems(method, result) == []
 
 

@@ -13,7 +13,7 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
     audit = MessageAudit(conformance or Conformance())
     audit.add_request(7, "ping")
     incoming = Noise(b"", "")
-    return [one.rule for frame in frames for one in audit.check_frame(frame, incoming)]
+    return [item.rule for frame in frames for item in audit.check_frame(frame, incoming)]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_second_reply_to_a_request_is_reported() -> None:
     assert broken_rules(frame, frame, conformance=Conformance(has_version=False)) == ["reply-once"]
 
 
-def test_bytes_that_are_no_frame_are_named_by_what_they_are() -> None:
+def test_bytes_that_are_not_a_frame_are_named_by_their_kind() -> None:
     audit = MessageAudit(Conformance())
     assert audit.check_item(Skipped("not a frame", b"hello", 5)).rule == "stdout-noise"
     assert audit.check_item(Skipped("too long", b"x", 10)).rule == "message-size"

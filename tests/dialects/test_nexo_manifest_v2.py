@@ -74,7 +74,7 @@ def test_plugin_toml_comes_before_nexo_plugin_toml() -> None:
 
 
 @shows("nexo-second-03")
-def test_without_a_command_it_is_listed_and_not_started() -> None:
+def test_without_a_command_it_is_listed_but_not_started() -> None:
     for text in (LEAST, LEAST + '[plugin.entrypoint]\ncommand = " "\n'):
         spec = accepted(text).spec
         assert spec.argv == () and "no command" in spec.unrunnable

@@ -71,7 +71,7 @@ def test_a_notification_that_cannot_be_used_is_a_warning(
         ("synaps", "widget.dismiss", {"id": "w"}),
     ],
 )
-def test_a_notification_of_the_dialect_is_no_problem(
+def test_a_notification_of_the_dialect_is_not_a_problem(
     dialect: str, method: str, params: Any
 ) -> None:
     assert audit(dialect, method, params) == []

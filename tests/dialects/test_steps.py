@@ -10,7 +10,7 @@ from exthost.model.messages import Failure
 
 
 @pytest.mark.parametrize("dialect", find.BUILT_IN)
-def test_tools_and_hooks_are_no_generators_except_where_replies_have_no_ids(dialect: str) -> None:
+def test_tools_and_hooks_are_not_generators_except_where_replies_have_no_ids(dialect: str) -> None:
     """The blocking API sends a generator by way of another thread, and a generator is never sent
     a second time (`retry`)."""
     found = find.find_dialect(dialect)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 ENVIRONMENT = os.environ | {
     "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -62,7 +62,7 @@ def test_a_token_file_that_is_empty_unfit_or_open_to_others_is_refused(
         token.find_token(None, {token.VARIABLE: " "})
 
 
-def test_a_token_file_is_read_again_when_it_changes_and_may_hold_several(tmp_path: Path) -> None:
+def test_a_token_file_is_read_again_when_it_changes_and_can_list_several(tmp_path: Path) -> None:
     file = tmp_path / "token"
     tokens = token.Tokens(token.find_token(str(file), {}))
     first = file.read_text().strip()
@@ -73,7 +73,7 @@ def test_a_token_file_is_read_again_when_it_changes_and_may_hold_several(tmp_pat
     assert tokens.texts == ("second",) and not tokens.is_valid(first)
 
 
-def test_a_token_file_that_cannot_be_used_any_more_lets_nobody_in(
+def test_a_token_file_that_becomes_unusable_admits_no_client(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "token"

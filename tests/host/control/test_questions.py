@@ -23,9 +23,9 @@ from exthost.host.control.call_requests import CallPerformer
 from exthost.host.control.client import HostClient, connect_to_host
 from exthost.host.control.protocol import ControlRequest
 from exthost.host.host import Host
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.extensions.synaps_tree import plugin
-from tests.faces.gateway.running import write_config
+from tests.faces.gateway.gateway_process import write_config
 
 TOOL = "ext_tools_echo"
 SECONDS = 60.0  # for what must happen, on a busy machine, too
@@ -55,8 +55,8 @@ def guarded(folder: Path) -> Path:
 
 
 def was_called(folder: Path) -> bool:
-    heard = folder / "heard"
-    return heard.exists() and "tool.call" in heard.read_text()
+    received = folder / "heard"
+    return received.exists() and "tool.call" in received.read_text()
 
 
 @asynccontextmanager
