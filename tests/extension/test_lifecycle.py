@@ -112,7 +112,7 @@ def test_an_illegal_move_is_a_lookup_that_failed_and_says_what_would_be_legal() 
     with pytest.raises(LookupError) as caught:
         step(State.DRAINING, Event.PROBE)
     assert str(caught.value) == (
-        "internal error: 'probe' is no move from 'draining', which knows 'ended'"
+        "internal error: 'probe' is not a transition from 'draining', which knows 'ended'"
     )
 
 

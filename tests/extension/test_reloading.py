@@ -164,7 +164,7 @@ async def test_a_restart_that_comes_to_nothing_keeps_the_old_process_and_says_so
         async with Load(lambda n: ext.call("echo", {"n": n}), 500) as load:
             await until(lambda: load.made > 50)
             error = await failing(ext.restart())
-        assert isinstance(error, HandshakeFailed) and "old process goes on" in error.help
+        assert isinstance(error, HandshakeFailed) and "old process continues" in error.help
         assert error.evidence.stderr == ("broken",)
         assert load.ends == {"answered": load.made}
         assert (ext.state, ext.health, ext.stats.pid) == ("ready", "running", old)

@@ -139,7 +139,7 @@ async def test_closing_during_a_call_tells_the_caller_who_did_it() -> None:
     for call in calls:
         error = await call
         assert isinstance(error, ExtensionGone) and error.code == "X1005"
-        assert "closed while keep was under way" in error.message
+        assert "closed during keep" in error.message
     ledger.settle(ext, gone=5)
 
 

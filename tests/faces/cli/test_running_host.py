@@ -346,7 +346,7 @@ def test_a_host_that_takes_long_goes_on_with_what_was_asked(tmp_path: Path) -> N
     with running(tmp_path, program=PATIENT) as host:
         error = told(tmp_path, "stop", "s", "--timeout", "3s", code=6)["error"]
         assert error["code"] == "X0875" and f"process {host.pid}" in error["message"]
-        assert error["help"].startswith("it goes on with what was asked")
+        assert error["help"].startswith("it continues with the request")
         assert row(tmp_path, "s")["state"] != "ready"
         host.send_signal(signal.SIGTERM)
         wait_for(host, "stopping")

@@ -95,7 +95,7 @@ def test_what_is_closed_in_a_granted_folder_is_told_with_its_reason() -> None:
         findings = told(exthost("doctor", "--json", cwd=place))
         assert findings["closed"] == {"writer": [closed], "tool": []}
         ran = exthost("doctor", cwd=place)
-        assert f"closed in what it may write: {project}/tools ({reason})" in ran.stdout
+        assert f"read-only in its writable folders: {project}/tools ({reason})" in ran.stdout
 
 
 def test_a_later_extension_that_cannot_be_closed_is_refused_in_listings(tmp_path: Path) -> None:
