@@ -218,7 +218,7 @@ async def test_a_patience_that_is_no_number_of_seconds_is_told_and_nothing_ends(
     async with hostile() as ext:
         error = await asyncio.wait_for(failing(ext.close(patience=patience)), 60)
         assert isinstance(error, UsageError) and error.code == "X1318"
-        assert error.message.startswith("patience is a number of seconds")
+        assert error.message.startswith("patience must be a number of seconds")
         assert ext.state == "ready"
         await ext.restart()
         assert await ext.call("echo", 1) == 1
