@@ -261,4 +261,4 @@ def test_the_message_of_a_failed_tool_is_short_and_never_empty() -> None:
     long = tool_error(read("roder", {"content": "x" * 9000, "isError": True}), "t")
     assert len(long.message) < 600 and len(long.error_message) == 9000
     silent = tool_error(read("mcp", {"content": [], "isError": True}), "t")
-    assert silent.message == "t failed: it does not say why"
+    assert silent.message == "t failed: it gives no reason"

@@ -120,7 +120,7 @@ def test_a_server_that_an_editor_starts_by_itself_is_left_out_with_a_note() -> N
     servers = {"own": {"source": "extension", "settings": {}}, "a": {"command": "x"}}
     config = of_json({"context_servers": servers})
     assert [spec.id for spec in config.specs] == ["a"]
-    assert "own: has neither command nor url, and is left out" in config.notes
+    assert "own: has neither command nor url, and is ignored" in config.notes
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(60, 60.0), (30_000, 30.0), (3600, 3600.0)])

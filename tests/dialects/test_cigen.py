@@ -383,8 +383,8 @@ async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(
 @pytest.mark.parametrize(
     ("verb", "exit", "says"),
     [
-        ("plan:die", "exited with 3", "while generate was under way"),
-        ("die", "exited with 3", "while generate was under way"),
+        ("plan:die", "exited with 3", "during generate"),
+        ("die", "exited with 3", "during generate"),
         ("die-inside", "exited with 4", "18 of 100 bytes"),
     ],
 )

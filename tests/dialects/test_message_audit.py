@@ -63,9 +63,9 @@ def test_each_frame_is_reported_under_these_rules(frame: bytes, rules: list[str]
     ("dialect", "frame", "fix"),
     [
         ("mcp", b'{"jsonrpc":"2.0","id":7,"error":null}', "say in `error` why"),
-        ("mcp", b'{"jsonrpc":"2.0","id":7,"result":1,"error":null}', "leave `error` out"),
-        ("morphir", b'{"id":7,"method":"ping","result":1}', "leave `method` and `params` out"),
-        ("morphir", b'{"id":7,"method":"log","params":{}}', "leave `id` out"),
+        ("mcp", b'{"jsonrpc":"2.0","id":7,"result":1,"error":null}', "omit `error`"),
+        ("morphir", b'{"id":7,"method":"ping","result":1}', "omit `method` and `params`"),
+        ("morphir", b'{"id":7,"method":"log","params":{}}', "omit `id`"),
         ("morphir", b'{"ok":true}', 'a response is {"id": …, "result": …}'),
         ("mcp", b'{"ok":true}', 'a response is {"jsonrpc": "2.0", "id": …, "result": …}'),
         ("morphir", b'"{\\"id\\":7,\\"result\\":1}"', "encode each message once"),

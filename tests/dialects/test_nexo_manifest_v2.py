@@ -115,7 +115,7 @@ MISTAKES = {
     + 'env = { NEXO_X = "1" }\n',
     "plugin.extends.tools: 'a' is also in hooks": RUN
     + '[plugin.extends]\nhooks = ["a"]\ntools = ["a"]\n',
-    "is there twice": RUN + '[plugin.extends]\ntools = ["tide_a", "tide_a"]\n',
+    "is repeated": RUN + '[plugin.extends]\ntools = ["tide_a", "tide_a"]\n',
     "plugin.tools.deferred: 'tide_b' is not in expose": RUN
     + '[plugin.tools]\nexpose = ["tide_a"]\ndeferred = ["tide_b"]\n',
     "'tide_c' is not in expose": RUN

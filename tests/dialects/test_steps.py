@@ -41,4 +41,4 @@ def test_one_that_does_not_know_initialize_may_speak_another_dialect() -> None:
 
 
 def test_one_that_gives_no_reason_is_not_quoted() -> None:
-    assert refused("", -32000).message.endswith("it does not say why")
+    assert refused("", -32000).message.endswith("it gives no reason")

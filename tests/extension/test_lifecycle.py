@@ -112,7 +112,7 @@ def test_an_illegal_move_is_a_failed_lookup_that_names_the_legal_moves() -> None
     with pytest.raises(LookupError) as caught:
         step(State.DRAINING, Event.PROBE)
     assert str(caught.value) == (
-        "internal error: 'probe' is no move from 'draining', which knows 'ended'"
+        "internal error: 'probe' is not a transition from 'draining', which knows 'ended'"
     )
 
 

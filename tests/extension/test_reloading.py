@@ -164,7 +164,7 @@ async def test_a_restart_that_fails_keeps_the_old_process_and_is_reported(
         async with Load(lambda n: ext.call("echo", {"n": n}), 500) as load:
             await until(lambda: load.made > 50)
             error = await failing(ext.restart())
-        assert isinstance(error, HandshakeFailed) and "old process goes on" in error.help
+        assert isinstance(error, HandshakeFailed) and "old process continues" in error.help
         assert error.evidence.stderr == ("broken",)
         assert load.ends == {"answered": load.made}
         assert (ext.state, ext.health, ext.stats.pid) == ("ready", "running", old)
@@ -218,7 +218,7 @@ async def test_a_patience_that_is_not_a_number_of_seconds_is_reported_and_nothin
     async with hostile() as ext:
         error = await asyncio.wait_for(failing(ext.close(patience=patience)), 60)
         assert isinstance(error, UsageError) and error.code == "X1318"
-        assert error.message.startswith("patience is a number of seconds")
+        assert error.message.startswith("patience must be a number of seconds")
         assert ext.state == "ready"
         await ext.restart()
         assert await ext.call("echo", 1) == 1

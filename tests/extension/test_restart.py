@@ -103,7 +103,7 @@ def test_nexo_goes_on_for_ever_when_crashes_are_rare() -> None:
 
 def test_nexo_does_not_repeat_a_first_handshake_that_failed() -> None:
     assert Life(NEXO).fail_to_start() == GiveUp(
-        "it never got ready, and a first start is not repeated"
+        "it was never ready, and a first start is not repeated"
     )
 
 
@@ -228,7 +228,7 @@ def test_the_error_of_a_used_first_start_budget_counts_the_starts() -> None:
     for _ in range(3):
         life.run(up=None)
         decision = life.judge(start_retries=2)
-    assert decision == GiveUp("it never got ready in 3 starts")
+    assert decision == GiveUp("it was not ready after any of 3 starts")
 
 
 def test_a_start_without_a_decision_before_it_costs_no_retry() -> None:

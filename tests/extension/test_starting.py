@@ -188,7 +188,9 @@ async def test_tools_are_known_after_the_start_and_checked_before_the_call() -> 
         assert isinstance(nearly, NotFound) and nearly.help == "did you mean 'echo'?"
         unknown = await failing(ext.call_tool("weather"))
         assert isinstance(unknown, NotFound)
-        assert unknown.help.startswith("its tools are: 'echo', 'add'; for a method that is no tool")
+        assert unknown.help.startswith(
+            "its tools are: 'echo', 'add'; for a method that is not a tool"
+        )
         assert isinstance(await failing(ext.call_tool("add", {"a": "x"})), UsageError)
         accounted(ext, 1, result=1)  # neither of those was sent
         await ext.restart()

@@ -120,5 +120,5 @@ def test_confirm_is_plain_or_async_for_a_blocking_host(tmp_path: Path, confirm: 
 async def test_without_confirm_the_cause_says_that_no_person_can_be_asked(tmp_path: Path) -> None:
     async with exthost.Host.from_config(confirming(tmp_path)) as host:
         error = await failing(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0354" and "nobody to ask" in error.message
+        assert error.code == "X0354" and "no person to ask" in error.message
         assert "confirm" in error.help

@@ -114,7 +114,7 @@ async def test_the_stderr_of_a_silent_extension_is_the_evidence(short_patience: 
     error = caught.value
     assert error.code == "X0504"
     assert error.evidence.stderr == ("DEMO_KEY is not set",) and error.evidence.argv
-    assert error.help.startswith("what it wrote to stderr may tell why; ")
+    assert error.help.startswith("see its stderr for the cause; ")
 
 
 async def test_the_stderr_of_an_extension_that_never_reads_is_the_evidence(clock: Clock) -> None:
@@ -147,7 +147,7 @@ async def test_an_extension_that_dies_each_time_is_reported_once_with_its_output
     ("program", "help"),
     [
         ("pass", "it exited by itself, without an error, and wrote nothing to stderr: "),
-        ("raise SystemExit(3)", "it wrote nothing to stderr that says why: run its command"),
+        ("raise SystemExit(3)", "its stderr does not name the cause: run its command"),
         ("raise SystemExit('no key')", "its stderr says why; or it needs its own option"),
     ],
 )

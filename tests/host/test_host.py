@@ -323,7 +323,7 @@ async def test_a_name_that_is_not_a_string_is_reported(name: Any) -> None:
             lambda: host[name],
         ]
         for use in uses:
-            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+            with pytest.raises(errors.UsageError, match="must be a string, not") as caught:
                 await asyncio.wait_for(use(), 120)
             assert caught.value.code == "X1335"
         assert host["a"].state == "ready"

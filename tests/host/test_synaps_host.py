@@ -73,7 +73,7 @@ async def test_a_plugin_asks_for_a_person(tmp_path: Path) -> None:
     hooked(tmp_path, {"action": "confirm", "message": "really?"})
     async with exthost.Host(config(tmp_path)) as host:
         error = await failing(host.call_tool(ECHO))
-        assert isinstance(error, Refused) and "nobody to ask" in error.message
+        assert isinstance(error, Refused) and "no person to ask" in error.message
     asked: list[Confirmation] = []
     answers: list[Any] = [True, False, "yes", ValueError("no terminal")]
 

@@ -121,7 +121,7 @@ def test_a_status_that_somebody_else_took_is_unknown_and_nothing_is_signalled_af
         (ExitStatus(126, None), "exited with 126 (a shell or env could not execute the command)"),
         (ExitStatus(127, None), "exited with 127 (a shell or env did not find the command)"),
         (ExitStatus(128, None), "exited with 128"),
-        (ExitStatus(139, None), "exited with 139 (what it ran was killed by SIGSEGV)"),
+        (ExitStatus(139, None), "exited with 139 (its program was killed by SIGSEGV)"),
         (ExitStatus(255, None), "exited with 255"),
         (ExitStatus(None, 6), "killed by SIGABRT"),
         (ExitStatus(None, 63), "killed by signal 63"),

@@ -123,7 +123,7 @@ async def test_a_timeout_has_the_output_with_its_id_that_is_not_a_message(clock:
         await ext.call("echo")  # answered after that
         await clock.advance(0.5)
         error = await unread
-        assert isinstance(error, CallTimeout) and "is no message (not JSON" in error.message
+        assert isinstance(error, CallTimeout) and "is not a message (not JSON" in error.message
         assert "NaN" in error.evidence.bytes
 
 

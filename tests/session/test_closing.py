@@ -139,7 +139,7 @@ async def test_closing_during_a_call_is_named_as_the_reason_to_the_caller() -> N
     for call in calls:
         error = await call
         assert isinstance(error, ExtensionGone) and error.code == "X1005"
-        assert "closed while keep was under way" in error.message
+        assert "closed during keep" in error.message
     ledger.settle(ext, gone=5)
 
 

@@ -209,7 +209,7 @@ async def test_a_death_fails_a_thousand_calls_in_flight_without_blocking_the_loo
         accounted(ext, 1001, result=1, gone=1000)
 
 
-@pytest.mark.parametrize(("says", "help"), [("", "wrote nothing"), ("why", "tells more")])
+@pytest.mark.parametrize(("says", "help"), [("", "wrote nothing"), ("why", "see its stderr")])
 async def test_the_help_points_to_stderr_only_if_something_was_written(
     says: str, help: str
 ) -> None:
@@ -227,7 +227,7 @@ async def test_the_help_points_to_stderr_only_if_something_was_written(
     ) as ext:
         with pytest.raises(errors.CallFailed) as failed:
             await ext.call("fail")
-        assert failed.value.message.endswith("error: it does not say why")
+        assert failed.value.message.endswith("error: it gives no reason")
         with pytest.raises(errors.ExtensionGone) as died:
             await ext.call("die")
         assert help in died.value.help

@@ -41,7 +41,7 @@ def test_a_fault_is_named(dialect: str, output: bytes, message: str) -> None:
 def test_the_help_is_that_of_the_mistake_rather_than_of_its_rule() -> None:
     output = b'{"id":0,"method":"initialize","result":{}}\n'
     found = diagnose_output(find_dialect("morphir"), output, range(2))
-    assert found is not None and "leave `method` and `params` out" in found.help
+    assert found is not None and "omit `method` and `params`" in found.help
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class HostCodec:
 
     def decode(self, frame: Bytes) -> Incoming:
         if not self._asked:
-            raise ProtocolViolation("X0602", "it answered, and nobody had asked")
+            raise ProtocolViolation("X0602", "it answered without a request")
         expected = self._asked.popleft()
         data = bytes(frame)
         if not data:

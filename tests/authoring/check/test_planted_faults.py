@@ -220,8 +220,8 @@ async def test_a_process_that_ends_on_its_own_is_one_finding_wherever_it_ends(
     ("name", "dialect", "fix"),
     [
         ("no-capabilities", "mcp", 'add "capabilities": {"tools": {}} to the result of'),
-        ("endless-list", "mcp", "leave nextCursor out of the last page"),
-        ("offers-nothing", "mcp", "name what it has in `capabilities`"),
+        ("endless-list", "mcp", "omit nextCursor from the last page"),
+        ("offers-nothing", "mcp", "list its features in `capabilities`"),
         ("unknown-hook", "nexo", "the hooks are before_message, "),
     ],
 )
@@ -256,7 +256,7 @@ async def test_a_handshake_that_fails_for_a_broken_rule_refers_to_that_rule(
 ) -> None:
     report = await check("headers", "morphir", tmp_path, seconds=60)
     handshake, frame = report.faults
-    assert handshake.fix == "correct what is told below of frame"
+    assert handshake.fix == "correct the faults reported below for frame"
     assert frame.rule.name == "frame" and "without headers" in frame.fix
 
 

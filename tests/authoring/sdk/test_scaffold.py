@@ -110,7 +110,7 @@ def test_its_program_is_short_and_formatted(template: str, dialect: str, tmp_pat
 @pytest.mark.parametrize(
     ("name", "dialect", "template", "message"),
     [
-        ("Fresh", "mcp", "tool", "is no name"),
+        ("Fresh", "mcp", "tool", "is not a name"),
         ("fresh", "esperanto", "tool", "there is no dialect"),
         ("fresh", "mcp", "poem", "there is no template"),
         ("fresh", "mcp", "hook", "its templates are: tool"),
@@ -132,7 +132,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
         for _ in range(2)
     )
     assert first.returncode == 0 and "fresh/extension.py" in first.stdout
-    assert second.returncode == 2 and "is there already" in second.stderr
+    assert second.returncode == 2 and "already exists" in second.stderr
 
 
 # The one that `make node` installs.

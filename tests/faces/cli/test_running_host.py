@@ -348,7 +348,7 @@ def test_a_slow_host_finishes_the_requests_it_accepted(tmp_path: Path) -> None:
     with running(tmp_path, program=PATIENT) as host:
         error = run_json(tmp_path, "stop", "s", "--timeout", "3s", code=6)["error"]
         assert error["code"] == "X0875" and f"process {host.pid}" in error["message"]
-        assert error["help"].startswith("it goes on with what was asked")
+        assert error["help"].startswith("it continues with the request")
         assert row(tmp_path, "s")["state"] != "ready"
         host.send_signal(signal.SIGTERM)
         wait_for(host, "stopping")

@@ -95,7 +95,7 @@ def test_a_closed_path_in_a_granted_folder_is_reported_with_its_reason() -> None
         findings = read_json(exthost("doctor", "--json", cwd=place))
         assert findings["closed"] == {"writer": [closed], "tool": []}
         ran = exthost("doctor", cwd=place)
-        assert f"closed in what it may write: {project}/tools ({reason})" in ran.stdout
+        assert f"read-only in its writable folders: {project}/tools ({reason})" in ran.stdout
 
 
 def test_a_later_extension_that_cannot_be_closed_is_refused_in_listings(tmp_path: Path) -> None:

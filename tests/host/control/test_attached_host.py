@@ -119,7 +119,7 @@ async def test_a_name_that_is_not_a_string_is_reported(tmp_path: Path, name: Any
             lambda: attached[name],
         ]
         for use in uses:
-            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+            with pytest.raises(errors.UsageError, match="must be a string, not") as caught:
                 await asyncio.wait_for(use(), 120)
             assert caught.value.code == "X1335"
 

@@ -186,7 +186,7 @@ async def test_a_confirm_that_is_not_a_function_is_refused(tmp_path: Path) -> No
 async def test_a_client_that_cannot_answer_is_not_asked(tmp_path: Path) -> None:
     async with attached(tmp_path, None) as (_, client):
         error = await failing(client.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0354" and "nobody to ask" in error.message
+        assert error.code == "X0354" and "no person to ask" in error.message
         assert "exthost.attach" in error.help and "--yes" in error.help
         # Only `true` declares it.
         assert (await failing(client.ask("call", "tools", call_params(confirm=1)))).code == "X0354"

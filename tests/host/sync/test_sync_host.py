@@ -147,7 +147,7 @@ def test_a_name_that_is_not_a_string_is_reported(name: Any) -> None:
             lambda: host[name],
         ]
         for use in uses:
-            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+            with pytest.raises(errors.UsageError, match="must be a string, not") as caught:
                 use()
             assert caught.value.code == "X1335"
 
