@@ -224,10 +224,11 @@ async def test_on_http_a_result_is_a_json_body_and_progress_makes_it_a_stream(
 
 async def test_on_http_calls_keep_their_session_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     observed: list[str] = []
+    ping_session = http_calls.ping_session
 
     async def counted(app: Any, scope: Any) -> bool:
         observed.append(scope["path"])
-        return await http_calls.ping_session(app, scope)
+        return await ping_session(app, scope)
 
     monkeypatch.setattr(http_calls, "ping_session", counted)
     async with in_session(monkeypatch) as (gateway, headers, _):

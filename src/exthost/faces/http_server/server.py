@@ -46,6 +46,10 @@ IDLE_SECONDS = 30
 # is half of them: the other half is reserved for extensions.
 MAX_CONNECTIONS = 2048
 
+# A new connection is not counted as one without a token before this time, as long as there is room:
+# a client with many connections may open all of them before it sends the first request.
+ARRIVAL_SECONDS = 5.0
+
 # The part of the connections that may be without a token, and the part of these for one peer.
 _STRANGERS_PART = 4
 _PEER_PART = 2
@@ -75,6 +79,7 @@ class LimitedProtocol(H11Protocol):
     own tokens."""
 
     limit: "ConnectionLimit[LimitedProtocol]"
+    arriving: "dict[LimitedProtocol, asyncio.TimerHandle]"  # oldest first
     has_token: Callable[[Mapping[str, str]], bool]
 
     _is_authenticated = False
@@ -83,11 +88,20 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        closed = self.limit.admit(self, peer_of(transport.get_extra_info("peername")))
+        self._start_timer(h11.IDLE, HEADER_SECONDS)
+        self.arriving[self] = self.loop.call_later(ARRIVAL_SECONDS, self._count)
+        if len(self.arriving) + len(self.limit) > self.limit.most:
+            next(iter(self.arriving))._count()
+
+    def _count(self) -> None:
+        """Count this connection, and close another one if there are too many."""
+        timer = self.arriving.pop(self, None)
+        if timer is None:
+            return
+        timer.cancel()
+        closed = self.limit.admit(self, peer_of(self.transport.get_extra_info("peername")))
         if closed is not None:
             closed.transport.abort()
-        if closed is not self:
-            self._start_timer(h11.IDLE, HEADER_SECONDS)
 
     def data_received(self, data: bytes) -> None:
         if not self._is_authenticated:
@@ -96,6 +110,7 @@ class LimitedProtocol(H11Protocol):
         if not self._is_authenticated and self.scope is not None:
             self._is_authenticated = self.has_token(decode_headers(dict(self.scope)))
             if self._is_authenticated:
+                self._count()
                 self.limit.authenticate(self)
         if self.conn.their_state is h11.IDLE:  # a request has begun, and its head is not complete
             self._start_timer(h11.IDLE, HEADER_SECONDS)
@@ -112,6 +127,8 @@ class LimitedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if (timer := self.arriving.pop(self, None)) is not None:
+            timer.cancel()
         self.limit.remove(self)
         super().connection_lost(exc)
 
@@ -151,7 +168,7 @@ async def serve_app(
     `access` decides which requests have the token; the application itself must refuse the others.
     `has_lifespan`: the application has startup and shutdown code, as ASGI lifespan events.
     """
-    members = {"limit": _make_limit(), "has_token": staticmethod(access.has_token)}
+    members = {"limit": _make_limit(), "arriving": {}, "has_token": staticmethod(access.has_token)}
     config = uvicorn.Config(
         refuse_repeated_headers(app),
         log_config=None,
