@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from exthost.errors import ProtocolViolation
-from tests.extensions.driving import accounted, failing, hostile
-from tests.extensions.looking import resident_bytes
+from tests.extensions.harness import accounted, failing, hostile
+from tests.extensions.proc import resident_bytes
 
 LINE = 128_000_000
 

@@ -66,7 +66,7 @@ def audit_by_readers(readers: Mapping[str, Callable[[Any], Meaning]]) -> Notific
             id = meaning.id
             if type(id) not in (int, str) or id not in request_ids:
                 why = f"{method} has the id {id!r}, which no request had, and the host drops it"
-                fix = "copy the id of the request whose progress it tells"
+                fix = "copy the id of the request whose progress it reports"
                 yield Problem("notification-form", why, fix=fix)
 
     return audit

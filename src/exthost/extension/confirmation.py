@@ -33,6 +33,6 @@ def check_confirm(confirm: Any) -> Confirm | None:
         return confirm  # type: ignore[no-any-return]
     raise UsageError(
         "X1332",
-        f"confirm is a function, and not {confirm!r:.60}",
+        f"confirm must be a function, not {confirm!r:.60}",
         help="pass a plain or an async function that takes a Confirmation",
     )

@@ -270,7 +270,7 @@ class Start:
     seconds       how long the handshake took
     tool_refresh  requests the tools again when they have changed; set with `session`
     replaces      whether the process replaces the ready ones
-    was_killed    whether `kill` ended the process, so that its exit is no reason for a fallback
+    was_killed    whether `kill` ended the process, so that its exit does not cause a fallback
     """
 
     __slots__ = (

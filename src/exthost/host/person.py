@@ -26,7 +26,7 @@ async def ask_person(
     if confirm is None:
         raise Refused(
             "X0354",
-            "there is nobody to ask",
+            "there is no person to ask",
             help="a program passes a function that asks to its host, to exthost.attach or to the "
             "call (confirm=…); exthost call asks on a terminal, or agrees with --yes; the gateway "
             "and the page cannot ask",
@@ -37,7 +37,7 @@ async def ask_person(
         raise
     except Exception:
         _log.exception(
-            "[%s] nobody could be asked: %s", confirmation.extension, confirmation.message
+            "[%s] no person could be asked: %s", confirmation.extension, confirmation.message
         )
         raise Refused(
             "X0354",

@@ -3,7 +3,7 @@
 A program is more than one file. `python3` may be a symlink in a virtual environment, whose
 `pyvenv.cfg` and `.pth` files decide what is imported; a bare name is looked up in the folders of
 PATH; variables such as NODE_PATH name further folders; `npx` and `uv` read settings in the working
-folder and above it. Whoever can write one of these paths decides what runs at the next start.
+folder and above it. A user who can write one of these paths decides what the next start runs.
 
 `CodeReader` lists them as `CodePath`s. It follows symlinks and first lines (`#!`) as the kernel
 does, and knows by name what interpreters and package managers read. It does not know what a

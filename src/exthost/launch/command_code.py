@@ -375,7 +375,7 @@ def _refuse_other_code(
     code beside the script."""
     for option, _ in options:
         if option in interpreter.text:
-            raise _text_error(f"{name} {option} runs a text, or what it reads from stdin")
+            raise _text_error(f"{name} {option} runs a text, or code from stdin")
     for option, value in options:
         text = f"{name} {option} {value}".rstrip()
         if option in interpreter.preload:
@@ -398,7 +398,7 @@ def _code_of_script(
     interpreter: Interpreter, name: str, script: str, command: InnerCommand
 ) -> ProgramCode:
     if script in ("", "-"):
-        raise _text_error(f"{name} is given no script, and runs what it reads from stdin")
+        raise _text_error(f"{name} has no script, and runs code from stdin")
     if interpreter.commands and "." not in script and "/" not in script:
         raise _UnknownCode(
             f"{script} is not a file: it is a command of {name}, a package, or in package.json"

@@ -234,7 +234,7 @@ class _TreeCheck(NamedTuple):
                 f"its {self.part} cannot be compared with its pin: "
                 f"{unusable.path or 'sha256'}: {unusable}",
                 extension=self.extension,
-                help=f"remove what is in the way, or remove sha256.{self.part}",
+                help=f"remove the file, or remove sha256.{self.part}",
                 evidence=Evidence(path=unusable.path, key=f"sha256.{self.part}"),
             ) from None
         if tree.digest == self.pinned:

@@ -135,7 +135,7 @@ def _check_required_variables(spec: Spec, dialect: Dialect, environ: Mapping[str
         verb = "is" if len(lacking) == 1 else "are"
         raise Refused(
             "X0365",
-            f"it requires {', '.join(lacking)}, which {verb} set here and not passed on to it",
+            f"it requires {', '.join(lacking)}, which {verb} set here but not passed to it",
             extension=spec.id,
             help=f"if you trust it with that: {grant_line(spec, lacking)}",
             evidence=Evidence(key="requires.env", details=tuple(lacking)),

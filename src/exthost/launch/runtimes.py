@@ -85,7 +85,7 @@ class Boundary(Protocol):
     is_package_file  whether the package could have written the file at this path
     allows           whether a real path is visible already
     is_runtime       whether a program is a runtime of the system or the operator
-    refused_error    returns the error for a path that the package may not make visible
+    refused_error    returns the error for a path that the package cannot make visible
     """
 
     @property
@@ -119,7 +119,7 @@ class Runtimes:
         depth: int = 0,
     ) -> None:
         """Make a program visible, and what it needs to run. Raises Refused if a file of a package
-        leads to a path that the package may not make visible.
+        leads to a path that the package cannot make visible.
 
         program             the path of the program
         named_by            what names the program, for an error
@@ -161,7 +161,7 @@ class Runtimes:
         self, program: str, links: list[str], real_path: str, named_by: str, is_trusted: bool
     ) -> bool:
         """Return whether the content of a program (its first line, its environment) is trusted.
-        Raises Refused if the program itself may not be visible."""
+        Raises Refused if the program itself must not be visible."""
         if is_trusted:
             return not self._boundary.is_package_file(real_path)
         names = [Path(path).name for path in (program, *links, real_path)]
@@ -238,7 +238,7 @@ class Runtimes:
 
     def _show_pth_paths(self, environment: Path, is_trusted: bool) -> None:
         """Make the folders visible that the .pth files of a virtual environment name, unless the
-        extension is a package: a package may not see the operator's sources. Raises Refused if a
+        extension is a package: a package must not see the operator's sources. Raises Refused if a
         .pth file that is not trusted names a folder that is not visible."""
         for pth_file in sorted(environment.glob("lib/python3*/site-packages/*.pth")):
             for line in _read_lines(pth_file):

@@ -7,7 +7,7 @@ oldest of them first. A client that connects and sends its token at once is the 
 short time, so it stays, however many silent connections others open.
 
 A peer is whoever connects, as far as that is known: usually an address. A peer that has opened many
-connections loses its own, and not those of other peers.
+connections loses its own, not those of other peers.
 """
 
 import ipaddress

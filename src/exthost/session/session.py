@@ -232,7 +232,7 @@ class Session:
 
     def _read_before_sending(self, method: str) -> None:
         """Read before a request is sent, in positional dialects (replies carry no id): output that
-        the child has written already is no reply to this request, and must not match it."""
+        the child has written already is not a reply to this request, and must not match it."""
         if not self.pending and self._reader.is_reading and get_ident() == self.thread:
             wakes = self._owner.wakes
             wakes.in_task = True  # the loop resumes callers later: no task runs inside another
@@ -363,7 +363,7 @@ class Session:
         self.retired = retired
         self.diagnostics.drain_stderr()
         self._reader.close()
-        if self._close_task is not None:  # the host ends the process, so its exit is no fault
+        if self._close_task is not None:  # the host ends the process, so its exit is not a fault
             cause = failures.ClosedByHost()
         with self.lock:
             self.cause = cause

@@ -14,7 +14,7 @@ from exthost.faces.http_server import server
 from exthost.faces.http_server.access import Access
 from exthost.faces.http_server.listener import listen
 from exthost.faces.http_server.token import Token, Tokens
-from tests.faces.cli.running import RUN_SECONDS
+from tests.faces.cli.cli_process import RUN_SECONDS
 
 ROOT = Path(__file__).parents[3]
 
@@ -222,7 +222,7 @@ asyncio.run(serve_app(_hello, listener, Access("127.0.0.1", Tokens(Token("secret
 
 
 @pytest.mark.more
-async def test_1500_silent_connections_shut_nobody_out_with_1024_descriptors() -> None:
+async def test_1500_silent_connections_do_not_shut_others_out_with_1024_descriptors() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 4096 if hard < 0 else min(4096, hard)
     assert wanted >= 2048, "this test opens 1500 connections"

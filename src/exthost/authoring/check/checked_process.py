@@ -228,7 +228,7 @@ class CheckedProcess:
         for call in self._calls():
             call.reject(violation or NoAnswer(self.describe_end()))
             if not call.future.cancelled():
-                # Mark the exception as retrieved: otherwise asyncio logs one that nobody awaits.
+                # Mark the exception as retrieved: otherwise asyncio logs one that is never awaited.
                 call.future.exception()
         self._conversation.pending.clear()
         self._changed.set()
@@ -312,7 +312,7 @@ class CheckedProcess:
                     await self._changed.wait()
             except TimeoutError:
                 if self._has_unusable_output and bytes_before == self._bytes_received:
-                    message = f"{method} was not answered: what came cannot be used"
+                    message = f"{method} was not answered: the reply cannot be used"
                     raise NoAnswer(message) from None
 
     @property
@@ -422,7 +422,7 @@ class CheckedProcess:
         return "it closed its stdout" if self.pipes.ended.is_set() else when_running
 
     async def find_own_end(self) -> ExitStatus | None:
-        """Return how the process ended although nothing told it to; None if it runs. Call it before
+        """Return how the process ended without a request to end; None if it runs. Call it before
         anything ends the process."""
         if self.pipes.ended.is_set():
             return await self.pipes.exits_within(_EXIT_SECONDS)

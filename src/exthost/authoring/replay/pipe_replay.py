@@ -253,7 +253,7 @@ class _Program:
 
     def _describe_end(self) -> str:
         status = self._child.see_exit() if _wait_for_exit(self._child) else None
-        return "it closed its stdout, and goes on" if status is None else str(status)
+        return "it closed its stdout, and still runs" if status is None else str(status)
 
 
 def _end_program(child: Child) -> None:

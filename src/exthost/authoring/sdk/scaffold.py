@@ -45,7 +45,7 @@ def shout(text: str, times: int = 1) -> str:
     """Upper case.
 
     Args:
-        text: what to shout
+        text: the text to shout
         times: how often
     """
     return " ".join([text.upper()] * times)
@@ -79,7 +79,7 @@ def guard(event: HookEvent) -> Block | None:
     ),
     "provider": (
         "from collections.abc import Iterator\n\nfrom exthost.sdk import Extension, Turn",
-        '''@ext.provider("parrot", models=["parrot-1"], description="Repeats what it hears")
+        '''@ext.provider("parrot", models=["parrot-1"], description="Repeats the last message")
 def repeat(turn: Turn) -> Iterator[str]:
     """Say the last message of the user again, word by word."""
     for word in turn.prompt.split():
@@ -122,7 +122,7 @@ _README = """# {name}
 An extension in the {dialect} dialect, written with `exthost.sdk`.
 
     python3 -m venv .venv && . .venv/bin/activate
-    pip install -r requirements.txt pytest    # what it imports, and what runs its test
+    pip install -r requirements.txt pytest    # its imports, and its test runner
     python3 -m pytest            # its own test
     exthost inspect {target}     # what a host sees
     exthost check {target}       # whether it keeps to the rules of {dialect}
@@ -131,7 +131,7 @@ An extension in the {dialect} dialect, written with `exthost.sdk`.
 Whoever runs it installs `requirements.txt` for the `python3` that starts it.
 """
 
-_REQUIREMENTS = """# What extension.py imports. From a checkout of exthost: pip install FOLDER
+_REQUIREMENTS = """# The imports of extension.py. From a checkout of exthost: pip install FOLDER
 exthost
 """
 
@@ -152,7 +152,7 @@ def project_files(name: str, dialect: str, template: str | None = None) -> dict[
     traits = load_dialect(dialect)
     template = template or default_template(dialect)
     if not _NAME.fullmatch(name):
-        raise SdkUsageError(f"{name!r} is no name: a-z first, then a-z, 0-9, _ and -")
+        raise SdkUsageError(f"{name!r} is not a name: a-z first, then a-z, 0-9, _ and -")
     if template not in TEMPLATES:
         raise SdkUsageError(f"there is no template {template!r}; there are: {', '.join(TEMPLATES)}")
     if template not in traits.templates:
@@ -206,7 +206,7 @@ def create(
             raise SdkUsageError(f"in {language} there is the template {default}, and no {template}")
         files = language_files(name, dialect, language)
     if os.path.lexists(folder):
-        raise SdkUsageError(f"{folder} is there already")
+        raise SdkUsageError(f"{folder} already exists")
     try:
         return _write_files(folder, files)
     except OSError:  # what is incomplete would be in the way of the next attempt

@@ -1,7 +1,7 @@
 """How a test vector writes down a message: its type, then its fields as JSON.
 
     Reply {"id": 2, "result": null}    a message with these fields; fields left out are not compared
-    Noise "not JSON"                   bytes that are no message; the text is part of the reason
+    Noise "not JSON"                   bytes that are not a message; the text is part of the reason
 
 A vector uses such a pattern for a message that is expected, and for one that is to be sent.
 """
@@ -27,7 +27,7 @@ MESSAGE_TYPES: dict[str, type[Any]] = {
     type_.__name__: type_ for type_ in (Request, Reply, Failure, Notification)
 }
 
-# What framings and codecs return or raise for bytes that are no message.
+# What framings and codecs return or raise for bytes that are not a message.
 GARBAGE_TYPES = {type_.__name__ for type_ in (Noise, Skipped, Broken, ProtocolViolation)}
 
 

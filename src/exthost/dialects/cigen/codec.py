@@ -62,7 +62,7 @@ class CigenHostCodec:
             return self.request(message.method, message.params, 0)
         raise UsageError(
             "X1304",
-            "a cigen host says nothing but its six requests",
+            "a cigen host sends only its six requests",
             help=f"call one of {', '.join(_CALLABLE_METHODS)}",
         )
 
@@ -70,7 +70,7 @@ class CigenHostCodec:
         if not self._methods:
             raise ProtocolViolation(
                 "X0621",
-                "it answered, and nobody had asked",
+                "it answered without a request",
                 help="a plugin answers each message with exactly one",
                 evidence=Evidence(bytes=bytes(frame[:EVIDENCE_BYTES]).hex(" ", 4)),
             )
@@ -88,7 +88,7 @@ def _check_plan(result: Proto) -> None:
     if where := find_mistyped_field(result):
         raise ProtocolViolation(
             "X0622",
-            f"its answer to the plan is no PlanResult: {where} is another kind of value",
+            f"its answer to the plan is not a PlanResult: {where} has another type",
             help="if it expects no plan before it generates: options = { plan = false } in its "
             "entry, or --option plan=false for a command",
         )
@@ -107,7 +107,7 @@ class CigenGuestCodec:
         self._next = method
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        raise UsageError("X1304", "a cigen plugin cannot ask, and says no by a diagnostic")
+        raise UsageError("X1304", "a cigen plugin sends no requests, and refuses with a diagnostic")
 
     def forget_last_request(self) -> None:
         pass

@@ -37,5 +37,5 @@ CONFORMANCE = Conformance(
     # A plugin that expects no plan: its frames are right.
     result_violations=frozenset({"X0622"}),
     # Its author declares it on purpose.
-    offer_warnings=(OfferWarning("it says that it conflicts with ", ""),),
+    offer_warnings=(OfferWarning("it reports a conflict with ", ""),),
 )

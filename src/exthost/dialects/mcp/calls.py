@@ -40,7 +40,7 @@ RESULT_TYPES = ("input_required", "task")
 # before the first attempt, and so on.
 LISTEN_PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 
-# The protocol's limit for one call: so many replies may request input.
+# The protocol's limit for one call: the number of replies that may request input.
 INPUT_ROUNDS = 8
 
 
@@ -72,7 +72,7 @@ def request_tools(warnings: list[str]) -> Any:
     for position, item in enumerate(listed):
         name = item.get("name") if type(item) is dict else None
         if type(name) is not str or not name:
-            warnings.append(f"tool {position} has no name and is left out")
+            warnings.append(f"tool {position} has no name and is ignored")
         elif name in tools:
             warnings.append(f"it offers {name!r} twice; the first is used")
         else:
@@ -208,7 +208,7 @@ def _check_output(tool: Tool, result: dict[str, Any]) -> None:
         raise ProtocolViolation(
             "X0661",
             f"the result of {tool.name} does not fit its own outputSchema: {'; '.join(problems)}",
-            help="the server must return what its schema says, or correct the schema",
+            help="return a value that matches the schema, or correct the schema",
             evidence=make_evidence(result),
         )
 
@@ -259,7 +259,7 @@ def _request_final_result(method: str, request: dict[str, Any], response: Receiv
         raise ProtocolViolation(
             "X0662",
             f"{method} was answered with a question {INPUT_ROUNDS} times, or with an empty one",
-            help="the server must come to a result, or say what it needs",
+            help="the server must return a result, or name the input that it needs",
             evidence=make_evidence(result),
         )
     return result
@@ -270,7 +270,7 @@ def _ask_host(method: str, question: Any) -> Any:
     if not text_or_empty(request.get("method")):
         raise ProtocolViolation(
             "X0662",
-            f"{method} was answered with something that is no question: it names no method",
+            f"{method} was answered with a question that names no method",
             help='each of inputRequests is {"method": …, "params": …}',
             evidence=make_evidence(question),
         )
@@ -284,7 +284,7 @@ def _ask_host(method: str, question: Any) -> Any:
         error_code=response.code,
         error_message=response.message,
         data=response.data,
-        help="register a handler for what it asks: roots, sampling or elicitation",
+        help="register a handler for its request: roots, sampling or elicitation",
     )
 
 
@@ -325,8 +325,8 @@ def set_level(params: Any) -> Exchanges:
     if (yield from _is_stateless()):
         raise UsageError(
             "X1360",
-            "a stateless MCP server is told the log level with each request",
-            help='say options = { log_level = "debug" } in the config',
+            "a stateless MCP server gets the log level with each request",
+            help='set options = { log_level = "debug" } in the config',
         )
     return result_of((yield Request("logging/setLevel", params)), "logging/setLevel")
 

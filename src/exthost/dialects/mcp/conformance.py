@@ -49,10 +49,10 @@ CONFORMANCE = Conformance(
         OfferWarning(NO_CAPABILITIES, ""),  # `audit_result` reports it
         OfferWarning(f" {SAME_PAGE} after ", "last-page"),
         OfferWarning(f" {ENDLESS} after ", "last-page"),
-        OfferWarning(" has no name and is left out", "tools", "give each tool a name, as text"),
+        OfferWarning(" has no name and is ignored", "tools", "give each tool a name, as text"),
     ),
     empty_fix=(
-        'name what it has in `capabilities` of its first reply, such as {"tools": {}}: '
-        "a host asks for nothing that is not named there"
+        'list its features in `capabilities` of its first reply, such as {"tools": {}}: '
+        "a host requests nothing that is not named there"
     ),
 )

@@ -133,7 +133,7 @@ DIALECT = Dialect(
     error_result=error_result,
     options=MappingProxyType(
         {
-            "log_level": TEXT.described("The level of log messages that it is asked to send."),
+            "log_level": TEXT.described("The level of log messages that it sends."),
             "context_passthrough": FLAG.described(
                 "Whether a call's context is sent along in `_meta`."
             ),

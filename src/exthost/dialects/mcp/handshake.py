@@ -37,7 +37,7 @@ HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_REVISION = "2026-07-28"
 
 # The warning about a server whose reply to the handshake has no capabilities.
-NO_CAPABILITIES = "it does not tell its capabilities, as an object, and is taken to have none"
+NO_CAPABILITIES = "it does not report its capabilities as an object, so it counts as having none"
 
 # The timeout of the reply to discovery, in seconds. After it, the older handshake is tried. A slow
 # server may therefore read both requests.
@@ -269,7 +269,7 @@ def _request_offer(answer: dict[str, Any]) -> Handshake:
         except (CallFailed, ProtocolViolation) as error:
             raise HandshakeFailed(
                 "X0562",
-                f"it has tools and does not tell which: {error.message}",
+                f"it has tools and does not list them: {error.message}",
                 help=error.help,
                 evidence=error.evidence,
             ) from None

@@ -22,7 +22,7 @@ TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 # can say, in seconds.
 _POLL_SECONDS, _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 1.0, 0.05, 30.0
 
-# So many characters of a server's value are shown in an error.
+# The number of characters of a server's value that an error shows.
 _EVIDENCE_CHARACTERS = 500
 
 
@@ -56,7 +56,7 @@ def wait_for_task(method: str, created: dict[str, Any]) -> Any:
         raise CallFailed(
             "X0770",
             f"the server cancelled the task of {method}",
-            help="the server decided this; its log may say why",
+            help="the server decided this; see its log for the cause",
         )
     raise _invalid_task_error(method, task, f"its status is {status!r}")
 
@@ -82,7 +82,7 @@ def _supply_input(method: str, task: dict[str, Any], answered: set[str]) -> Any:
                 error_code=response.code,
                 error_message=response.message,
                 data=response.data,
-                help="register a handler for what it asks: roots, sampling or elicitation",
+                help="register a handler for its request: roots, sampling or elicitation",
             )
     if responses:
         params = {"taskId": task["taskId"], "inputResponses": responses}
@@ -105,7 +105,7 @@ def _read_error(error: Any) -> Failure:
     code, message = fields.get("code"), fields.get("message")
     return Failure(
         None,
-        message if type(message) is str else "it does not say why",
+        message if type(message) is str else "it gives no reason",
         code if type(code) is int else None,
         fields.get("data"),
     )

@@ -88,7 +88,7 @@ class MorphirHostCodec:
         method = fields["method"]
         if type(method) is str and fields.get("id") is None:
             return Notification(method, fields.get("params"))
-        return noise(frame, "a request: morphir extensions cannot ask the host")
+        return noise(frame, "a request: morphir extensions cannot send requests to the host")
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return jsontext.leading_id(head)
@@ -143,7 +143,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
     except CallFailed as refused:
         raise HandshakeFailed(
             "X0503",
-            f"it did not tell its capabilities: {refused.error_message}",
+            f"it did not report its capabilities: {refused.error_message}",
             help="answer the method `capabilities` with a list of {name, description}",
         ) from None
     warnings: list[str] = []

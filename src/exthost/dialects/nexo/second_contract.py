@@ -194,8 +194,8 @@ def _configure(config: Any, manifest: ManifestV2, warnings: list[str]) -> Handsh
     elif isinstance(received, Failure):
         raise HandshakeFailed(
             "X0533",
-            f"it refused its config: {received.message or 'it does not say why'}",
-            help="what follows the colon is its own answer: correct `config` in its entry",
+            f"it refused its config: {received.message or 'it gives no reason'}",
+            help="the text after the colon is its own answer: correct `config` in its entry",
         )
     return Offer()
 

@@ -174,7 +174,7 @@ def _without_secrets(value: Any) -> Any:
 
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
     provider = call.tool.extra.get("provider", "") if call.tool is not None else ""
-    # A dictionary, and not `ToolCallParams`: this is on the path of every call.
+    # A dictionary, not `ToolCallParams`: this is on the path of every call.
     return METHOD_TOOLS_CALL, {
         "providerId": provider,
         "toolName": call.name,
@@ -211,7 +211,7 @@ def _is_error(result: Any) -> bool:
 
 
 def _is_tool_result(result: Any) -> bool:
-    """Return whether this is the result of a tool, and not a value by which a hook replaced it."""
+    """Return whether this is the result of a tool, not a value with which a hook replaced it."""
     return type(result) is dict and type(result.get("content")) is str
 
 

@@ -377,5 +377,5 @@ def _unreadable_error(cls: type[WireObject], why: str) -> ProtocolViolation:
     return ProtocolViolation(
         "X0641",
         f"it is not valid as {cls.__name__}: {why}",
-        help="the dialect's page shows what it must hold",
+        help="the dialect's page shows its required members",
     )

@@ -140,7 +140,7 @@ def _parse_completion(result: Any) -> types.Completion:
     if completion is None:
         raise ProtocolViolation(
             "X0652",
-            "its answer to provider.stream is not what the protocol says",
+            "its answer to provider.stream does not match the protocol",
             help="answer with {content: […], stop_reason?, usage?}",
         )
     return completion
@@ -238,7 +238,7 @@ DIALECT = SynapsDialect(
     render_event=stream_events.render_event,
     options=MappingProxyType(
         {
-            "permissions": TEXTS.described("What an extension without a manifest may ask for."),
+            "permissions": TEXTS.described("The permissions of an extension without a manifest."),
             "hook_session_id": FLAG.described(
                 "Whether events of tools and messages have the session's id; true by default."
             ),

@@ -222,9 +222,9 @@ def parse(file: ManifestFile) -> tuple[Spec, SynapsManifest] | None:
     if not manifest.hooks and not any(permission in permissions for permission in _ACTIVE):
         raise table.error(
             "X0255",
-            "it has nothing to do: no hooks, and no permission to do anything by itself",
+            "it has no hooks, and no permission to do anything else",
             "hooks",
-            f"name a hook, or ask for one of: {', '.join(_ACTIVE)}",
+            f"name a hook, or request one of: {', '.join(_ACTIVE)}",
         )
     spec = Spec(
         id=file.folder_name,
@@ -265,7 +265,7 @@ def _parse_permissions(table: ManifestTable) -> tuple[str, ...]:
     permissions = table.texts("permissions")
     for name in permissions:
         if name in _RESERVED:
-            message = f"the permission {name!r} is reserved and granted to nobody"
+            message = f"the permission {name!r} is reserved and never granted"
             raise table.error("X0253", message, "permissions", "take it out")
         if name not in PERMISSIONS:
             near = nearest(name, PERMISSIONS)
@@ -478,7 +478,7 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
     if parsed is None:
         raise ManifestError(
             "X0250",
-            "it holds no `extension`",
+            "it has no `extension`",
             extension=spec.id,
             help="name the plugin.json of a plugin that is one",
             evidence=Evidence(path=file.path),

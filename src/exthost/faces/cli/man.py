@@ -52,9 +52,9 @@ def manual_page(verbs: Sequence[Verb]) -> Iterator[str]:
     yield from (r".I VERB", r"[OPTIONS] [\-\- COMMAND ARGS...]")
     yield ".SH DESCRIPTION"
     yield _escape_troff(
-        "Runs extensions, programs that speak on stdin and stdout, in whichever dialect they "
-        "speak: starts them, calls their tools, restarts what dies, contains what must not be "
-        "trusted. stdout is data, stderr is talk; every verb takes --json."
+        "Runs extensions: programs that exchange messages on stdin and stdout, in one of several "
+        "dialects. The host starts them, calls their tools, restarts those that end, and keeps "
+        "untrusted ones in a sandbox. stdout has data, stderr messages; every verb takes --json."
     )
     yield ".SH VERBS"
     for verb in verbs:

@@ -42,7 +42,7 @@ _SECTION = "mcp_servers"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("import",), help="what to do")
+    parser.add_argument("action", choices=("import",), help="the action")
     parser.add_argument(
         "names", metavar="SERVER", nargs="*", help="only the servers of these names"
     )

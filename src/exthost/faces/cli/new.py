@@ -21,17 +21,17 @@ class NewArgs(Args):
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: exthost new weather --dialect mcp"
     parser.add_argument("name", metavar="NAME", help="of the extension, and of its folder")
-    parser.add_argument("--dialect", required=True, choices=dialect_names(), help="what it speaks")
+    parser.add_argument("--dialect", required=True, choices=dialect_names(), help="its dialect")
     parser.add_argument(
         "--template",
         choices=list(TEMPLATES),
-        help="what it shows how to write; default: tool, in cigen generator",
+        help="the kind of example in it; default: tool, in cigen generator",
     )
     parser.add_argument(
         "--lang",
         choices=["python", *LANGUAGES],
         default="python",
-        help="what it is written in; other languages than python have the default template",
+        help="the language of its code; languages other than python have only the default template",
     )
 
 

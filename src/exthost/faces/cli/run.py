@@ -47,7 +47,7 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316",
             "--json prints events to stdout, and --mcp-stdio serves MCP there",
-            help="leave one of them out; exthost status --json works beside a running host",
+            help="use only one of them; exthost status --json works beside a running host",
         )
     path = require_config_path(args)
     config = read_config(path)

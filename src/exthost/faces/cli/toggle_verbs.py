@@ -115,7 +115,7 @@ def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | Us
                 "X1326",
                 f"{id} comes with {candidate.id}, and cannot be switched by itself",
                 extension=id,
-                help=f"switch {candidate.id}, or take the server out of its manifest",
+                help=f"switch {candidate.id}, or remove the server from its manifest",
             )
     suggestion = nearest(id, [spec.id for spec in configured.specs])
     return NotFound(

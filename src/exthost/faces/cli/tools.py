@@ -40,7 +40,7 @@ from exthost.model.spec import Spec
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
-    parser.add_argument("--start", action="store_true", help="start the extensions and ask them")
+    parser.add_argument("--start", action="store_true", help="start the extensions first")
     parser.add_argument(
         "--format", choices=FORMS, help="print them in the form of this API; --start includes all"
     )
@@ -102,7 +102,7 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
         _print_table(report["tools"])
     not_asked = report["not_asked"]
     if not_asked:
-        say(f"not asked, since that means starting them (--start): {', '.join(not_asked)}")
+        say(f"not listed, because they do not run (use --start): {', '.join(not_asked)}")
     return code
 
 

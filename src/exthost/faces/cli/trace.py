@@ -65,7 +65,7 @@ def _save(args: Args, dialects: dict[str, str]) -> int:
         raise UsageError(
             "X1386",
             f"the trace {args.save} is not complete: {file.write_error}",
-            help="is the disk full? what came before is in the file, up to a line that may be cut",
+            help="is the disk full? the earlier messages are in the file; its last line may be cut",
             evidence=Evidence(path=args.save),
         )
     say(f"{plural(messages, 'message')} in {args.save}")

@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--user", action="store_true", help="a unit for your own service manager, without root"
     )
     parser.add_argument(
-        "--run-as", metavar="USER", help="who runs the host (default: you, unless you are root)"
+        "--run-as", metavar="USER", help="the user of the host (default: you, unless you are root)"
     )
     add_http_options(parser)
     add_web_options(parser)
@@ -51,7 +51,7 @@ def run(args: Args) -> int:
     check_http_options(args)
     if args.user and args.run_as is not None:
         raise UsageError(
-            "X1316", "a unit of --user runs as that user", help="leave --user or --run-as out"
+            "X1316", "a unit of --user runs as that user", help="remove --user or --run-as"
         )
     for text in (args.run_as or "", config_path(args)):
         if not text.isprintable():
@@ -108,7 +108,7 @@ def unit_text(command: list[str], *, config: str, user: str, path: str) -> str:
         *([f"Environment={_quote_assignment('PATH', path)}"] if path else []),
         f"ExecStart={' '.join(map(_quote_argument, command))}",
         "ExecReload=kill -HUP $MAINPID",
-        "# The host ends its extensions itself; what is left after that is killed.",
+        "# The host ends its extensions itself; systemd kills the rest.",
         "KillMode=mixed",
         f"TimeoutStartSec={START_SECONDS}",
         f"TimeoutStopSec={STOP_SECONDS}",

@@ -39,10 +39,10 @@ def run(args: Args) -> int:
     refuse_command(args)
     if args.mcp_stdio:
         raise UsageError(
-            "X1316", "a host in the background has no stdin to serve", help="leave -d out"
+            "X1316", "a host in the background has no stdin to serve", help="remove -d"
         )
     path = require_config_path(args)
-    read_config(path)  # so that its mistakes are reported here, and not in the log of the host
+    read_config(path)  # so that its mistakes are reported here, not in the log of the host
     _require_no_host(path)
     output = _output_file(path)
     # Another host of this config may start at the same moment, or run and not be found. The name

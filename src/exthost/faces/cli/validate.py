@@ -66,7 +66,7 @@ def run(args: Args) -> int:
         show_table(rows, ("VALID", "DIALECT", "PATH"))
         if not rows and not errors:
             config = "" if args.target else "; the config itself is valid"
-            say(f"there are no manifests here{config}; exthost doctor checks what is there")
+            say(f"there are no manifests here{config}; exthost doctor checks the whole config")
         print_diagnostics(select_diagnostics(diagnostics, include_all=args.all), with_help=True)
     return ManifestError.exit_code if errors else 0
 

@@ -118,7 +118,7 @@ def run_verb(verb: str, arguments: list[str]) -> int:
             file_error = UsageError(
                 "X1399",
                 f"{error.filename} cannot be used: {error.strerror}",
-                help="check what it is, and who may use it",
+                help="check its type and its permissions",
             )
             print_error(file_error, wants_json)
             return file_error.exit_code

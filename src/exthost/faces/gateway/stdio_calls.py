@@ -150,7 +150,7 @@ class StdioCalls:
             self._writer.write(call.encode_reply() + b"\n")
         elif not task.cancelled():
             # Retrieved, so that asyncio does not log the error of a failed cleanup: the client has
-            # cancelled the call, and nobody waits for its outcome.
+            # cancelled the call, and does not wait for its outcome.
             task.exception()
 
     async def wait_until_answered(self) -> None:

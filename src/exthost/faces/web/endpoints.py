@@ -214,7 +214,7 @@ async def _read_body(request: HttpRequest) -> dict[str, Any]:
     try:
         value = jsontext.decode(body)
     except ValueError:
-        raise _invalid_request_error("the body is no JSON") from None
+        raise _invalid_request_error("the body is not JSON") from None
     if not isinstance(value, dict):
         raise _invalid_request_error("the body must be an object")
     return value

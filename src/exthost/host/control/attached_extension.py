@@ -18,7 +18,7 @@ _ENDLESS_SECONDS = 1e9
 
 
 def finite_timeout(timeout: float | None) -> float | None:
-    """Return the time limit as it is sent to the host. Raises UsageError if it is no number."""
+    """Return the time limit as it is sent to the host. Raises UsageError if it is not a number."""
     if timeout is None or (type(timeout) is float and 0.0 < timeout < _ENDLESS_SECONDS):
         return timeout
     return min(check_timeout(timeout), _ENDLESS_SECONDS)

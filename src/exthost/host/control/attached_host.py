@@ -247,7 +247,7 @@ class AttachedHost:
         person instead of the function that was passed to `attach`."""
         try:
             tool = self._tools.get(name)
-        except TypeError:  # it has no hash, so it is no string: `_find_and_call` raises the error
+        except TypeError:  # without a hash it is not a string: `_find_and_call` raises the error
             tool = None
         if tool is None:
             return self._find_and_call(

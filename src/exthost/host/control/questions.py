@@ -113,6 +113,8 @@ class QuestionAnswers:
                 await call_plain_or_async(self._confirm, read_question(event)) is True
             )
         except Exception as error:
-            _log.exception("[%s] nobody could be asked: %s", event["extension"], event["message"])
+            _log.exception(
+                "[%s] no person could be asked: %s", event["extension"], event["message"]
+            )
             answer["error"] = f"{type(error).__name__}: {error}"
         self._send_answer(answer)

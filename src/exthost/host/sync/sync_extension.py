@@ -142,7 +142,7 @@ class SyncExtension(SyncFacetAttributes):
         return self
 
     def hold(self) -> AbstractContextManager[None]:
-        """Prevent that the extension is ended as idle (`limits.idle`): `with ext.hold(): …`."""
+        """Prevent `limits.idle` from ending the extension inside a block: `with ext.hold(): …`."""
         return self._target.hold()
 
     restart = forward(Extension.restart)

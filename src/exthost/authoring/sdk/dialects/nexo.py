@@ -1,6 +1,6 @@
 """The extension's side of the nexo dialect: JSON-RPC 2.0, one object per line, tools and hooks.
 
-It speaks both contracts of nexo; the params of `initialize` tell which one the host speaks. In the
+It speaks both contracts of nexo; the params of `initialize` show which one the host speaks. In the
 second one tools are called by `tool.invoke`, hooks by `hook.on_hook`, and the names of tools begin
 with the id of the extension (`nexo_second`).
 

@@ -206,7 +206,7 @@ _DIALECT_CODE: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 }
 
 _TEST = """#!/bin/sh
-# Builds the extension, holds it to the rules of its dialect, and calls it.
+# Builds the extension, checks it against the rules of its dialect, and calls it.
 set -e
 cd "$(dirname "$0")"
 {build}exthost check {target}

@@ -24,7 +24,7 @@ from exthost.wire.framing import Skipped
 
 __all__ = ["check_vector", "check_with_process", "run_vectors"]
 
-# The fields of the first handshake of a file that also hold for an operation in that file.
+# The fields of the first handshake of a file that also apply to an operation in that file.
 _INHERITED_FIELDS = {"config", "options", "handlers"}
 
 
