@@ -72,7 +72,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         ("extensions: {}\nextention: 1\n", 2, "extention", "unknown"),
         ("extensions: {disable: [x]}\n", 1, "extensions.disable", "disabled"),
         ("extensions:\n  watch: {reloads: true}\n", 2, "extensions.watch.reloads", "reload"),
-        ("extensions:\n  enabled: true\n  enabled: false\n", 3, "", "twice"),
+        ("extensions:\n  enabled: true\n  enabled: false\n", 3, "", "is repeated"),
         ("extensions: {\n", 2, "", "YAML"),
         ("a: b: c\n", 1, "", "YAML"),
         (b"extensions: \xff", 1, "", "UTF-8"),

@@ -62,7 +62,7 @@ def test_each_frame_is_reported_under_these_rules(frame: bytes, rules: list[str]
 @pytest.mark.parametrize(
     ("dialect", "frame", "fix"),
     [
-        ("mcp", b'{"jsonrpc":"2.0","id":7,"error":null}', "say in `error` why"),
+        ("mcp", b'{"jsonrpc":"2.0","id":7,"error":null}', "and `error` after a failure"),
         ("mcp", b'{"jsonrpc":"2.0","id":7,"result":1,"error":null}', "omit `error`"),
         ("morphir", b'{"id":7,"method":"ping","result":1}', "omit `method` and `params`"),
         ("morphir", b'{"id":7,"method":"log","params":{}}', "omit `id`"),

@@ -374,7 +374,7 @@ async def test_breaking_the_protocol_on_every_call_is_not_serving(tmp_path: Path
         for _ in range(10):
             error = await failing(ext.call("garbage"))
             assert isinstance(error, ProtocolViolation) and error.code == "X0602"
-            assert "no message" in error.message and error.evidence.bytes
+            assert "not a message" in error.message and error.evidence.bytes
         assert len(marks.read_text().split()) == 3
         assert ext.state == "failed"
 

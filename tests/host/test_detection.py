@@ -148,7 +148,7 @@ async def test_an_extension_that_dies_each_time_is_reported_once_with_its_output
     [
         ("pass", "it exited by itself, without an error, and wrote nothing to stderr: "),
         ("raise SystemExit(3)", "its stderr does not name the cause: run its command"),
-        ("raise SystemExit('no key')", "its stderr says why; or it needs its own option"),
+        ("raise SystemExit('no key')", "see its stderr for the cause; or it needs its own option"),
     ],
 )
 async def test_one_that_dies_each_time_is_sent_to_its_stderr_only_if_it_wrote_there(

@@ -383,7 +383,7 @@ async def listen(progress: Any) -> None:
 async def test_a_progress_callback_that_would_never_run_is_reported(on_progress: Any) -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         for use in (host.call_tool, partial(host.call_tool, hooks=False)):
-            with pytest.raises(errors.UsageError, match="on_progress is a") as caught:
+            with pytest.raises(errors.UsageError, match="on_progress must be a") as caught:
                 await use("ext_a_echo", {"n": 1}, on_progress=on_progress)
             assert caught.value.code == "X1332"
         assert host["a"].stats.calls == 0

@@ -79,7 +79,7 @@ def script(folder: Path, text: str) -> str:
         (written_on_windows, "X0403", r"/bin/sh\r", "line ends"),
         (not_executable, "X0404", "cannot be executed", "chmod +x"),
         (a_folder, "X0404", "is a folder", "program inside"),
-        (no_first_line, "X0404", "no program this system can run", "first line"),
+        (no_first_line, "X0404", "not a program that this system can run", "first line"),
         (a_zero_byte, "X0406", "null byte", ""),
     ],
 )

@@ -30,7 +30,7 @@ async def test_stray_output_of_every_kind_is_skipped_counted_and_logged() -> Non
     reports = [line.text for line in lines if line.source == "stdout"]
     assert len(reports) == 11
     assert "Listening on port 8080" in reports[0] and lines[0].level == logging.WARNING
-    assert any("cannot ask the host" in text for text in reports)
+    assert any("cannot send requests to the host" in text for text in reports)
 
 
 async def test_a_byte_order_mark_and_a_banner_before_the_handshake_do_no_harm() -> None:

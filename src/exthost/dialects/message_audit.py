@@ -160,7 +160,7 @@ class MessageAudit:
         self, message: dict[str, Any], data: bytes, incoming: Incoming
     ) -> list[Problem]:
         if not _MESSAGE_FIELDS & message.keys():  # a log line in JSON, or only a result
-            why = f"a line on stdout is JSON, but no message: {_quote(data)}"
+            why = f"a line on stdout is JSON, but not a message: {_quote(data)}"
             return [Problem("stdout-noise", why, data, self._make_envelope_fix())]
         problems = []
         if self._conformance.has_version and message.get("jsonrpc") != "2.0":

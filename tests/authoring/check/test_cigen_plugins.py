@@ -30,7 +30,7 @@ async def test_a_plugin_that_expects_no_plan_is_advised_to_declare_it(
     report = await check("alone", calls=calls)
     [finding] = report.faults
     assert finding.rule.name == "result"
-    assert "no PlanResult" in finding.message
+    assert "not a PlanResult" in finding.message
     assert "plan = false" in finding.fix
 
 

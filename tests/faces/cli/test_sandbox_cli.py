@@ -174,7 +174,7 @@ def test_doctor_reports_whether_a_cgroup_can_contain_extensions_and_why_not(tmp_
     found = read_json(exthost("doctor", "--json", cwd=tmp_path))
     cgroup = found["sandbox"]["cgroup"]
     messages = [
-        finding for finding in found["findings"] if "a watchdog sums up" in finding["message"]
+        finding for finding in found["findings"] if "a watchdog adds up" in finding["message"]
     ]
     held = read_json(exthost("info", "capped", "--json", cwd=tmp_path))["sandbox"]["memory"]
     if "memory" in cgroup["controllers"]:
