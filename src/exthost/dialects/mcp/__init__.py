@@ -18,7 +18,7 @@ In reading order:
     requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
     vectors            test vectors: bytes and messages, each with the expected result
     hostile_peer       how the fault tests of `exthost.testing` speak this dialect
-    conformance        how `exthost check` checks extensions of this dialect
+    conformance        how `exthost check` checks extensions of this dialect, by `check_rules.toml`
     result_audit       checks results more strictly than the host does, for `exthost check`
     notification_audit checks notifications, for the same purpose
 
