@@ -15,8 +15,6 @@ from exthost.errors import Refused
 from exthost.extension.confirmation import Confirmation
 from exthost.faces.cli.common import Args, escape_controls, escape_message, json_text, say
 
-__all__ = ["ConfirmPrompt", "choose_prompt", "question_text"]
-
 # A person can read about so many characters of arguments. The prompt says how many it leaves out.
 _MAX_ARGUMENT_CHARS = 4000
 

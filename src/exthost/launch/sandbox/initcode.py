@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from exthost.model.package_tables import read_tables
 
-__all__ = ["BUILT_BY", "INIT", "INIT_SHA256", "SOURCE_SHA256"]
-
 _TABLES = read_tables("exthost.launch.sandbox", "initcode.toml")
 
 SOURCE_SHA256: str = _TABLES["source_sha256"]

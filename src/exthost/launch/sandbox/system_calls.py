@@ -24,8 +24,6 @@ from typing import NamedTuple
 
 from exthost.model.package_tables import read_tables
 
-__all__ = ["DENIED", "GROUPS", "NETWORK", "SystemCall", "calls"]
-
 
 class SystemCall(NamedTuple):
     """A system call and its number on each architecture; None if the architecture does not have

@@ -22,8 +22,6 @@ from exthost.dialects.package import DialectPackage
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed
 from exthost.wire.framing import Skipped
 
-__all__ = ["check_vector", "check_with_process", "run_vectors"]
-
 # The fields of the first handshake of a file that also hold for an operation in that file.
 _INHERITED_FIELDS = {"config", "options", "handlers"}
 

@@ -11,8 +11,6 @@ from exthost.errors import ExthostError
 from exthost.model.messages import Notification
 from exthost.model.offer import Offer, Tool
 
-__all__ = ["assert_error", "assert_offer", "describe_meaning", "compute_value"]
-
 
 def assert_offer(vector: Vector, offer: Any) -> None:
     """Assert that a handshake ended with the offer (tools, hooks, capabilities) of the vector."""
