@@ -12,7 +12,7 @@ import argparse
 import shlex
 from collections.abc import Sequence
 
-from exthost.faces.cli.common import Args, refuse_command, show_text
+from exthost.faces.cli.common import Args, show_text
 from exthost.faces.cli.verb_table import Verb, VerbOption, read_verbs
 
 SHELLS = ("bash", "zsh", "fish")
@@ -31,7 +31,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     show_text(
         {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[args.shell](read_verbs())
     )
