@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from exthost.model.package_tables import read_tables
 
@@ -110,8 +110,7 @@ _OTHER_NAMES = {
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownPrograms:
+class KnownPrograms(NamedTuple):
     """The tables, by the names of the programs.
 
     runners                program, or program and subcommand → what to do instead of pinning it
@@ -143,17 +142,22 @@ def known_programs() -> KnownPrograms:
 
 _Row = TypeVar("_Row", OptionSyntax, CommandWrapper, Interpreter)
 
+_FIELD_TYPES: Mapping[type, Mapping[str, object]] = {
+    kind: {field.name: field.type for field in fields(kind)}
+    for kind in (OptionSyntax, CommandWrapper, Interpreter)
+}
 
-def _read_programs(kind: type[_Row], rows: Iterable[Mapping[str, Any]]) -> dict[str, _Row]:
-    return {
-        name: _read_row(kind, {"options": {}} | {key: row[key] for key in row if key != "programs"})
-        for row in rows
-        for name in row["programs"].split()
-    }
+
+def _read_programs(kind: type[_Row], rows: Iterable[dict[str, Any]]) -> dict[str, _Row]:
+    programs = dict[str, _Row]()
+    for row in rows:
+        names = row.pop("programs").split()
+        programs |= dict.fromkeys(names, _read_row(kind, {"options": {}, **row}))
+    return programs
 
 
 def _read_row(kind: type[_Row], row: Mapping[str, Any]) -> _Row:
-    types = {field.name: field.type for field in fields(kind)}
+    types = _FIELD_TYPES[kind]
     return kind(**{key: _read_value(types.get(key), value) for key, value in row.items()})
 
 
