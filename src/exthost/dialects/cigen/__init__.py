@@ -18,8 +18,6 @@ In reading order:
 when they are needed.
 """
 
-from types import MappingProxyType
-
 from exthost.dialects.package import LENGTH_PREFIXED, Detection, DialectPackage
 
 __all__ = ["PACKAGE"]
@@ -32,7 +30,7 @@ PACKAGE = DialectPackage(
     detection=Detection(rank=50),
     first_bytes=LENGTH_PREFIXED,
     errors="exthost.dialects.cigen",
-    blocking_facets=MappingProxyType({"typed": "exthost.dialects.cigen.blocking_facets:SyncTyped"}),
+    blocking_facets={"typed": "exthost.dialects.cigen.blocking_facets:SyncTyped"},
     hostile_peer="exthost.dialects.cigen.hostile_peer:PEER",
     vectors="exthost.dialects.cigen",
     conformance="exthost.dialects.cigen.conformance:CONFORMANCE",

@@ -26,8 +26,6 @@ In reading order:
 when they are needed.
 """
 
-from types import MappingProxyType
-
 from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
 
 __all__ = ["PACKAGE"]
@@ -35,10 +33,8 @@ __all__ = ["PACKAGE"]
 PACKAGE = DialectPackage(
     name="mcp",
     dialect="exthost.dialects.mcp.dialect:DIALECT",
-    config_sections=MappingProxyType(
-        {"mcp_servers": "exthost.dialects.mcp.config_section:read_mcp_servers"}
-    ),
-    section_keys=MappingProxyType({"mcp_servers": "exthost.dialects.mcp.config_section:SECTION"}),
+    config_sections={"mcp_servers": "exthost.dialects.mcp.config_section:read_mcp_servers"},
+    section_keys={"mcp_servers": "exthost.dialects.mcp.config_section:SECTION"},
     json_sections=("mcpServers", "mcp_servers", "servers", "context_servers", "mcp"),
     json_config="exthost.dialects.mcp.json_config:read_json_servers",
     toml_files=(".codex/config.toml",),
@@ -46,14 +42,12 @@ PACKAGE = DialectPackage(
     detection=Detection(rank=10),
     first_bytes=JSON_LINES,
     errors="exthost.dialects.mcp",
-    blocking_facets=MappingProxyType(
-        {
-            "resources": "exthost.dialects.mcp.blocking_facets:SyncResources",
-            "prompts": "exthost.dialects.mcp.blocking_facets:SyncPrompts",
-            "completion": "exthost.dialects.mcp.blocking_facets:SyncCompletion",
-            "logging": "exthost.dialects.mcp.blocking_facets:SyncLogging",
-        }
-    ),
+    blocking_facets={
+        "resources": "exthost.dialects.mcp.blocking_facets:SyncResources",
+        "prompts": "exthost.dialects.mcp.blocking_facets:SyncPrompts",
+        "completion": "exthost.dialects.mcp.blocking_facets:SyncCompletion",
+        "logging": "exthost.dialects.mcp.blocking_facets:SyncLogging",
+    },
     hostile_peer="exthost.dialects.mcp.hostile_peer:PEER",
     vectors="exthost.dialects.mcp",
     conformance="exthost.dialects.mcp.conformance:CONFORMANCE",

@@ -9,7 +9,6 @@ input, such as `cat`, cannot complete the handshake.
 
 import logging
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
@@ -200,12 +199,10 @@ def _request_health(_: Any) -> Exchanges:
     return {"status": "healthy"}
 
 
-_OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        "call_tool": OneRequest(tool_as_method),
-        "health": _request_health,
-    }
-)
+_OPERATIONS: Mapping[str, Operation] = {
+    "call_tool": OneRequest(tool_as_method),
+    "health": _request_health,
+}
 
 DIALECT = Dialect(
     name="morphir",
@@ -213,7 +210,7 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    notifications=MappingProxyType({"log": _parse_log}),
+    notifications={"log": _parse_log},
     traits=Traits(
         # The protocol allows 30 s for each request of the handshake and for each call.
         limits=Limits(handshake=30, call=30, max_message=64 * 2**20),

@@ -15,7 +15,6 @@ sends a second request, `tools/<name>`, with the arguments as params.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
@@ -177,13 +176,11 @@ def _make_hook_request(call: HookCall) -> tuple[str, Any]:
     return f"hooks/{call.name}", make_event(call)
 
 
-_OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        "call_tool": OneRequestOrMore(_make_tool_request, None, _try_tool_as_method),
-        "list_tools": _list_tools,
-        "hook": OneRequestOrMore(_make_hook_request, read_hook_answer),
-    }
-)
+_OPERATIONS: Mapping[str, Operation] = {
+    "call_tool": OneRequestOrMore(_make_tool_request, None, _try_tool_as_method),
+    "list_tools": _list_tools,
+    "hook": OneRequestOrMore(_make_hook_request, read_hook_answer),
+}
 
 
 class NexoDialect(Dialect):
@@ -204,13 +201,11 @@ DIALECT = NexoDialect(
     codec=make_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    notifications=MappingProxyType({"tools/progress": parse_progress}),
-    options=MappingProxyType(
-        {
-            "context_passthrough": FLAG.described("Whether a call's context is sent in `_meta`."),
-            "contract": second_contract.CONTRACT_OPTION,
-        }
-    ),
+    notifications={"tools/progress": parse_progress},
+    options={
+        "context_passthrough": FLAG.described("Whether a call's context is sent in `_meta`."),
+        "contract": second_contract.CONTRACT_OPTION,
+    },
     traits=Traits(
         first_id=1,
         ids_continue=True,
@@ -220,14 +215,12 @@ DIALECT = NexoDialect(
         ),
         breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
         breaker_name="the breaker ext:stdio:{id}",
-        env_vars=MappingProxyType(
-            {
-                "AGENT_VERSION": "host_version",
-                "AGENT_EXTENSION_ID": "extension",
-                "AGENT_STATE_DIR": "state_folder",
-                "NEXO_EXTENSION_STATE_ROOT": "state_folder",
-            }
-        ),
+        env_vars={
+            "AGENT_VERSION": "host_version",
+            "AGENT_EXTENSION_ID": "extension",
+            "AGENT_STATE_DIR": "state_folder",
+            "NEXO_EXTENSION_STATE_ROOT": "state_folder",
+        },
         # An empty line announces the shutdown; then stdin is closed.
         shutdown_steps=(Write(b"\n"), CloseStdin(wait=3)),
     ),

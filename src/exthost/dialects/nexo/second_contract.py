@@ -351,33 +351,27 @@ DIALECT = SecondContract(
     framing=Lines,
     codec=make_codec,
     handshake=_handshake,
-    operations=MappingProxyType(
-        {
-            "call_tool": OneRequestOrMore(_make_tool_request, None),
-            "hook": OneRequestOrMore(_make_hook_request, read_hook_answer),
-        }
-    ),
-    notifications=MappingProxyType(
-        {"tools/progress": parse_progress, "broker.publish": _drop_publication}
-    ),
+    operations={
+        "call_tool": OneRequestOrMore(_make_tool_request, None),
+        "hook": OneRequestOrMore(_make_hook_request, read_hook_answer),
+    },
+    notifications={"tools/progress": parse_progress, "broker.publish": _drop_publication},
     result_reader=ResultReader(_is_error, _read_text, _read_data, _read_content),
-    options=MappingProxyType({"contract": CONTRACT_OPTION}),
+    options={"contract": CONTRACT_OPTION},
     conformance="exthost.dialects.nexo.conformance:SECOND_CONTRACT",
     traits=Traits(
         first_id=1,
         limits=Limits(handshake=5, call=60, max_message=64 * 2**20),
-        method_limits=MappingProxyType(_METHOD_SECONDS),
+        method_limits=_METHOD_SECONDS,
         unique="tools",
         is_exit_0_crash=False,
         restart=Restart(strategy="never", initial_delay=1, max_delay=60, max_retries=3),
-        env_vars=MappingProxyType(
-            {
-                "AGENT_VERSION": "host_version",
-                "AGENT_EXTENSION_ID": "extension",
-                "AGENT_STATE_DIR": "state_folder",
-                "NEXO_EXTENSION_STATE_ROOT": "state_folder",
-            }
-        ),
+        env_vars={
+            "AGENT_VERSION": "host_version",
+            "AGENT_EXTENSION_ID": "extension",
+            "AGENT_STATE_DIR": "state_folder",
+            "NEXO_EXTENSION_STATE_ROOT": "state_folder",
+        },
         shutdown_steps=(
             Say(Request("shutdown", {"reason": "the host ends the extension"}), wait=5),
             CloseStdin(wait=1),

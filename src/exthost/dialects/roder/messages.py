@@ -12,7 +12,7 @@ mappings; models, definitions and task specs are classes of `types`.
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import Any, NamedTuple, Self, get_args, get_origin
 
 from exthost.dialects.roder.types import (
@@ -300,28 +300,24 @@ class MethodTypes(NamedTuple):
     result: type[WireObject] | None
 
 
-METHODS: Mapping[str, MethodTypes] = MappingProxyType(
-    {
-        METHOD_INITIALIZE: MethodTypes(InitializeParams, InitializeResult),
-        METHOD_LIST_MODELS: MethodTypes(ListModelsParams, ListModelsResult),
-        METHOD_STREAM_TURN: MethodTypes(StreamTurnParams, StreamTurnAck),
-        METHOD_INFERENCE_EVENT: MethodTypes(InferenceEventNotification, None),
-        METHOD_SUBAGENTS_DEFINITIONS: MethodTypes(
-            SubagentDefinitionsParams, SubagentDefinitionsResult
-        ),
-        METHOD_SUBAGENTS_DISPATCH: MethodTypes(SubagentDispatchParams, SubagentDispatchAck),
-        METHOD_SUBAGENTS_EVENT: MethodTypes(SubagentEventNotification, None),
-        METHOD_SUBAGENTS_CANCEL: MethodTypes(SubagentCancelParams, Empty),
-        METHOD_TASKS_SPEC: MethodTypes(TaskSpecParams, TaskSpecResult),
-        METHOD_TASKS_EXECUTE: MethodTypes(TaskExecuteParams, TaskExecuteAck),
-        METHOD_TASKS_EVENT: MethodTypes(TaskEventNotification, None),
-        METHOD_TASKS_CANCEL: MethodTypes(TaskCancelParams, Empty),
-        METHOD_TOOLS_CALL: MethodTypes(ToolCallParams, ToolCallResult),
-        METHOD_EVENTS_HANDLE: MethodTypes(EventsHandleNotification, None),
-        METHOD_EXTENSION_EVENT: MethodTypes(ExtensionOwnedEvent, None),
-        METHOD_SHUTDOWN: MethodTypes(Empty, Empty),
-    }
-)
+METHODS: Mapping[str, MethodTypes] = {
+    METHOD_INITIALIZE: MethodTypes(InitializeParams, InitializeResult),
+    METHOD_LIST_MODELS: MethodTypes(ListModelsParams, ListModelsResult),
+    METHOD_STREAM_TURN: MethodTypes(StreamTurnParams, StreamTurnAck),
+    METHOD_INFERENCE_EVENT: MethodTypes(InferenceEventNotification, None),
+    METHOD_SUBAGENTS_DEFINITIONS: MethodTypes(SubagentDefinitionsParams, SubagentDefinitionsResult),
+    METHOD_SUBAGENTS_DISPATCH: MethodTypes(SubagentDispatchParams, SubagentDispatchAck),
+    METHOD_SUBAGENTS_EVENT: MethodTypes(SubagentEventNotification, None),
+    METHOD_SUBAGENTS_CANCEL: MethodTypes(SubagentCancelParams, Empty),
+    METHOD_TASKS_SPEC: MethodTypes(TaskSpecParams, TaskSpecResult),
+    METHOD_TASKS_EXECUTE: MethodTypes(TaskExecuteParams, TaskExecuteAck),
+    METHOD_TASKS_EVENT: MethodTypes(TaskEventNotification, None),
+    METHOD_TASKS_CANCEL: MethodTypes(TaskCancelParams, Empty),
+    METHOD_TOOLS_CALL: MethodTypes(ToolCallParams, ToolCallResult),
+    METHOD_EVENTS_HANDLE: MethodTypes(EventsHandleNotification, None),
+    METHOD_EXTENSION_EVENT: MethodTypes(ExtensionOwnedEvent, None),
+    METHOD_SHUTDOWN: MethodTypes(Empty, Empty),
+}
 
 CHILD_NOTIFICATIONS = frozenset(
     {METHOD_INFERENCE_EVENT, METHOD_SUBAGENTS_EVENT, METHOD_TASKS_EVENT, METHOD_EXTENSION_EVENT}

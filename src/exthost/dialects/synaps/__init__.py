@@ -22,8 +22,6 @@ In reading order:
 when they are needed.
 """
 
-from types import MappingProxyType
-
 from exthost.dialects.package import CONTENT_LENGTH, Detection, DialectPackage
 
 __all__ = ["PACKAGE"]
@@ -37,15 +35,13 @@ PACKAGE = DialectPackage(
     detection=Detection(rank=20),
     first_bytes=CONTENT_LENGTH,
     errors="exthost.dialects.synaps",
-    blocking_facets=MappingProxyType(
-        {
-            "providers": "exthost.dialects.synaps.blocking_facets:SyncProviders",
-            "commands": "exthost.dialects.synaps.blocking_facets:SyncCommands",
-            "settings": "exthost.dialects.synaps.blocking_facets:SyncSettings",
-            "info": "exthost.dialects.synaps.blocking_facets:SyncInfo",
-            "sidecar": "exthost.dialects.synaps.blocking_facets:SyncSidecar",
-        }
-    ),
+    blocking_facets={
+        "providers": "exthost.dialects.synaps.blocking_facets:SyncProviders",
+        "commands": "exthost.dialects.synaps.blocking_facets:SyncCommands",
+        "settings": "exthost.dialects.synaps.blocking_facets:SyncSettings",
+        "info": "exthost.dialects.synaps.blocking_facets:SyncInfo",
+        "sidecar": "exthost.dialects.synaps.blocking_facets:SyncSidecar",
+    },
     hostile_peer="exthost.dialects.synaps.hostile_peer:PEER",
     vectors="exthost.dialects.synaps",
     conformance="exthost.dialects.synaps.conformance:CONFORMANCE",

@@ -4,8 +4,6 @@ Names the requirement that each check tests, requests without an effect, and the
 of the extension.
 """
 
-from types import MappingProxyType
-
 from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, audit_by_readers, read_rules
 from exthost.dialects.synaps.dialect import DIALECT
 from exthost.model.messages import Request
@@ -15,13 +13,11 @@ CONFORMANCE = Conformance(
     pings=(Request("info.get", {}), Request(UNKNOWN_METHOD, {})),
     audit_notification=audit_by_readers(DIALECT.notifications),
     # The replies of a host that has stored nothing. The check itself stores nothing, either.
-    host_results=MappingProxyType(
-        {
-            "memory.append": {"ok": True, "timestamp_ms": 0},
-            "memory.query": {"records": []},
-            "config.get": {"value": None},
-            "config.set": {"ok": True},
-            "config.subscribe": {"ok": True},
-        }
-    ),
+    host_results={
+        "memory.append": {"ok": True, "timestamp_ms": 0},
+        "memory.query": {"records": []},
+        "config.get": {"value": None},
+        "config.set": {"ok": True},
+        "config.subscribe": {"ok": True},
+    },
 )
