@@ -12,6 +12,7 @@ running.
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -21,7 +22,7 @@ from typing import Any, Self
 from exthost.dialects.blocking_methods import parameters_of
 from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
-from exthost.errors import CallFailed, NotFound, UsageError
+from exthost.errors import CallFailed, ExthostError, NotFound, UsageError
 from exthost.events import check_callback
 from exthost.extension.confirmation import Confirm, check_confirm
 from exthost.extension.misuse import (
@@ -31,7 +32,6 @@ from exthost.extension.misuse import (
     require_asyncio,
 )
 from exthost.host.control.async_client import AsyncHostClient, OnEvent
-from exthost.host.control.attached_stream import AttachedStream
 from exthost.host.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
 from exthost.host.control.peer_credentials import peer_pid
 from exthost.host.control.protocol import read_error, read_tool_error, read_tool_result
@@ -43,6 +43,69 @@ from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.names import nearest
 from exthost.model.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
+
+# The most events that wait to be read. A stream in the host's own process has the same limit.
+MAX_EVENTS = 4096
+
+
+class AttachedStream:
+    """An asynchronous iterator over events as data. After the last event, `result` is the result of
+    the stream."""
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self._events: deque[Mapping[str, Any]] = deque()
+        self._arrived = asyncio.Event()
+        self._call: asyncio.Task[Any] | None = None
+        self._has_overflowed = False
+
+    def start(self, call: Coroutine[Any, Any, Any]) -> None:
+        """Run this call, which requests the stream and returns its result, in a task."""
+        self._call = asyncio.get_running_loop().create_task(call)
+        self._call.add_done_callback(lambda _: self._arrived.set())
+
+    def push(self, event: Mapping[str, Any]) -> None:
+        """Add an event that the host sent. Cancel the stream if too many events wait to be read."""
+        if event["kind"] != "stream":
+            return
+        if len(self._events) >= MAX_EVENTS and self._call is not None:
+            self._has_overflowed = True
+            self._call.cancel()
+            return
+        self._events.append({"type": event["type"], "data": event["data"]})
+        self._arrived.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Mapping[str, Any]:
+        assert self._call is not None
+        while not self._events:
+            if self._call.done():
+                self._finish(self._call)
+                raise StopAsyncIteration
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._events.popleft()
+
+    def _finish(self, call: "asyncio.Task[Any]") -> None:
+        if self._has_overflowed:
+            raise UsageError(
+                "X1380",
+                f"the stream was given up: {MAX_EVENTS:,} events waited to be read",
+                help="read the events of a stream as they come",
+            )
+        self.result = call.result()["raw"]
+
+    async def close(self) -> None:
+        """Close the stream. If it has not ended, it is cancelled."""
+        assert self._call is not None
+        self._call.cancel()
+        try:
+            await self._call
+        except (asyncio.CancelledError, ExthostError):
+            pass  # the iteration has already raised it, or the caller left the block early
+
 
 # JSON has no infinity: a call without a time limit has this one, of thirty years.
 _ENDLESS_SECONDS = 1e9

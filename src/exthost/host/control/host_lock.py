@@ -16,14 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from exthost.errors import Evidence, ExthostError, Refused, UsageError
-from exthost.host.control.address import (
-    config_key,
-    is_own_folder,
-    lock_folder,
-    make_private_folder,
-    socket_paths,
-    unusable_folder_error,
-)
+from exthost.host.control import address
 from exthost.process.after_fork import disown_in_copies
 
 
@@ -44,7 +37,7 @@ class HostLock:
         except BaseException as error:
             self.release()
             if isinstance(error, OSError) and not isinstance(error, ExthostError):
-                raise unusable_folder_error(
+                raise address.unusable_folder_error(
                     self.socket_path.parent, error.strerror or str(error)
                 ) from None
             raise
@@ -73,12 +66,12 @@ def lock_holder(config: str) -> int | None:
     """Return the pid of the host that holds the lock of this config. Return None if no host holds
     it, or if the system has no list of locks. Takes no lock itself, because a host that starts at
     this moment would find it taken."""
-    folder = lock_folder()
-    if not is_own_folder(folder):  # another user may have put anything there
+    folder = address.lock_folder()
+    if not address.is_own_folder(folder):  # another user may have put anything there
         return None
     try:
         fd = os.open(
-            folder / f"{config_key(config)}.lock",
+            folder / f"{address.config_key(config)}.lock",
             os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK,
         )
         try:
@@ -100,9 +93,9 @@ def lock_holder(config: str) -> int | None:
 def _choose_path(config: str, environ: Mapping[str, str]) -> Path:
     """Return the first path for the socket whose folder this user owns or can create."""
     refused: Refused | None = None
-    for path in socket_paths(config, environ):
+    for path in address.socket_paths(config, environ):
         try:
-            make_private_folder(path.parent)
+            address.make_private_folder(path.parent)
         except Refused as error:
             refused = refused or error
         else:
@@ -114,10 +107,10 @@ def _choose_path(config: str, environ: Mapping[str, str]) -> Path:
 def _user_lock(config: str) -> Iterator[Path]:
     """Yield the path of the lock whose folder depends on the user only; nothing if the folder
     belongs to another user."""
-    folder = lock_folder()
+    folder = address.lock_folder()
     with contextlib.suppress(Refused):
-        make_private_folder(folder)
-        yield folder / f"{config_key(config)}.lock"
+        address.make_private_folder(folder)
+        yield folder / f"{address.config_key(config)}.lock"
 
 
 def _take_lock(lock: Path, config: str) -> int:
