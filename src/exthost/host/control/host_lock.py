@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Self
 
 from exthost.errors import Evidence, ExthostError, Refused, UsageError
-from exthost.host.control import address
+from exthost.host.control.address import (
+    config_key,
+    is_own_folder,
+    lock_folder,
+    make_private_folder,
+    socket_paths,
+    unusable_folder_error,
+)
 from exthost.process.after_fork import disown_in_copies
 
 
@@ -37,7 +44,7 @@ class HostLock:
         except BaseException as error:
             self.release()
             if isinstance(error, OSError) and not isinstance(error, ExthostError):
-                raise address.unusable_folder_error(
+                raise unusable_folder_error(
                     self.socket_path.parent, error.strerror or str(error)
                 ) from None
             raise
@@ -66,12 +73,12 @@ def lock_holder(config: str) -> int | None:
     """Return the pid of the host that holds the lock of this config. Return None if no host holds
     it, or if the system has no list of locks. Takes no lock itself, because a host that starts at
     this moment would find it taken."""
-    folder = address.lock_folder()
-    if not address.is_own_folder(folder):  # another user may have put anything there
+    folder = lock_folder()
+    if not is_own_folder(folder):  # another user may have put anything there
         return None
     try:
         fd = os.open(
-            folder / f"{address.config_key(config)}.lock",
+            folder / f"{config_key(config)}.lock",
             os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK,
         )
         try:
@@ -93,9 +100,9 @@ def lock_holder(config: str) -> int | None:
 def _choose_path(config: str, environ: Mapping[str, str]) -> Path:
     """Return the first path for the socket whose folder this user owns or can create."""
     refused: Refused | None = None
-    for path in address.socket_paths(config, environ):
+    for path in socket_paths(config, environ):
         try:
-            address.make_private_folder(path.parent)
+            make_private_folder(path.parent)
         except Refused as error:
             refused = refused or error
         else:
@@ -107,10 +114,10 @@ def _choose_path(config: str, environ: Mapping[str, str]) -> Path:
 def _user_lock(config: str) -> Iterator[Path]:
     """Yield the path of the lock whose folder depends on the user only; nothing if the folder
     belongs to another user."""
-    folder = address.lock_folder()
+    folder = lock_folder()
     with contextlib.suppress(Refused):
-        address.make_private_folder(folder)
-        yield folder / f"{address.config_key(config)}.lock"
+        make_private_folder(folder)
+        yield folder / f"{config_key(config)}.lock"
 
 
 def _take_lock(lock: Path, config: str) -> int:
