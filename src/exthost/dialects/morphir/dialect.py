@@ -11,20 +11,13 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from exthost.dialects import steps
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import tool_as_method
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import decoder, noise
 from exthost.dialects.meanings import Log
-from exthost.dialects.steps import (
-    Exchanges,
-    Handshake,
-    OneRequest,
-    Operation,
-    handshake_result,
-    result_of,
-)
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
 from exthost.model.messages import Failure, Id, Incoming, Message, Notification, Reply, Request
 from exthost.model.offer import Offer, Tool
@@ -134,11 +127,11 @@ def _codec(role: Role) -> MorphirHostCodec | MorphirGuestCodec:
     return MorphirHostCodec() if role is Role.HOST else MorphirGuestCodec()
 
 
-def _handshake(context: HandshakeContext) -> Handshake:
-    handshake_result((yield Request("initialize", context.config)))
+def _handshake(context: HandshakeContext) -> steps.Handshake:
+    steps.handshake_result((yield Request("initialize", context.config)))
     response = yield Request("capabilities", None)
     try:
-        capabilities = result_of(response, "capabilities")
+        capabilities = steps.result_of(response, "capabilities")
     except CallFailed as refused:
         raise HandshakeFailed(
             "X0503",
@@ -188,7 +181,7 @@ def _parse_log(params: Any) -> Log | None:
     return Log(level, message if type(message) is str else jsontext.display_text(message))
 
 
-def _request_health(_: Any) -> Exchanges:
+def _request_health(_: Any) -> steps.Exchanges:
     """Request the health and return `{"status", "message"?}`. The method is optional, so an
     extension without it counts as healthy."""
     response = yield Request("health_check", None)
@@ -199,8 +192,8 @@ def _request_health(_: Any) -> Exchanges:
     return {"status": "healthy"}
 
 
-_OPERATIONS: Mapping[str, Operation] = {
-    "call_tool": OneRequest(tool_as_method),
+_OPERATIONS: Mapping[str, steps.Operation] = {
+    "call_tool": steps.OneRequest(tool_as_method),
     "health": _request_health,
 }
 

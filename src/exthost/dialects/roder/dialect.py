@@ -25,18 +25,10 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, failure_of, noise
 from exthost.dialects.meanings import Emitted, Meaning, Unusable
 from exthost.dialects.options import EVENT_KINDS, TEXTS
-from exthost.dialects.roder import messages
+from exthost.dialects.roder import messages, types
 from exthost.dialects.roder.facets import HOST_THREAD, Inference, Subagents, Tasks
 from exthost.dialects.roder.handshake_check import check_reply, find_difference
 from exthost.dialects.roder.manifest import API_VERSION, RoderManifest
-from exthost.dialects.roder.types import (
-    TurnFailed,
-    WorkFailed,
-    parse_inference_event,
-    parse_subagent_event,
-    parse_task_event,
-    render_event,
-)
 from exthost.dialects.steps import Handshake, OneRequestOrMore, Outgoing, handshake_result
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.dialects.value_result import value_text
@@ -183,7 +175,7 @@ def _read_tool_result(call: ToolCall, result: Any) -> Any:
 
 
 # The last events of streams that failed. They count as error results, as a failed tool call does.
-_FAILURE_EVENTS = (TurnFailed, WorkFailed)
+_FAILURE_EVENTS = (types.TurnFailed, types.WorkFailed)
 
 
 def _is_error(result: Any) -> bool:
@@ -199,9 +191,9 @@ def _is_tool_result(result: Any) -> bool:
 
 def _text(result: Any) -> str:
     match result:
-        case TurnFailed(message):
+        case types.TurnFailed(message):
             return message
-        case WorkFailed(error):
+        case types.WorkFailed(error):
             return value_text(error)
     return value_text(result["content"] if _is_tool_result(result) else result)
 
@@ -325,19 +317,19 @@ def _stream_kind(
 
 _STREAMS = {
     messages.METHOD_STREAM_TURN: _stream_kind(
-        messages.METHOD_INFERENCE_EVENT, "streamId", parse_inference_event
+        messages.METHOD_INFERENCE_EVENT, "streamId", types.parse_inference_event
     ),
     messages.METHOD_SUBAGENTS_DISPATCH: _stream_kind(
         messages.METHOD_SUBAGENTS_EVENT,
         "dispatchId",
-        parse_subagent_event,
+        types.parse_subagent_event,
         cancel=_cancel_factory(messages.METHOD_SUBAGENTS_CANCEL, "dispatcherId", "dispatchId"),
         limit=_dispatch_limit,
     ),
     messages.METHOD_TASKS_EXECUTE: _stream_kind(
         messages.METHOD_TASKS_EVENT,
         "executionId",
-        parse_task_event,
+        types.parse_task_event,
         cancel=_cancel_factory(messages.METHOD_TASKS_CANCEL, "executorId", "executionId"),
     ),
 }
@@ -366,7 +358,7 @@ DIALECT = RoderDialect(
     facets={"inference": Inference, "subagents": Subagents, "tasks": Tasks},
     result_reader=ResultReader(_is_error, _text, _data, _content),
     error_result=_error_result,
-    render_event=render_event,
+    render_event=types.render_event,
     options={
         "denied_capabilities": TEXTS.described("Capabilities that are refused to it."),
         "event_filter": EVENT_KINDS.described("The kinds of events that it is sent."),

@@ -15,13 +15,7 @@ from dataclasses import MISSING, dataclass, fields
 from types import UnionType
 from typing import Any, NamedTuple, Self, get_args, get_origin
 
-from exthost.dialects.roder.types import (
-    Definition,
-    InferenceModel,
-    Payload,
-    TaskSpec,
-    parse_payload,
-)
+from exthost.dialects.roder import types
 from exthost.errors import ProtocolViolation
 
 PROTOCOL_VERSION = "0.2.0"
@@ -117,7 +111,7 @@ class ListModelsParams(WireObject):
 class ListModelsResult(WireObject):
     """The result of `inference/listModels`."""
 
-    models: tuple[InferenceModel, ...]
+    models: tuple[types.InferenceModel, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +151,7 @@ class SubagentDefinitionsParams(WireObject):
 class SubagentDefinitionsResult(WireObject):
     """The result of `subagents/definitions`."""
 
-    definitions: tuple[Definition, ...]
+    definitions: tuple[types.Definition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +200,7 @@ class TaskSpecParams(WireObject):
 class TaskSpecResult(WireObject):
     """The result of `tasks/spec`."""
 
-    spec: TaskSpec
+    spec: types.TaskSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +328,7 @@ def camel_case(name: str) -> str:
 def _to_json(value: Any) -> Any:
     if isinstance(value, WireObject):
         return value.to_json()
-    if isinstance(value, Payload):
+    if isinstance(value, types.Payload):
         members = {
             declared.name: getattr(value, declared.name)
             for declared in fields(value)
@@ -362,8 +356,8 @@ def _from_json(value: Any, declared: Any) -> Any:
         if not isinstance(value, Mapping):
             raise TypeError
         return declared.from_json(value)
-    elif issubclass(declared, Payload):
-        value = parse_payload(declared, value)
+    elif issubclass(declared, types.Payload):
+        value = types.parse_payload(declared, value)
     if type(value) is not declared:
         raise TypeError
     return value
