@@ -21,8 +21,7 @@ from exthost.host.control.address import config_key, lock_folder
 from exthost.host.control.server import ControlServer
 from exthost.host.control.status_report import StatusReport
 from exthost.launch import integrity
-from exthost.launch.integrity import file_digest
-from exthost.launch.package_tree import DigestedFile, read_digest
+from exthost.launch.package_tree import DigestedFile, file_digest, read_digest
 from exthost.session.trace.trace_file import TraceFile
 from tests.extensions.harness import failing, until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from exthost.errors import ExtensionGone, ExthostError, Refused
 from exthost.extension.extension import Extension
-from exthost.launch.integrity import file_digest
+from exthost.launch.package_tree import file_digest
 from tests.extensions.harness import failing, until
 from tests.sandbox.confined import explore, folder, shared_folder, system_explorer
 from tests.sandbox.trial_host import impatient

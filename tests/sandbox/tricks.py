@@ -8,7 +8,7 @@ from typing import Any
 import exthost
 from exthost.errors import Refused
 from exthost.events import Spawned
-from exthost.launch.integrity import file_digest
+from exthost.launch.package_tree import file_digest
 from exthost.process import cgroups
 from tests.extensions import nexo_tree
 from tests.sandbox.confined import explore, exploring, folder, shared_folder, system_explorer

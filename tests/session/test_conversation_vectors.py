@@ -21,7 +21,7 @@ from exthost.authoring.testing.vector_notation import (
     parse_message_pattern,
 )
 from exthost.authoring.testing.vectors import Vector
-from exthost.authoring.testing.vectors.expectations import assert_error, assert_offer
+from exthost.authoring.testing.vectors.check import assert_error, assert_offer
 from exthost.authoring.testing.vectors.read_vector import MAX_MESSAGE_BYTES, ReadVector
 from exthost.authoring.testing.vectors.script_player import (
     ConversationEnded,

@@ -64,8 +64,8 @@ def steps_run(tree: ast.AST) -> Iterator[int]:
             and isinstance(node.func, ast.Name)
             and node.func.id == "isinstance"
         ):
-            names = [name for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)]
-        if any(isinstance(name, ast.Name) and name.id in STEPS for name in names):
+            names = [name for name in ast.walk(node.args[1]) if isinstance(name, ast.expr)]
+        if any(ast.unparse(name).rpartition(".")[2] in STEPS for name in names):
             yield names[0].lineno
 
 
@@ -130,6 +130,7 @@ IMPORT = "from exthost.model.messages import Reply\n"
         (steps_run, "match step:\n    case TryRequest(request, limit): pass"),
         (steps_run, "while isinstance(step, GetOffer | RetireProcess): pass"),
         (steps_run, "if isinstance(step, WaitFor): pass"),
+        (steps_run, "if isinstance(step, steps.WaitFor): pass"),
         (requests_found, IMPORT + "future = self._waiting.pop(incoming.id, None)"),
         (requests_found, IMPORT + "method = self._methods.get(actual.id, '')"),
         (

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from exthost.errors import UsageError
 
-__all__ = ["Confirm", "Confirmation", "check_confirm"]
-
 
 class Confirmation(NamedTuple):
     """A question that an extension puts to a person before an event may happen."""

@@ -273,19 +273,6 @@ class Start:
     was_killed    whether `kill` ended the process, so that its exit does not cause a fallback
     """
 
-    __slots__ = (
-        "_launch",
-        "_starter",
-        "_task",
-        "_timeout",
-        "offer",
-        "replaces",
-        "seconds",
-        "session",
-        "tool_refresh",
-        "was_killed",
-    )
-
     def __init__(
         self,
         starter: ProcessStarter,

@@ -11,8 +11,6 @@ from exthost.errors import ExthostError, Refused
 from exthost.extension.callbacks import call_plain_or_async
 from exthost.extension.confirmation import Confirm, Confirmation
 
-__all__ = ["ask_person"]
-
 _log = logging.getLogger("exthost.hooks")
 
 

@@ -75,16 +75,6 @@ class _Tables:
     prefixes     the beginnings of the registered names of each extension
     """
 
-    __slots__ = (
-        "by_name",
-        "by_own_name",
-        "is_built",
-        "owners",
-        "prefixes",
-        "serves",
-        "tools",
-    )
-
     def __init__(self) -> None:
         self.is_built = False
         self.tools: dict[str, RegisteredTool] = {}

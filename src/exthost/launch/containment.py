@@ -44,8 +44,6 @@ from exthost.process.resource_limits import (
 )
 from exthost.process.user_ids import counts_processes
 
-__all__ = ["contain"]
-
 # What is enforced without a sandbox; "open" means not restricted.
 _OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
 

@@ -23,14 +23,7 @@ from pathlib import Path
 from typing import Protocol
 
 from exthost.errors import Refused
-from exthost.launch.managers import (
-    Selection,
-    find_place,
-    find_runner,
-    find_shim_manager,
-    installation_parts,
-    pnpm_packages,
-)
+from exthost.launch import managers
 from exthost.launch.visible_paths import PathCollection, is_too_wide
 from exthost.process.small_files import first_words, read_start
 
@@ -180,11 +173,11 @@ class Runtimes:
         if any(Path(name).name in _NODES for name in interpreters):
             for path in node_packages(program, self._lookup.home):
                 self._visible.show(path, "node packages")
-        for path in pnpm_packages(program):
+        for path in managers.pnpm_packages(program):
             self._visible.show(path, "node packages")
 
     def _show_parts(self, folder: Path, source: str) -> None:
-        for path in installation_parts(folder):
+        for path in managers.installation_parts(folder):
             self._visible.show(path, source)
 
     def _show_environment(self, program: str, is_trusted: bool, depth: int) -> None:
@@ -221,13 +214,13 @@ class Runtimes:
     def _show_version(self, shim: Path, depth: int) -> None:
         """Make the version visible that a shim of a version manager leads to, and what the manager
         needs to find it."""
-        manager = find_shim_manager(shim)
+        manager = managers.find_shim_manager(shim)
         if manager is None:
             return
         root, lookup = shim.parent.parent, self._lookup
-        for path in installation_parts(root, manager.shown):
+        for path in managers.installation_parts(root, manager.shown):
             self._visible.show(path, "runtime")
-        selection = Selection(
+        selection = managers.Selection(
             variables=lookup.variables, folder=lookup.selections, home=lookup.own_home
         )
         for path in manager.find(root, shim.name, selection):
@@ -274,7 +267,7 @@ class Runtimes:
     ) -> None:
         """Give a trusted manager of packages (npx, uvx) a private cache. If the operator wrote the
         command, also make the interpreters of the manager and the named package visible."""
-        runner, lookup = find_runner(program, real_path), self._lookup
+        runner, lookup = managers.find_runner(program, real_path), self._lookup
         if runner is None:
             return
         if "uv" in runner.programs and Path(real_path).name == "uvx":
@@ -282,7 +275,7 @@ class Runtimes:
             uv = str(Path(real_path).with_name("uv"))
             self.follow(uv, real_path, is_trusted=True, depth=depth + 1)
         places = [
-            find_place(alternatives, lookup.variables, lookup.own_home)
+            managers.find_place(alternatives, lookup.variables, lookup.own_home)
             for alternatives in runner.private
         ]
         for place in places:
@@ -293,7 +286,7 @@ class Runtimes:
                 self.follow(path, real_path, is_trusted=True, depth=depth + 1)
         if arguments is not None and len(private) == len(runner.private):
             for alternatives in runner.shown:
-                place = find_place(alternatives, lookup.variables, lookup.own_home)
+                place = managers.find_place(alternatives, lookup.variables, lookup.own_home)
                 if place and not is_too_wide(place, lookup.home):
                     self._visible.show(place, "runtime")
             for path in runner.find(private, arguments):

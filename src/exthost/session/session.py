@@ -27,6 +27,7 @@ from exthost.model.messages import Message, Notification
 from exthost.model.offer import Offer
 from exthost.model.spec import Limits
 from exthost.process.child_process import ChildProcess
+from exthost.process.shutdown import KILL_SECONDS
 from exthost.process.stdin_writer import StdinWriter
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session import failures
@@ -43,7 +44,7 @@ from exthost.session.internal_calls import InternalCalls
 from exthost.session.latch import Latch
 from exthost.session.observation import MessageObserver, SafeObserver
 from exthost.session.phase import Phase
-from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime, scale_steps
+from exthost.session.process_lifetime import ProcessLifetime, scale_steps
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue
 from exthost.wire.framing import Item

@@ -29,8 +29,6 @@ from exthost.session.failures import NotUnderstood, Violated
 from exthost.session.observation import Received
 from exthost.wire.framing import READ_BYTES, Item
 
-__all__ = ["ReplayOutcome", "play_extension", "play_host"]
-
 # Any message size is accepted, because the recorded session accepted it.
 _MAX_MESSAGE_BYTES = 2**31 - 1
 

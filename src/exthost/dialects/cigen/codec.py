@@ -3,7 +3,6 @@ names, so the codecs match requests and replies by their order."""
 
 from collections import deque
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message as Proto
@@ -24,16 +23,14 @@ class MessagePair(NamedTuple):
 
 
 # Method → classes. The method names are exthost's; the messages do not contain them.
-EXCHANGES: Mapping[str, MessagePair] = MappingProxyType(
-    {
-        "hello": MessagePair(messages.Hello, messages.PluginInfo),
-        "plan": MessagePair(messages.PlanRequest, messages.PlanResult),
-        "generate": MessagePair(messages.GenerateRequest, messages.GenerateResult),
-        "detect": MessagePair(messages.DetectRequest, messages.DetectResult),
-        "validate": MessagePair(messages.ValidateRequest, messages.ValidateResult),
-        "preflight": MessagePair(messages.PreflightRequest, messages.PreflightResult),
-    }
-)
+EXCHANGES: Mapping[str, MessagePair] = {
+    "hello": MessagePair(messages.Hello, messages.PluginInfo),
+    "plan": MessagePair(messages.PlanRequest, messages.PlanResult),
+    "generate": MessagePair(messages.GenerateRequest, messages.GenerateResult),
+    "detect": MessagePair(messages.DetectRequest, messages.DetectResult),
+    "validate": MessagePair(messages.ValidateRequest, messages.ValidateResult),
+    "preflight": MessagePair(messages.PreflightRequest, messages.PreflightResult),
+}
 
 
 _CALLABLE_METHODS = tuple(name for name in EXCHANGES if name != "hello")

@@ -52,15 +52,13 @@ PROTOCOL = 1
 _MAX_MESSAGE_BYTES = 10 * 2**20
 
 # Method → description. The messages do not contain these names.
-_DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "plan": "The resources it would generate",
-        "generate": "Plan, then the files as fragments",
-        "detect": "The technologies that it finds in a repository",
-        "validate": "The mistakes in fragments",
-        "preflight": "Whether a job need run",
-    }
-)
+_DESCRIPTIONS: Mapping[str, str] = {
+    "plan": "The resources it would generate",
+    "generate": "Plan, then the files as fragments",
+    "detect": "The technologies that it finds in a repository",
+    "validate": "The mistakes in fragments",
+    "preflight": "Whether a job need run",
+}
 
 _CAPABILITY = re.compile(r"[^\s:]+:\S+")
 
@@ -255,15 +253,13 @@ def _diagnostics_error(
     )
 
 
-_METHODS: Mapping[str, Callable[[Any], Exchanges]] = MappingProxyType(
-    {
-        "plan": _single_exchange("plan"),
-        "generate": _generate,
-        "detect": _single_exchange("detect"),
-        "validate": _single_exchange("validate"),
-        "preflight": _single_exchange("preflight"),
-    }
-)
+_METHODS: Mapping[str, Callable[[Any], Exchanges]] = {
+    "plan": _single_exchange("plan"),
+    "generate": _generate,
+    "detect": _single_exchange("detect"),
+    "validate": _single_exchange("validate"),
+    "preflight": _single_exchange("preflight"),
+}
 
 
 def _call_tool(call: ToolCall) -> Exchanges:
@@ -310,20 +306,18 @@ DIALECT = Dialect(
     framing=Prefixed,
     codec=codec,
     handshake=_handshake,
-    operations=MappingProxyType({"call_tool": _call_tool}),
+    operations={"call_tool": _call_tool},
     methods=_METHODS,
     closed=True,
     files=_files,
-    facets=MappingProxyType({"typed": Typed}),
-    options=MappingProxyType(
-        {
-            "plan": FLAG.described("Whether it expects a plan before it generates."),
-            "capability": TEXT.described("A capability that it must have, such as `provider:ci`."),
-            "methods": some_of(*_METHODS).described(
-                "Methods that it has, but does not announce in its capabilities."
-            ),
-        }
-    ),
+    facets={"typed": Typed},
+    options={
+        "plan": FLAG.described("Whether it expects a plan before it generates."),
+        "capability": TEXT.described("A capability that it must have, such as `provider:ci`."),
+        "methods": some_of(*_METHODS).described(
+            "Methods that it has, but does not announce in its capabilities."
+        ),
+    },
     traits=Traits(
         # The protocol gives a reply 30 s.
         limits=Limits(handshake=30, call=30, max_message=_MAX_MESSAGE_BYTES),

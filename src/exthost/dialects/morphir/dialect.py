@@ -9,23 +9,15 @@ input, such as `cat`, cannot complete the handshake.
 
 import logging
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
+from exthost.dialects import steps
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import tool_as_method
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import decoder, noise
 from exthost.dialects.meanings import Log
-from exthost.dialects.steps import (
-    Exchanges,
-    Handshake,
-    OneRequest,
-    Operation,
-    handshake_result,
-    result_of,
-)
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
 from exthost.model.messages import Failure, Id, Incoming, Message, Notification, Reply, Request
 from exthost.model.offer import Offer, Tool
@@ -135,11 +127,11 @@ def _codec(role: Role) -> MorphirHostCodec | MorphirGuestCodec:
     return MorphirHostCodec() if role is Role.HOST else MorphirGuestCodec()
 
 
-def _handshake(context: HandshakeContext) -> Handshake:
-    handshake_result((yield Request("initialize", context.config)))
+def _handshake(context: HandshakeContext) -> steps.Handshake:
+    steps.handshake_result((yield Request("initialize", context.config)))
     response = yield Request("capabilities", None)
     try:
-        capabilities = result_of(response, "capabilities")
+        capabilities = steps.result_of(response, "capabilities")
     except CallFailed as refused:
         raise HandshakeFailed(
             "X0503",
@@ -189,7 +181,7 @@ def _parse_log(params: Any) -> Log | None:
     return Log(level, message if type(message) is str else jsontext.display_text(message))
 
 
-def _request_health(_: Any) -> Exchanges:
+def _request_health(_: Any) -> steps.Exchanges:
     """Request the health and return `{"status", "message"?}`. The method is optional, so an
     extension without it counts as healthy."""
     response = yield Request("health_check", None)
@@ -200,12 +192,10 @@ def _request_health(_: Any) -> Exchanges:
     return {"status": "healthy"}
 
 
-_OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        "call_tool": OneRequest(tool_as_method),
-        "health": _request_health,
-    }
-)
+_OPERATIONS: Mapping[str, steps.Operation] = {
+    "call_tool": steps.OneRequest(tool_as_method),
+    "health": _request_health,
+}
 
 DIALECT = Dialect(
     name="morphir",
@@ -213,7 +203,7 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    notifications=MappingProxyType({"log": _parse_log}),
+    notifications={"log": _parse_log},
     traits=Traits(
         # The protocol allows 30 s for each request of the handshake and for each call.
         limits=Limits(handshake=30, call=30, max_message=64 * 2**20),

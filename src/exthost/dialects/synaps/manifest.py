@@ -100,20 +100,18 @@ class HookKind(NamedTuple):
     since: int = 1
 
 
-HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
-    {
-        "before_tool_call": HookKind(
-            "tools.intercept", ("continue", "block", "confirm", "modify"), of_tools=True
-        ),
-        "after_tool_call": HookKind("tools.intercept", ("continue", "replace"), of_tools=True),
-        "before_message": HookKind("privacy.llm_content", ("continue", "inject")),
-        "on_message_complete": HookKind("privacy.llm_content"),
-        "on_compaction": HookKind("privacy.llm_content"),
-        "on_session_start": HookKind("session.lifecycle", ("continue", "inject")),
-        "on_session_end": HookKind("session.lifecycle"),
-        "on_usage": HookKind("privacy.llm_content", since=2),
-    }
-)
+HOOKS: Final[Mapping[str, HookKind]] = {
+    "before_tool_call": HookKind(
+        "tools.intercept", ("continue", "block", "confirm", "modify"), of_tools=True
+    ),
+    "after_tool_call": HookKind("tools.intercept", ("continue", "replace"), of_tools=True),
+    "before_message": HookKind("privacy.llm_content", ("continue", "inject")),
+    "on_message_complete": HookKind("privacy.llm_content"),
+    "on_compaction": HookKind("privacy.llm_content"),
+    "on_session_start": HookKind("session.lifecycle", ("continue", "inject")),
+    "on_session_end": HookKind("session.lifecycle"),
+    "on_usage": HookKind("privacy.llm_content", since=2),
+}
 
 # Hooks that cannot stop an event: their replies only continue it or add to it.
 ADVISORY_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if "block" not in kind.actions)

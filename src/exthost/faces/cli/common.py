@@ -49,14 +49,6 @@ class Args(argparse.Namespace):
     yes: bool = False
 
 
-def refuse_command(args: Args) -> None:
-    """Raise UsageError if there is a command after `--`. Called by verbs that take none."""
-    if args.command:
-        raise UsageError(
-            "X1316", "this verb takes no command after --", help="exthost inspect -- COMMAND ARGS…"
-        )
-
-
 def add_config_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", metavar="FILE", help=f"the config to use (default: ./{DEFAULT_CONFIG})"

@@ -15,8 +15,6 @@ from exthost.errors import Refused
 from exthost.extension.confirmation import Confirmation
 from exthost.faces.cli.common import Args, escape_controls, escape_message, json_text, say
 
-__all__ = ["ConfirmPrompt", "choose_prompt", "question_text"]
-
 # The characters of arguments that a person can read. The prompt shows how many it omits.
 _MAX_ARGUMENT_CHARS = 4000
 

@@ -23,7 +23,6 @@ from exthost.faces.cli.common import (
     add_config_option,
     escape_message,
     plural,
-    refuse_command,
     say,
     show_json,
     show_result,
@@ -90,7 +89,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     if args.target is not None:
         spec = find_spec(args, args.target)
         assert spec is not None

@@ -17,7 +17,6 @@ from exthost.faces.cli.common import (
     Args,
     add_config_option,
     parse_size_limit,
-    refuse_command,
     say,
     show_json,
     show_result,
@@ -65,7 +64,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: InstallArgs) -> int:
-    refuse_command(args)
     if args.link and args.update:
         raise UsageError(
             "X1316",

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from exthost._version import __version__
-from exthost.faces.cli.common import Args, refuse_command, show_text
+from exthost.faces.cli.common import Args, show_text
 from exthost.faces.cli.verb_table import Verb, read_verbs
 
 _EXIT_CODES = (
@@ -39,7 +39,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     show_text("\n".join(manual_page(read_verbs())))
     return 0
 

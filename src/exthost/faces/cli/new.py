@@ -8,7 +8,7 @@ from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.languages import LANGUAGES
 from exthost.authoring.sdk.scaffold import TEMPLATES, create
 from exthost.errors import UsageError
-from exthost.faces.cli.common import Args, refuse_command, say, show_json, write_help
+from exthost.faces.cli.common import Args, say, show_json, write_help
 
 
 class NewArgs(Args):
@@ -36,7 +36,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: NewArgs) -> int:
-    refuse_command(args)
     assert args.dialect is not None
     try:
         paths = create(args.name, args.dialect, args.template, args.lang)

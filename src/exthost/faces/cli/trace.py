@@ -13,15 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from exthost.errors import Evidence, UsageError
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    config_path,
-    parse_count,
-    plural,
-    refuse_command,
-    say,
-)
+from exthost.faces.cli.common import Args, add_config_option, config_path, parse_count, plural, say
 from exthost.faces.cli.traffic_lines import traffic_line
 from exthost.host.control.client import HELLO_SECONDS, HostClient
 from exthost.host.control.protocol import ControlRequest
@@ -40,7 +32,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     dialects: dict[str, str] = {}
     if not args.save:
         line_maker = LineMaker(dialects)

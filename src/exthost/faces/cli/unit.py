@@ -17,14 +17,7 @@ import sys
 from pathlib import Path
 
 from exthost.errors import UsageError
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    config_path,
-    refuse_command,
-    say,
-    show_json,
-)
+from exthost.faces.cli.common import Args, add_config_option, config_path, say, show_json
 from exthost.faces.cli.mcp_service import add_http_options, check_http_options, http_arguments
 from exthost.faces.cli.python_command import PYTHON_COMMAND
 from exthost.faces.cli.web_service import add_web_options
@@ -47,7 +40,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     check_http_options(args)
     if args.user and args.run_as is not None:
         raise UsageError(

@@ -12,14 +12,7 @@ from pathlib import Path
 from exthost.config.discovery.configfile import ConfiguredExtensions
 from exthost.config.discovery.report import Diagnostic, SearchReport
 from exthost.errors import ManifestError, Refused
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    refuse_command,
-    say,
-    show_json,
-    show_table,
-)
+from exthost.faces.cli.common import Args, add_config_option, say, show_json, show_table
 from exthost.faces.cli.diagnostic_lines import (
     add_all_option,
     diagnostic_as_dict,
@@ -38,7 +31,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     if args.target is None:
         configured = read_extensions(args)
         rows, specs = (

@@ -54,6 +54,9 @@ VERB_GROUPS = {
 
 VERBS = {verb: summary for group in VERB_GROUPS.values() for verb, summary in group.items()}
 
+# The verbs that take a command after `--` in place of an extension.
+COMMAND_VERBS = frozenset({"add", "call", "check", "dev", "inspect", "replay", "tools"})
+
 # What `exthost help` shows.
 COMMON_VERBS = (
     "new",

@@ -24,8 +24,6 @@ from exthost.extension.callbacks import call_plain_or_async
 from exthost.extension.confirmation import Confirm, Confirmation
 from exthost.host.control.as_data import as_data
 
-__all__ = ["AskClient", "QuestionAnswers", "confirm_by_client", "read_question"]
-
 _log = logging.getLogger("exthost.host.control")
 
 # The most characters of a client's error that the host repeats.

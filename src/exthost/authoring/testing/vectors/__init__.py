@@ -53,7 +53,6 @@ In reading order:
     read_vector    the table `read`: bytes that become messages
     script_player  plays a script against the generators of a dialect, without a process
     processes      plays a script with a real process
-    expectations   compares results with what a vector expects
 """
 
 from exthost.authoring.testing.vectors.check import check_vector, check_with_process, run_vectors
