@@ -84,7 +84,7 @@ class ExthostError(Exception):
     extension  the id of the extension; "" if the error is not about one extension
     help       what to do next, in one line; "" if there is no advice
     evidence   the facts behind the error
-    kind       the name of the class
+    kind       the name of its class in this module; other modules may derive from that class
     exit_code  the exit status of the command line after this error
     """
 
@@ -108,7 +108,7 @@ class ExthostError(Exception):
 
     @property
     def kind(self) -> str:
-        return type(self).__name__
+        return next(cls.__name__ for cls in type(self).__mro__ if cls.__module__ == __name__)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error as the command line's `--json` shows it."""
@@ -130,7 +130,7 @@ class ExthostError(Exception):
         error = copy.copy(self)
         error.__dict__.pop("__notes__", None)
         error.evidence = Evidence(exit=known.exit, key=known.key, answer=known.answer)
-        general_message = _GENERAL_MESSAGES.get(type(self))
+        general_message = _GENERAL_MESSAGES.get(self.kind)
         if general_message or any(secret in self.message for secret in secrets):
             error.message = general_message or "it failed"
             error.args = (error.message,)
@@ -338,10 +338,10 @@ class UsageError(ExthostError):
 
 
 # The messages of errors about the config and the start of extensions, for clients of a program.
-_GENERAL_MESSAGES: Mapping[type[ExthostError], str] = {
-    ConfigError: "the host is not configured correctly",
-    ManifestError: "the extension has no usable manifest",
-    SpawnFailed: "the extension could not be started",
-    HandshakeFailed: "the extension could not be started",
-    ProtocolViolation: "the extension broke a rule of its protocol",
+_GENERAL_MESSAGES: Mapping[str, str] = {
+    "ConfigError": "the host is not configured correctly",
+    "ManifestError": "the extension has no usable manifest",
+    "SpawnFailed": "the extension could not be started",
+    "HandshakeFailed": "the extension could not be started",
+    "ProtocolViolation": "the extension broke a rule of its protocol",
 }

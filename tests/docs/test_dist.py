@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+FRAMEWORKS = {"pydantic-ai", "langchain", "openai-agents", "smolagents", "fastmcp"}
 
 
 @pytest.mark.more  # installs from an index: most of a minute
@@ -39,8 +40,9 @@ def test_the_wheel_installs_and_works(tmp_path: Path) -> None:
 def test_the_constraints_pin_every_dependency_and_name_no_index() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = [*project["project"]["dependencies"]]
-    for extra in project["project"]["optional-dependencies"].values():
-        wanted += extra
+    for extra, packages in project["project"]["optional-dependencies"].items():
+        if extra not in FRAMEWORKS:  # tested with several releases, so not pinned to one
+            wanted += packages
     for group in ("test", "docs"):
         wanted += project["dependency-groups"][group]
     text = (ROOT / "constraints.txt").read_text()

@@ -23,7 +23,7 @@ from exthost.model.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 from exthost.wire import jsontext
 
-__all__ = ["CallSettings", "HostTool", "HostTools", "Media", "Outcome", "Source", "framework"]
+__all__ = ["CallSettings", "HostTool", "HostTools", "Media", "ToolOutcome", "Source", "framework"]
 
 BlockingHost: TypeAlias = SyncHost | SyncAttachedHost
 AnyHost: TypeAlias = Host | AttachedHost | BlockingHost
@@ -70,7 +70,7 @@ class HostTool(NamedTuple):
         return {"name": self.name, "description": self.description, "inputSchema": self.schema}
 
 
-class Outcome(NamedTuple):
+class ToolOutcome(NamedTuple):
     """What became of a call. `result` is None if the tool did not run to its end."""
 
     parts: list[str | Media]
@@ -169,27 +169,27 @@ class HostTools:
         *,
         call_id: str = "",
         on_progress: OnProgress | None = None,
-    ) -> Outcome:
+    ) -> ToolOutcome:
         """Call a tool. If the task is cancelled, so is the call, also of a blocking host."""
         host, options = self._host, self._options(call_id, on_progress)
         try:
             if not isinstance(host, BlockingHost):
                 return _outcome(await host.call_tool(name, arguments, **options))
-            call = _call_tool(host.target, name, arguments, options)
-            future = asyncio.run_coroutine_threadsafe(call, host.loop_thread.loop)
+            call = _call_tool(host._target, name, arguments, options)
+            future = asyncio.run_coroutine_threadsafe(call, host._loop_thread.loop)
             return _outcome(await asyncio.wrap_future(future))
         except ExthostError as error:
-            return Outcome([error.message], is_error=True)
+            return ToolOutcome([error.message], is_error=True)
 
-    async def call_json(self, name: str, arguments: str, *, call_id: str = "") -> Outcome:
+    async def call_json(self, name: str, arguments: str, *, call_id: str = "") -> ToolOutcome:
         """Call a tool with arguments as JSON text, as a model wrote it."""
         try:
             decoded = jsontext.decode(arguments.encode("utf-8", "replace")) if arguments else {}
         except jsontext.NotJson as error:
-            return Outcome([f"its arguments are not JSON: {error}"], is_error=True)
+            return ToolOutcome([f"its arguments are not JSON: {error}"], is_error=True)
         return await self.call(name, decoded, call_id=call_id)
 
-    def call_blocking(self, name: str, arguments: Mapping[str, Any]) -> Outcome:
+    def call_blocking(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
         """Call a tool from a program without an event loop. Raises UsageError for a host that
         belongs to one."""
         if not isinstance(self._host, BlockingHost):
@@ -197,7 +197,7 @@ class HostTools:
         try:
             return _outcome(self._host.call_tool(name, arguments, **self._options("", None)))
         except ExthostError as error:
-            return Outcome([error.message], is_error=True)
+            return ToolOutcome([error.message], is_error=True)
 
     def needs_blocking_error(self) -> UsageError:
         """Return the error for a blocking use of an asynchronous host."""
@@ -235,5 +235,5 @@ async def _call_tool(
     return await host.call_tool(name, arguments, **options)
 
 
-def _outcome(result: ToolResult) -> Outcome:
-    return Outcome(result_parts(result, KINDS), result.is_error, result)
+def _outcome(result: ToolResult) -> ToolOutcome:
+    return ToolOutcome(result_parts(result, KINDS), result.is_error, result)

@@ -14,8 +14,8 @@ from exthost.integrations.host_tools import (
     CallSettings,
     HostTools,
     Media,
-    Outcome,
     Source,
+    ToolOutcome,
     framework,
 )
 from exthost.tool_result import ToolResult
@@ -59,7 +59,7 @@ class _HostTool(StructuredTool):
         return _answer(await self._tools.call(self.name, arguments))
 
 
-def _answer(outcome: Outcome) -> tuple[Any, ToolResult | None]:
+def _answer(outcome: ToolOutcome) -> tuple[Any, ToolResult | None]:
     """Return the content and the artifact of a message."""
     if outcome.is_error:
         raise ToolException(outcome.text)

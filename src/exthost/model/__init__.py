@@ -8,6 +8,7 @@ In reading order:
     launch_plan       exactly what is executed for one process
     shutdown_steps    the steps by which a dialect ends a process
     probe_result      which sandboxes work on this machine
+    patterns          patterns of names with `*` and `?`
     names             which names are allowed, and how tool names are made unique
     schema            checks arguments against the JSON Schema of a tool
     schema_survey     finds out whether a schema is safe to be given to a validator
@@ -15,6 +16,7 @@ In reading order:
     versionreq        Cargo's version requirements
     connection_limit  which connection is closed when a server has too many
     error_catalog     what each error code means, read from `errors.toml`
+    package_tables    reads the TOML files that lie beside modules
     empty_mapping     an empty mapping that cannot be changed
     documents         values from TOML, JSON and YAML documents, with the line of each problem
 """

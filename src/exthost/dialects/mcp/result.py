@@ -9,19 +9,8 @@ block as it was sent.
 
 from typing import Any
 
+from exthost import tool_result
 from exthost.dialects.value_result import value_content, value_text
-from exthost.tool_result import (
-    AudioBlock,
-    Block,
-    ImageBlock,
-    ResourceBlock,
-    ResultReader,
-    TextBlock,
-    UnknownBlock,
-    block_text,
-)
-
-__all__ = ["MCP_RESULT"]
 
 # The JSON fields of a tool result. Each is optional, but an object that has only other
 # fields is not a tool result.
@@ -37,14 +26,14 @@ def _read_text(result: Any) -> str:
         return value_text(result)
     if not result.get("content"):
         return value_text(result["structuredContent"]) if "structuredContent" in result else ""
-    return "\n".join(map(block_text, _read_content(result)))
+    return "\n".join(map(tool_result.block_text, _read_content(result)))
 
 
 def _read_data(result: Any) -> Any:
     return result.get("structuredContent") if _is_tool_result(result) else result
 
 
-def _read_content(result: Any) -> tuple[Block, ...]:
+def _read_content(result: Any) -> tuple[tool_result.Block, ...]:
     if not _is_tool_result(result):
         return value_content(result)
     return tuple(map(_parse_block, result.get("content", ())))
@@ -57,26 +46,26 @@ def _is_tool_result(result: Any) -> bool:
     return type(result.get("content", ())) in (list, tuple)
 
 
-def _parse_block(sent: Any) -> Block:
+def _parse_block(sent: Any) -> tool_result.Block:
     if type(sent) is not dict:
-        return UnknownBlock(sent)
+        return tool_result.UnknownBlock(sent)
     match sent:
         case {"type": "text", "text": str(text)}:
-            return TextBlock(text)
+            return tool_result.TextBlock(text)
         case {"type": "image", "data": str(data)}:
-            return ImageBlock(data, _text_or_empty(sent.get("mimeType")))
+            return tool_result.ImageBlock(data, _text_or_empty(sent.get("mimeType")))
         case {"type": "audio", "data": str(data)}:
-            return AudioBlock(data, _text_or_empty(sent.get("mimeType")))
+            return tool_result.AudioBlock(data, _text_or_empty(sent.get("mimeType")))
         case {"type": "resource_link", "uri": str()}:
             return _parse_resource(sent)
         case {"type": "resource", "resource": {"uri": str()} as resource}:
             return _parse_resource(resource)
-    return UnknownBlock(sent)
+    return tool_result.UnknownBlock(sent)
 
 
-def _parse_resource(sent: dict[str, Any]) -> ResourceBlock:
+def _parse_resource(sent: dict[str, Any]) -> tool_result.ResourceBlock:
     text, data = sent.get("text"), sent.get("blob")
-    return ResourceBlock(
+    return tool_result.ResourceBlock(
         sent["uri"],
         _text_or_empty(sent.get("mimeType")),
         text if type(text) is str else None,
@@ -89,4 +78,4 @@ def _text_or_empty(value: Any) -> str:
     return value if type(value) is str else ""
 
 
-MCP_RESULT = ResultReader(_is_error, _read_text, _read_data, _read_content)
+MCP_RESULT = tool_result.ResultReader(_is_error, _read_text, _read_data, _read_content)

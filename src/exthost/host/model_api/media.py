@@ -19,8 +19,6 @@ from exthost.tool_result import (
     block_text,
 )
 
-__all__ = ["IMAGE_TYPES", "KINDS", "Media", "MediaKind", "result_parts"]
-
 MediaKind: TypeAlias = Literal["image", "audio", "document"]
 KINDS: Final[tuple[MediaKind, ...]] = ("image", "audio", "document")
 

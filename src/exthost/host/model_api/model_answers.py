@@ -11,8 +11,6 @@ from typing import Any, Final, NamedTuple
 from exthost.host.model_api.media import IMAGE_TYPES, Media
 from exthost.host.model_api.model_responses import Api, ModelCall, ModelCalls
 
-__all__ = ["Answer", "MediaLimits", "media_limits", "messages"]
-
 
 class Answer(NamedTuple):
     """The outcome of one call: texts and media."""

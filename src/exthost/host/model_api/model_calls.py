@@ -12,16 +12,14 @@ from typing import Any, NamedTuple, Protocol
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.errors import ExthostError
 from exthost.events import check_callback
-from exthost.host.callbacks import call_plain_or_async
-from exthost.host.hooks import Confirm, Confirmation
+from exthost.extension.callbacks import call_plain_or_async
+from exthost.extension.confirmation import Confirm, Confirmation, check_confirm
 from exthost.host.model_api.media import result_parts
 from exthost.host.model_api.model_answers import Answer, MediaLimits, media_limits, messages
 from exthost.host.model_api.model_responses import ModelCall, read_calls
 from exthost.host.model_api.registered_tools import RegisteredTools, is_selected, read_patterns
 from exthost.tool_result import ToolResult
 from exthost.wire import jsontext
-
-__all__ = ["CallOptions", "run_model_calls"]
 
 _log = logging.getLogger("exthost.tools")
 
@@ -57,6 +55,7 @@ async def run_model_calls(host: CallingHost, response: Any, options: CallOptions
     """Run the tool calls in a response; return the messages that answer them. Raises UsageError if
     `response` is not one."""
     calls = read_calls(response)
+    check_confirm(options.confirm)
     if options.on_progress is not None:
         check_callback(options.on_progress, "on_progress")
     patterns = None if options.only is None else read_patterns(options.only)
@@ -125,6 +124,7 @@ class _ModelRun(NamedTuple):
             timeout=self.options.timeout,
             on_progress=report,
             check=False,
+            confirm=self.options.confirm,
         )
         return result
 

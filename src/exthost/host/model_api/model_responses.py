@@ -12,8 +12,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from exthost.errors import UsageError
 from exthost.wire import jsontext
 
-__all__ = ["Api", "ModelCall", "ModelCalls", "read_calls"]
-
 Api: TypeAlias = Literal["chat", "responses", "anthropic", "gemini"]
 
 # The chunks of a stream of Anthropic; the last four are those of its package.

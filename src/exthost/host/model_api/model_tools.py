@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-__all__ = ["FORMS", "Form", "ModelTool", "model_tool", "request_tools"]
-
 Form: TypeAlias = Literal["openai", "responses", "anthropic", "gemini", "mcp"]
 FORMS: Final[tuple[Form, ...]] = ("openai", "responses", "anthropic", "gemini", "mcp")
 
@@ -91,7 +89,7 @@ def _remove_rejected(api: str, schema: dict[str, Any], changes: list[str]) -> di
     rejected = [keyword for keyword in _REJECTED_KEYWORDS if keyword in schema]
     if rejected:
         keywords = ", ".join(f"`{keyword}`" for keyword in rejected)
-        changes.append(f"{keywords} at the top of its schema is left out: {api} rejects it")
+        changes.append(f"{keywords} at the top of its schema is removed: {api} rejects it")
     external_refs = sorted({ref for ref in _references(schema) if not ref.startswith("#")})
     if external_refs:
         changes.append(f"`$ref` to {', '.join(external_refs)}: {api} cannot follow it")

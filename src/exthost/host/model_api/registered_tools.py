@@ -7,14 +7,12 @@ of a schema that an API does not support are left out and logged (see `model_too
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from exthost.host.model_api.model_tools import Form, ModelTool, model_tool, request_tools
 from exthost.model.names import prefixed_description
 from exthost.model.offer import RegisteredTool
-
-__all__ = ["RegisteredTools", "is_selected", "own_description", "read_patterns"]
+from exthost.model.patterns import compile_pattern, fits_any
 
 _log = logging.getLogger("exthost.tools")
 
@@ -29,11 +27,11 @@ def read_patterns(patterns: str | Iterable[str]) -> tuple[str, ...]:
     return (patterns,) if isinstance(patterns, str) else tuple(map(str, patterns))
 
 
-def is_selected(patterns: Iterable[str], name: str, tool: RegisteredTool | None) -> bool:
+def is_selected(patterns: tuple[str, ...], name: str, tool: RegisteredTool | None) -> bool:
     """Return whether a pattern fits the name by which a tool is called, its registered name, or
     `extension:tool`. `tool` is None if no listed tool has the name."""
     names = [name] if tool is None else [name, tool.name, f"{tool.extension}:{tool.tool}"]
-    return any(fnmatchcase(each, pattern) for pattern in patterns for each in names)
+    return any(fits_any(each, patterns) for each in names)
 
 
 class RegisteredTools(Mapping[str, RegisteredTool]):
@@ -45,6 +43,7 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
         self,
         tools: Mapping[str, RegisteredTool],
         logged_warnings: set[str] | None = None,
+        *,
         host: Any = None,
     ) -> None:
         """`logged_warnings` are the warnings that are not logged again. Further warnings are added
@@ -67,18 +66,18 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
 
     def of_host(self, host: Any) -> "RegisteredTools":
         """Return the same tools, to be called by another form of their host."""
-        return RegisteredTools(self._tools, self._logged_warnings, host)
+        return RegisteredTools(self._tools, self._logged_warnings, host=host)
 
     def select(self, *patterns: str) -> "RegisteredTools":
-        """Return the tools that a pattern fits, in the order of the patterns. A pattern, in which
-        `*` stands for any text, is compared with registered names and with `extension:tool`."""
+        """Return the tools whose registered names, or `extension:tool`, fit one of the patterns
+        (`*` is any text, `?` one character), in the order of the patterns."""
         selected = {
             name: tool
-            for pattern in patterns
+            for pattern in map(compile_pattern, patterns)
             for name, tool in self._tools.items()
-            if is_selected((pattern,), name, tool)
+            if pattern(name) or pattern(f"{tool.extension}:{tool.tool}")
         }
-        return RegisteredTools(selected, self._logged_warnings, self.host)
+        return RegisteredTools(selected, self._logged_warnings, host=self.host)
 
     # The lists are typed `list[Any]`, because each API's package has types of its own, which
     # change between its versions.

@@ -12,58 +12,59 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from exthost.dialects.blocking_methods import SyncStream, forward
+from exthost.extension.confirmation import Confirm
 from exthost.extension.misuse import already_open_error
 from exthost.extension.stats import Stats
-from exthost.host.control.attached_extension import AttachedExtension
-from exthost.host.control.attached_host import AttachedHost, attach
+from exthost.host.control.attached_host import AttachedExtension, AttachedHost, attach
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.host.sync.loop_thread import LoopThread, not_open_error
 from exthost.model.offer import RegisteredTool
 
-__all__ = ["SyncAttachedExtension", "SyncAttachedHost", "sync_attach"]
-
 
 def sync_attach(
-    config: str | os.PathLike[str] = "exthost.toml", *, environ: Mapping[str, str] | None = None
+    config: str | os.PathLike[str] = "exthost.toml",
+    *,
+    environ: Mapping[str, str] | None = None,
+    confirm: Confirm | None = None,
 ) -> "SyncAttachedHost":
     """Return the running host of this config, for a `with` block; see `attach`."""
-    return SyncAttachedHost(attach(config, environ=environ))
+    return SyncAttachedHost(attach(config, environ=environ, confirm=confirm))
 
 
 class SyncAttachedExtension:
     """One extension of an attached host, with blocking methods; see `AttachedExtension`."""
 
     def __init__(self, extension: AttachedExtension, loop_thread: LoopThread) -> None:
-        self.target = extension
-        self.loop_thread = loop_thread
+        self._target = extension
+        self._loop_thread = loop_thread
 
     def __repr__(self) -> str:
-        return repr(self.target).replace("<Attached", "<SyncAttached")
+        return repr(self._target).replace("<Attached", "<SyncAttached")
 
     @property
     def id(self) -> str:
         """The name of the extension in its host."""
-        return self.target.id
+        return self._target.id
 
     @property
     def state(self) -> str:
         """Its state at the last refresh."""
-        return self.target.state
+        return self._target.state
 
     @property
     def health(self) -> str:
         """Its health at the last refresh."""
-        return self.target.health
+        return self._target.health
 
     @property
     def stats(self) -> Stats:
         """Its counts, and data about its current process, at the last refresh."""
-        return self.target.stats
+        return self._target.stats
 
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:
         """Its tools by their own names, at the last refresh."""
-        return self.target.tools
+        return self._target.tools
 
     call = forward(AttachedExtension.call)
     call_tool = forward(AttachedExtension.call_tool)
@@ -76,8 +77,8 @@ class SyncAttachedExtension:
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> SyncStream:
         """Call a method that replies with a stream of events; see `AttachedExtension.stream`."""
-        opened = self.target.stream(method, params, timeout=timeout)
-        return SyncStream(opened, self.loop_thread)
+        opened = self._target.stream(method, params, timeout=timeout)
+        return SyncStream(opened, self._loop_thread)
 
 
 class SyncAttachedHost:
@@ -85,13 +86,13 @@ class SyncAttachedHost:
     `with`. Any thread may call it."""
 
     def __init__(self, host: AttachedHost) -> None:
-        self._host = host
-        self._loop_thread: LoopThread | None = None
+        self._target = host
+        self._opened_loop_thread: LoopThread | None = None
 
     def __repr__(self) -> str:
-        if self._loop_thread is None:
+        if self._opened_loop_thread is None:
             return "<SyncAttachedHost, not open>"
-        return repr(self._host).replace("<Attached", "<SyncAttached")
+        return repr(self._target).replace("<Attached", "<SyncAttached")
 
     # -- life --------------------------------------------------------------------------------
 
@@ -101,16 +102,16 @@ class SyncAttachedHost:
         return self.__enter__()
 
     def __enter__(self) -> Self:
-        if self._loop_thread is not None:
+        if self._opened_loop_thread is not None:
             raise already_open_error()
         loop_thread = LoopThread()
         try:
-            loop_thread.run(self._host.__aenter__)
+            loop_thread.run(self._target.__aenter__)
         except BaseException:
             loop_thread.close()
             raise
-        loop_thread.before_drop = self._host.close
-        self._loop_thread = loop_thread
+        loop_thread.before_drop = self._target.close
+        self._opened_loop_thread = loop_thread
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -119,36 +120,36 @@ class SyncAttachedHost:
     def close(self) -> None:
         """Close the connection, and the thread of the event loop. The host keeps running. Closing
         twice is allowed."""
-        loop_thread, self._loop_thread = self._loop_thread, None
+        loop_thread, self._opened_loop_thread = self._opened_loop_thread, None
         if loop_thread is not None and not loop_thread.is_copy:
             try:
-                loop_thread.run(self._host.close)
+                loop_thread.run(self._target.close)
             finally:
                 loop_thread.close()
 
     # -- extensions --------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> SyncAttachedExtension:
-        return SyncAttachedExtension(self._host[name], self.loop_thread)
+        return SyncAttachedExtension(self._target[name], self._loop_thread)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._host
+        return name in self._target
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._host)
+        return iter(self._target)
 
     def __len__(self) -> int:
-        return len(self._host)
+        return len(self._target)
 
     @property
     def extensions(self) -> tuple[SyncAttachedExtension, ...]:
         """Every extension, in the order of the host."""
-        return tuple(self[name] for name in self._host)
+        return tuple(self[name] for name in self._target)
 
     @property
     def pid(self) -> int:
         """The process id of the host."""
-        return self._host.pid
+        return self._target.pid
 
     refresh = forward(AttachedHost.refresh)
     status = forward(AttachedHost.status)
@@ -158,18 +159,18 @@ class SyncAttachedHost:
 
     def result_reader(self, dialect: str) -> Any:
         """Return the result reader of this dialect; see `AttachedHost.result_reader`."""
-        return self._host.result_reader(dialect)
+        return self._target.result_reader(dialect)
 
     def row(self, name: str) -> Mapping[str, Any]:
         """Return the state of an extension at the last refresh; see `AttachedHost.row`."""
-        return self._host.row(name)
+        return self._target.row(name)
 
     # -- tools -------------------------------------------------------------------------------
 
     @property
     def tools(self) -> RegisteredTools:
         """The tools that could be called at the last refresh, by their registered names."""
-        return self._host.tools.of_host(self)
+        return self._target.tools.of_host(self)
 
     call_tool = forward(AttachedHost.call_tool)
     call_own_tool = forward(AttachedHost.call_own_tool)
@@ -179,13 +180,8 @@ class SyncAttachedHost:
     # -- used by forwarded methods -------------------------------------------------------------
 
     @property
-    def target(self) -> AttachedHost:
-        """The asynchronous host. Only the thread of the event loop may use it."""
-        return self._host
-
-    @property
-    def loop_thread(self) -> LoopThread:
+    def _loop_thread(self) -> LoopThread:
         """The event loop of the host and its thread."""
-        if self._loop_thread is None:
+        if self._opened_loop_thread is None:
             raise not_open_error()
-        return self._loop_thread
+        return self._opened_loop_thread
