@@ -110,12 +110,20 @@ def test_a_mistake_in_an_entry_is_named_with_its_place(
 
 
 @shows("morphir-config-02")
-@pytest.mark.parametrize("kind", ["http", "grpc", "wasmcomponent"])
+@pytest.mark.parametrize("kind", ["grpc", "wasmcomponent"])
 def test_sources_of_the_seed_that_cannot_be_run_are_refused_by_name(kind: str) -> None:
     foreign = {"name": "far", "source": {"type": kind, "url": "http://x"}}
     document = {"extensions": [foreign, {"name": "near", "source": SOURCE}]}
     far, near = config_from_mapping(document).specs
     assert f"'{kind}' cannot be run here" in far.unrunnable and not near.unrunnable
+
+
+@shows("morphir-config-02")
+def test_an_http_source_of_another_dialect_is_refused_alone() -> None:
+    foreign = {"name": "far", "source": {"type": "http", "url": "x", "port": 1}}
+    document = {"extensions": [foreign, {"name": "near", "source": SOURCE}]}
+    far, near = config_from_mapping(document).specs
+    assert 'needs dialect = "mcp"' in far.unrunnable and not near.unrunnable
 
 
 @shows("morphir-config-02")

@@ -54,7 +54,7 @@ def test_a_server_of_our_own_config_has_the_shared_keys() -> None:
     )
     assert (dict(git.env), git.cwd, git.start) == ({"A": "1", "B": "2"}, "/f/sub", "lazy")
     assert git.limits == Limits(handshake=5, call=9) and git.options == {"log_level": "debug"}
-    assert "not over stdio" in far.unrunnable and far.argv == () and "hush" not in repr(far)
+    assert (far.source, far.unrunnable) == ("http", "") and "hush" not in repr(far)
     assert (off.enabled, off.cwd, git.enabled) == (False, "/f", True)
 
 
@@ -77,7 +77,7 @@ def test_another_program_s_file_is_taken_as_it_is() -> None:
     one, two, three = config.specs
     assert one.argv == ("npx", "-y", "pkg", "8080") and one.env == {"PORT": "1", "T": "true"}
     assert (one.dialect, one.cwd, one.origin) == ("mcp", "/f", "/f/mcp.json")
-    assert not two.enabled and "(sse)" in three.unrunnable
+    assert not two.enabled and three.argv == ("https://h", "--transport", "sse")
     assert [note.split(":")[0] for note in config.notes] == [
         *("theme", "two.alwaysAllow", "two.limits")
     ]
@@ -98,14 +98,14 @@ def test_json_with_comments_and_nulls_of_other_programs_is_read() -> None:
     one, two, three = config.specs
     assert (one.argv, one.cwd, one.enabled) == (("x",), "/f", True)
     assert one.env == {"URL": "http://h//p"} and config.notes == ()
-    assert "not over stdio" in two.unrunnable and "not over stdio" in three.unrunnable
+    assert two.argv == three.argv == ("https://h",) and two.source == three.source == "http"
 
 
 @shows("mcp-config-02")
 def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted() -> None:
     env = {"KEY": "${KEY}", "B": "${env:OTHER}", "C": "x${KEY}", "D": "$KEY", "E": "${A:-b}"}
     server = {"command": "${HOME}/x", "args": ["a", "${workspaceFolder}"], "env": env}
-    far = {"url": "https://${HOST}", "headers": {"A": "${T}"}}
+    far = {"url": "https://h/${ID}", "headers": {"A": "${T}", "B": "${A} b"}}
     config = of_json({"mcpServers": {"s": server, "far": far}})
     output = config.specs[0].env
     assert dict(output) == {**env, "KEY": "KEY", "B": "OTHER", "E": "b"}
@@ -113,7 +113,11 @@ def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted(
     assert [note.split(": ") for note in config.notes] == [
         ["s.command", "${HOME} is not filled in here"],
         ["s.env.C", "${KEY} is not filled in here"],
+        ["far.url", "${ID} is not filled in here"],
+        ["far.headers.B", "${A} is not filled in here"],
     ]
+    headers = config.specs[1].env.values()
+    assert [isinstance(value, HostEnvRef) for value in headers] == [False, True]
 
 
 def test_a_server_that_an_editor_starts_by_itself_is_left_out_with_a_note() -> None:
@@ -185,7 +189,7 @@ url = "https://h"
     files, far, beside_b = (found.specs[at] for at in (1, 2, 4))
     assert files.argv == (f"{tmp_path}/a/files", "a") and files.cwd == f"{tmp_path}/a/data"
     assert files.options == {"log_level": "info", "context_passthrough": True}
-    assert "not over stdio" in far.unrunnable
+    assert (far.source, far.argv) == ("http", ("https://h",))
     assert (beside_b.dialect, beside_b.cwd) == ("mcp", f"{tmp_path}/b")
     without = find_extensions(tree_config(tmp_path, disabled=["a"]))
     assert [spec.id for spec in without.specs] == ["b", "b.s"]

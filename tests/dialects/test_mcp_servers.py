@@ -147,7 +147,7 @@ async def test_server_everything_from_npm() -> None:
 def test_the_command_line_on_a_file_of_servers(tmp_path: Path) -> None:
     servers: dict[str, Any] = {
         "time": {"command": str(BIN / "mcp-server-time"), "autoApprove": ["*"]},
-        "far": {"type": "http", "url": "https://example.org/mcp"},
+        "far": {"type": "pigeon", "url": "https://example.org/mcp"},
         "off": {"command": "no-such-program", "disabled": True},
     }
     if EVERYTHING.exists():
@@ -159,6 +159,6 @@ def test_the_command_line_on_a_file_of_servers(tmp_path: Path) -> None:
     names = {tool["name"] for tool in json.loads(done.stdout)["tools"]}
     assert "ext_time_get_current_time" in names
     assert not EVERYTHING.exists() or "ext_all_get-sum" in names
-    assert "time.autoApprove" in done.stderr and "reached by a URL (http)" in done.stderr
+    assert "time.autoApprove" in done.stderr and "'pigeon' is not supported" in done.stderr
     called = run("call", "time", "get_current_time", "timezone=UTC", "--config", str(config))
     assert called.returncode == 0 and json.loads(called.stdout)["isError"] is False

@@ -42,6 +42,7 @@ from exthost.model.documents.readers import (
     read_table,
     read_text,
 )
+from exthost.model.documents.remote_server import REMOTE_KEYS, bridge_arguments
 from exthost.model.documents.setting_keys import SETTING_KEYS
 from exthost.model.documents.settings import make_settings, resolve_path, setting_readers
 from exthost.model.spec import DEFAULT_DIALECT, Spec
@@ -50,10 +51,12 @@ from exthost.model.spec import DEFAULT_DIALECT, Spec
 DIALECTS = DIALECT_NAMES
 
 # Types of source that a morphir config may have, and that this host cannot run.
-_FOREIGN_SOURCES = frozenset({"http", "grpc", "wasmcomponent"})
+_FOREIGN_SOURCES = frozenset({"grpc", "wasmcomponent"})
 
 # Types of source that this host runs.
-_RUN_SOURCES = frozenset({"process", "wasm"})
+_RUN_SOURCES = frozenset({"process", "wasm", "http"})
+
+_WRONG_DIALECT = 'a source of type "http" is a remote MCP server, and needs dialect = "mcp"'
 
 _STDIO_ONLY_HELP = (
     "exthost runs child processes over stdin and stdout; disable the entry or wrap it"
@@ -65,7 +68,7 @@ class _Source:
     """The source of an entry.
 
     argv               the program or module, and its arguments
-    type               "process" or "wasm"
+    type               "process", "wasm" or "http"
     env                environment variables
     has_args           whether the source sets `args`
     unrunnable_reason  the reason why this host cannot run the source, "" if it can
@@ -74,7 +77,7 @@ class _Source:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     has_args: bool
-    type: Literal["process", "wasm"] = "process"
+    type: Literal["process", "wasm", "http"] = "process"
     unrunnable_reason: str = ""
 
 
@@ -104,9 +107,12 @@ def read_entry(
         place.add_problem(WRONG_VALUE, "the entry has no `name`", 'add name = "..."')
     enabled = read.get("enabled") is not False
     source = read.get("source") or _NO_SOURCE
+    if source.type == "http" and read.get("dialect") == "mcp":
+        source = _read_remote_source(value["source"], place.at("source"))
     if "source" not in value and not has_command:
         place.add_problem(WRONG_VALUE, "the entry has no `source`", f"add {_SOURCE_EXAMPLE}")
-    if source.unrunnable_reason and enabled and not _is_foreign_source(value["source"].get("type")):
+    is_unknown = source.unrunnable_reason and source.type == "process"
+    if is_unknown and enabled and not _is_foreign_source(value["source"].get("type")):
         place.at("source").at("type").add_problem(
             UNSUPPORTED_SOURCE, source.unrunnable_reason, _STDIO_ONLY_HELP
         )
@@ -139,6 +145,8 @@ def read_entry(
 
 def _resolve_module(source: _Source, folder: str | None) -> tuple[str, ...]:
     """Return the program without its arguments, or the path of the module."""
+    if source.type == "http":
+        return source.argv
     program = source.argv[:1]
     if source.type == "wasm":  # a module is never looked up on PATH
         return tuple(resolve_path(folder, path) for path in program)
@@ -201,12 +209,16 @@ def _read_source(value: Any, place: Place) -> _Source:
             place.add_problem(WRONG_VALUE, "the source has no `path`", 'add path = "ext.wasm"')
         argv = (read.get("path") or "", *(read.get("args") or ()))
         return _Source(argv, read.get("env") or {}, has_args="args" in value, type="wasm")
+    if type_ == "http":
+        # `read_entry` reads the other keys, if the dialect is MCP.
+        return _Source((), {}, has_args=False, type="http", unrunnable_reason=_WRONG_DIALECT)
     if isinstance(type_, str) and type_ != "process":
         # The other keys are not checked, because they belong to that type of source.
         verdict = "cannot be run here" if type_ in _FOREIGN_SOURCES else "is not known"
         nearest = find_nearest(type_, _RUN_SOURCES | _FOREIGN_SOURCES)
         guess = f'; did you mean "{nearest}"?' if nearest in _RUN_SOURCES else ""
-        reason = f'source type {quote_text(type_)} {verdict}, only "process" and "wasm" are{guess}'
+        known = 'only "process", "wasm" and "http" are'
+        reason = f"source type {quote_text(type_)} {verdict}, {known}{guess}"
         return _Source((), {}, has_args=False, unrunnable_reason=reason)
     read = read_table(value, place, _SOURCE_KEYS)
     if "command" not in value:
@@ -215,6 +227,14 @@ def _read_source(value: Any, place: Place) -> _Source:
     args = read.get("args") or ()
     argv = () if command is None else (command, *args)
     return _Source(argv, read.get("env") or {}, has_args="args" in value)
+
+
+def _read_remote_source(value: Mapping[str, Any], place: Place) -> _Source:
+    read = read_table(value, place, _REMOTE_KEYS)
+    if "url" not in value:
+        place.add_problem(WRONG_VALUE, "the source has no `url`", 'add url = "https://…"')
+    argv, env, problem = bridge_arguments({**read, "type": None})
+    return _Source(argv, env, has_args=False, type="http", unrunnable_reason=problem)
 
 
 def _read_command(value: Any, place: Place) -> str | None:
@@ -227,7 +247,10 @@ def _read_command(value: Any, place: Place) -> str | None:
 
 _SOURCE_KEYS: Mapping[str, Key] = {
     "type": Key(
-        TEXT, 'The kind: a program ("process"), or a module ("wasm").', '"process"', '"process"'
+        TEXT,
+        'The kind: a program ("process"), a module ("wasm"), or a remote MCP server ("http").',
+        '"process"',
+        '"process"',
     ),
     "command": Key(
         ValueType(_read_command, "text", TEXT.schema),
@@ -246,6 +269,11 @@ _MODULE_KEYS: Mapping[str, Key] = {
     "path": Key(TEXT, "The module: a path from the config's folder.", '"ext.wasm"', required=True),
     "args": _SOURCE_KEYS["args"],
     "env": _SOURCE_KEYS["env"],
+}
+
+_REMOTE_KEYS: Mapping[str, Key] = {
+    "type": Key(TEXT, "A remote MCP server.", '"http"', required=True),
+    **REMOTE_KEYS,
 }
 
 # The keys of an entry besides those of `setting_keys`.
@@ -278,6 +306,7 @@ ENTRY_KEYS: Mapping[str, Key] = {
                 "anyOf": [
                     table_schema(_SOURCE_KEYS),
                     table_schema(_MODULE_KEYS),
+                    table_schema(_REMOTE_KEYS),
                     {
                         "properties": {"type": {"not": {"enum": sorted(_RUN_SOURCES)}}},
                         "required": ["type"],

@@ -15,6 +15,10 @@ from typing import Any
 
 _PLACEHOLDER = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*|/)(?::-([^}]*))?\}", re.ASCII)
 _ONE_VARIABLE = re.compile(r"\$\{(?:env:)?[A-Za-z_]\w*\}", re.ASCII)
+
+# The tables of a server whose values may be references to variables of the host.
+_REFERENCE_TABLES = ("env", "environment", "headers", "http_headers")
+
 _FOLDER_NAMES = ("workspaceFolder", "workspaceRoot", "cwd")
 
 
@@ -22,8 +26,8 @@ def fill_placeholders(value: Any, environ: Mapping[str, str], folder: str | None
     """Return a value with the placeholders in all its texts replaced. `environ` has the variables
     of the host, and `folder` is the folder of the config.
 
-    A value below `env` or `environment` that consists of one `${NAME}` is kept. It is resolved when
-    a process starts, so that a secret does not become part of the config.
+    A variable or a header whose value is one `${NAME}` is kept. It is resolved when a process
+    starts, so that a secret does not become part of the config.
     """
     if isinstance(value, str):
         return _fill_text(value, environ, folder)
@@ -32,7 +36,7 @@ def fill_placeholders(value: Any, environ: Mapping[str, str], folder: str | None
     if isinstance(value, dict):
         return {
             key: _fill_variables(item, environ, folder)
-            if key in ("env", "environment") and isinstance(item, dict)
+            if key in _REFERENCE_TABLES and isinstance(item, dict)
             else fill_placeholders(item, environ, folder)
             for key, item in value.items()
         }

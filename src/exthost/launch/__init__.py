@@ -16,6 +16,7 @@ This package starts no processes. In reading order:
     package_tree   one digest of all files of a package, and which files differ from a pinned state
     integrity      compares program, package, manifest and tools with digests from the config
     variables      which of the host's environment variables an extension gets
+    bridge         the command of the bridge to a remote server, and its permissions
     wasm_runner    runs a WebAssembly module, in a process of its own
     wasm           the command that runs a module, its permissions, its compilation
     machine_check  whether this machine can enforce the sandbox that an extension is configured for

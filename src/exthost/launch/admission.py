@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
-from exthost.launch import sandbox_probe, wasm
+from exthost.launch import bridge, sandbox_probe, wasm
 from exthost.launch.extension_user import with_extension_user
 from exthost.launch.file_view import ViewRequest, compute_view, system_view
 from exthost.launch.machine_check import can_enforce, enforced_policy
@@ -63,13 +63,15 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
     if wasm.is_module(spec):  # its engine is the sandbox
         refuse_state_folder(spec, wasm.check_module_permissions(spec), environ)
         return NOT_SANDBOXED
+    if bridge.is_remote(spec):
+        bridge.check_bridge(spec)
     policy = enforced_policy(spec)
     if policy is None:
         return NOT_SANDBOXED
     request = ViewRequest(
         extension=spec.id,
         argv=plan.argv,
-        command=spec.argv[0],
+        command=plan.argv[0] if bridge.is_remote(spec) else spec.argv[0],
         cwd=_working_folder(spec),
         folders=_operator_folders(spec),
         granted=policy.filesystem,

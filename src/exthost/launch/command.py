@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from exthost._version import __version__
 from exthost.dialects.base import Dialect
 from exthost.errors import Refused
-from exthost.launch import wasm
+from exthost.launch import bridge, wasm
 from exthost.launch.integrity import has_code_pin
 from exthost.launch.variables import build_environment
 from exthost.model.launch_plan import LaunchPlan
@@ -45,13 +45,19 @@ def make_command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Co
     if has_code_pin(spec):  # otherwise Python would write .pyc files into the pinned folder
         host_set["PYTHONDONTWRITEBYTECODE"] = "1"
     configured = _resolve_references(spec, environ)
+    state_names = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
+    if bridge.is_remote(spec):
+        folder = bridge.token_folder(configured.get("EXTHOST_BRIDGE_URL", spec.argv[0]), environ)
+        host_set |= bridge.bridge_variables(folder, environ)
+        state_names = [bridge.FOLDER_VARIABLE]
     environment = build_environment(spec, dialect, environ, {**host_set, **configured})
     if wasm.is_module(spec):
         argv = wasm.runner_command(spec, environ)
+    elif bridge.is_remote(spec):
+        argv = bridge.bridge_command(spec)
     else:
         path = environment.variables.get("PATH", os.defpath)
         argv = (find_program(spec.argv[0], spec.cwd, path), *spec.argv[1:])
-    state_names = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
     return Command(
         plan=LaunchPlan(argv=argv, cwd=spec.cwd, env=environment.variables),
         environment=environment,

@@ -18,7 +18,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import find_option_problem
 from exthost.errors import ConfigError, Evidence, Refused
-from exthost.launch import shared_folders, wasm
+from exthost.launch import bridge, shared_folders, wasm
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
 from exthost.launch.command import host_version, make_command
 from exthost.launch.containment import contain
@@ -110,7 +110,8 @@ def admit(
     if spec.requires.env and spec.argv:
         _check_required_variables(spec, dialect, environ)
     admission = NOT_SANDBOXED
-    if spec.argv and (wasm.is_module(spec) or enforced_policy(spec) is not None):
+    is_ours = wasm.is_module(spec) or bridge.is_remote(spec)
+    if spec.argv and (is_ours or enforced_policy(spec) is not None):
         command = make_command(spec, dialect, environ)
         admission = decide(spec, command.plan, command.state, environ)
         shared_folders.close_view(spec, admission.view, neighbours, environ)

@@ -112,8 +112,10 @@ class Package:
 class Spec(SharedSettings):
     """The configuration of one extension: its origin, its command and its settings.
 
-    argv           the command or, if `source` is "wasm", the path of the module; its arguments
-    source         what is run: a program, or a WebAssembly module (see `launch.wasm`)
+    argv           the command; if `source` is "wasm", the path of the module and its arguments; if
+                   it is "http", the arguments of `exthost bridge`
+    source         what is run: a program, a WebAssembly module (see `launch.wasm`), or a bridge to
+                   a remote server (see `launch.bridge`)
     origin         the file that it was read from; "" for a dict or a bare command
     is_dialect_assumed  whether its entry names no dialect, so that the default is used
     own_cwd        whether the cwd was set for this extension
@@ -150,7 +152,7 @@ class Spec(SharedSettings):
     id: str
     argv: tuple[str, ...]
     dialect: str = DEFAULT_DIALECT
-    source: Literal["process", "wasm"] = "process"
+    source: Literal["process", "wasm", "http"] = "process"
     is_dialect_assumed: bool = field(default=False, compare=False)
     enabled: bool = True
     origin: str = ""

@@ -116,7 +116,7 @@ async def test_servers_of_config_and_manifest_run_in_one_registry(tmp_path: Path
     program, *args = command({})
     servers = {
         "mine": {"command": program, "args": args},
-        "far": {"url": "https://example.org/mcp"},
+        "far": {"url": "https://example.org/mcp", "transport": "pigeon"},
     }
     beside: dict[str, Any] = {"mcpServers": {"files": {"command": program, "args": args}}}
     plugin(tmp_path / "a", "a", tools=["lookup"])
@@ -128,7 +128,7 @@ async def test_servers_of_config_and_manifest_run_in_one_registry(tmp_path: Path
         assert said(await host.call_tool("ext_a_files_echo", {"b": 2})) == {"b": 2}
         assert host["a.files"].state == "ready" and host["a.files"].dialect.name == "mcp"
         error = await failing(host["far"].start())
-        assert isinstance(error, Refused) and "reached by a URL" in error.message
+        assert isinstance(error, Refused) and "'pigeon' is not supported" in error.message
         before = len(host.tools)
         await host.call_tool("ext_mine_change", {"add": ["more"]})
         await until(lambda: "ext_mine_more" in host.tools)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def test_an_entry_that_is_not_added_is_reported_with_its_reason(machine: Path) -
     assert states(report) == {
         "off": "disabled",
         "out": "disabled",
-        "far": "remote",
+        "far": "added",
         "me": "itself",
         "bad": "unusable",
         "unset": "unusable",
@@ -116,7 +117,8 @@ def test_an_entry_that_is_not_added_is_reported_with_its_reason(machine: Path) -
     }
     details = {server["name"]: server["detail"] for server in report["servers"]}
     assert "https://h.example" in details["far"] and "${NOT_SET}" in details["unset"]
-    assert not (machine / "project/exthost.toml").exists()
+    written = tomllib.loads((machine / "project/exthost.toml").read_text())["mcp_servers"]
+    assert written == {"far": {"url": {"from": "FAR_URL"}, "headers": {"A": {"from": "FAR_A"}}}}
     done = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
     assert "settings.json: cannot be read" in done.stderr and "nothing to add" in done.stderr
     assert "hush" not in json.dumps(report) + done.stdout + done.stderr
@@ -247,9 +249,10 @@ enabled = false
     assert (one.limits.handshake, one.limits.call) == (20, 30.5)
     assert dict(one.env) == {"MODE": "x", "TOKEN": "TOKEN"}
     assert isinstance(one.env["TOKEN"], HostEnvRef)
-    assert "not over stdio" in far.unrunnable and not off.enabled
+    assert far.source == "http" and not off.enabled
+    assert dict(far.env) == {"EXTHOST_BRIDGE_TOKEN": HostEnvRef("T")}
     assert [note.partition(":")[0] for note in config.notes] == [
-        "model", "a.enabled_tools", "far.bearer_token_env_var",
+        "model", "a.enabled_tools",
     ]  # fmt: skip
 
 
@@ -263,8 +266,27 @@ def test_settings_that_are_left_out_are_named(machine: Path) -> None:
     assert "a.excludeTools: unknown here" in shown.stderr
 
 
+def test_secrets_of_a_remote_server_become_references(machine: Path) -> None:
+    headers = {"Authorization": "Bearer ghp_0123456789", "X-Key": "${env:TEAM_KEY}", "Accept": "a"}
+    server = {"type": "http", "url": "https://h.example/mcp", "headers": headers}
+    token = {"url": "https://t.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}
+    path = machine / "project" / ".mcp.json"
+    write(path, {"mcpServers": {"far-off": server, "token": token}})
+    run(machine, "--write")
+    text = (machine / "project/exthost.toml").read_text()
+    assert "ghp_" not in text
+    written = tomllib.loads(text)["mcp_servers"]
+    assert written["far-off"] == {
+        "url": "https://h.example/mcp",
+        "type": "http",
+        "token": {"from": "FAR_OFF_AUTHORIZATION"},
+        "headers": {"X-Key": {"from": "TEAM_KEY"}, "Accept": "a"},
+    }
+    assert written["token"]["token"] == {"from": "TOKEN"}
+
+
 def test_a_url_is_shown_without_possible_keys(machine: Path) -> None:
     url = "https://u:p@example.org:8443/mcp/0123456789abcdef0123?key=1#f"
     write(machine / "project" / ".mcp.json", {"mcpServers": {"a": {"url": url}}})
     (found,) = run(machine)["servers"]
-    assert found["detail"].endswith("https://example.org:8443/mcp/***")
+    assert found["detail"] == "https://example.org:8443/mcp/***"

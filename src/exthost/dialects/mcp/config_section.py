@@ -1,8 +1,7 @@
 """Reads the tables `[mcp_servers.NAME]` of a config.
 
 Each table becomes an `Entry`, like the tables of `[[extensions]]`, and may have the same keys
-(limits, restart, options …) besides `command`. A server that has only a URL is listed and never
-run.
+(limits, restart, options …) besides `command`. A server that has a URL and no command is remote.
 """
 
 from collections.abc import Mapping
@@ -10,10 +9,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.model.documents.entry import Entry, read_name, remote_server_reason
-from exthost.model.documents.keys import ANY_TEXT, FLAG, TEXT, TEXT_TABLE, Key, make_section
+from exthost.model.documents.entry import Entry, read_name
+from exthost.model.documents.keys import ANY_TEXT, FLAG, TEXT, Key, make_section
 from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import describe_type, read_table
+from exthost.model.documents.remote_server import REMOTE_KEYS, bridge_arguments
 from exthost.model.documents.setting_keys import SETTING_KEYS
 from exthost.model.documents.settings import make_settings, setting_readers
 from exthost.model.names import nearest
@@ -49,35 +49,33 @@ def _read_server(
     options = {key: fields[key] for key in _OPTIONS if fields.get(key) is not None}
     settings = replace(settings, options=MappingProxyType({**options, **settings.options}))
     command = fields.get("command")
-    url = "" if "command" in value else fields.get("url") or ""
+    is_remote = "command" not in value and "url" in value
     if "command" not in value and "url" not in value:
         help = 'add command = "…" and args = […]'
         for key in value:
             if meant := nearest(str(key), ("command", "url")):
                 help = f"did you mean `{meant}` by `{key}`?"
         place.add_problem(WRONG_VALUE, "has neither `command` nor `url`", help)
+    argv: tuple[str, ...] = () if command is None else (command,)
+    problem = ""
+    if is_remote:
+        argv, variables, problem = bridge_arguments(fields)
+        settings = replace(settings, env=MappingProxyType({**settings.env, **variables}))
     spec = Spec(
         id=id,
-        argv=() if command is None else (command,),
+        argv=argv,
+        source="http" if is_remote else "process",
         dialect="mcp",
         enabled=fields.get("enabled") is not False and fields.get("disabled") is not True,
         origin=origin,
-        unrunnable=remote_server_reason(fields.get("transport") or fields.get("type") or "")
-        if url
-        else "",
+        unrunnable=problem,
     )
     return Entry(spec, settings, place, name_key="command")
 
 
 _KEYS: Mapping[str, Key] = {
     "command": Key(TEXT, "The program of the server.", '"uvx"'),
-    "url": Key(
-        TEXT,
-        "Where a server that runs elsewhere is reached; it is listed and not used.",
-        '"https://example.org/mcp"',
-    ),
-    "headers": Key(TEXT_TABLE, "Headers for that URL; not used.", '{ X-Team = "docs" }', "{}"),
-    "transport": Key(ANY_TEXT, "The transport of that URL; only shown.", '"http"'),
+    **REMOTE_KEYS,
     "type": Key(ANY_TEXT, "Another name of `transport`.", '"stdio"'),
     "enabled": Key(FLAG, "Whether it is used.", "false", "true"),
     "disabled": Key(FLAG, "The opposite of `enabled`.", "true", "false"),

@@ -18,7 +18,10 @@ from exthost.model.names import nearest
 
 # The keys of a server that are read; all others are ignored with a note.
 _SERVER_KEYS = frozenset(
-    ("command", "args", "env", "cwd", "url", "headers", "type", "transport", "disabled", "enabled")
+    (
+        *("command", "args", "env", "cwd", "url", "headers", "token", "type", "transport"),
+        *("disabled", "enabled"),
+    )
 )
 
 # The names that other programs have for some of these keys.
@@ -80,7 +83,7 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
                 item |= {key: renamed[key] for key in misspelt}
             if limits:
                 item["limits"] = limits
-            if "command" in item:
+            if "command" in item or "url" in item:
                 notes += _note_placeholders(name, item)
         converted[name] = item
     return "mcp_servers", converted, tuple(notes)
@@ -128,6 +131,14 @@ def _rename_keys(item: dict[str, Any]) -> dict[str, Any]:
     if isinstance(inherited, list) and isinstance(env, dict):
         references = {name: {"from": name} for name in inherited if isinstance(name, str)}
         renamed["env"] = {**references, **env}
+    # Codex names the variables that have a token, and values of headers.
+    token, headers = renamed.pop("bearer_token_env_var", None), renamed.get("headers") or {}
+    if isinstance(token, str):
+        renamed["token"] = {"from": token}
+    named_headers = renamed.pop("env_http_headers", None)
+    if isinstance(named_headers, dict) and isinstance(headers, dict):
+        references = {name: {"from": value} for name, value in named_headers.items()}
+        renamed["headers"] = {**headers, **references}
     return renamed
 
 
@@ -139,7 +150,7 @@ def _convert_value(value: Any, key: str) -> Any:
         texts = {name: _number_to_text(item) for name, item in value.items() if item is not None}
         return (
             {name: _resolve_reference(item) for name, item in texts.items()}
-            if key == "env"
+            if key in ("env", "headers")
             else texts
         )
     return value
@@ -153,12 +164,14 @@ def _resolve_reference(value: Any) -> Any:
 
 def _note_placeholders(server: str, item: dict[str, Any]) -> list[str]:
     """Return a note for each place with placeholders that are not replaced."""
-    places = {"command": item["command"], "cwd": item.get("cwd")}
-    args, env = item.get("args"), item.get("env")
+    places = {key: item.get(key) for key in ("command", "cwd", "url")}
+    args, env, headers = item.get("args"), item.get("env"), item.get("headers")
     if isinstance(args, list):
         places |= {f"args.{number}": value for number, value in enumerate(args)}
     if isinstance(env, dict):
         places |= {f"env.{name}": value for name, value in env.items()}
+    if isinstance(headers, dict):
+        places |= {f"headers.{name}": value for name, value in headers.items()}
     return [
         f"{server}.{place}: {placeholder[0]} is not filled in here"
         for place, value in places.items()

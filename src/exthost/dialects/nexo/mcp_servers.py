@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.model.documents.entry import remote_server_reason
 from exthost.model.documents.problems import WRONG_VALUE, Place, Problems, format_path
 from exthost.model.documents.readers import (
     Reader,
@@ -29,6 +28,7 @@ from exthost.model.documents.readers import (
     read_text,
     read_variables,
 )
+from exthost.model.documents.remote_server import bridge_arguments
 from exthost.model.documents.settings import resolve_path
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.spec import Requires, Spec
@@ -190,15 +190,20 @@ def make_spec(server: DeclaredServer, folder: str, requires: Requires) -> Spec:
     a relative cwd, and requires what its manifest's extension requires."""
     remote = server.transport != "stdio"
     declared = {"log_level": server.log_level, "context_passthrough": server.context_passthrough}
+    argv, env, problem = (server.command, *server.args), server.env, ""
+    if remote:
+        values = {"url": server.url, "headers": server.headers, "transport": server.transport}
+        argv, env, problem = bridge_arguments(values)
     return Spec(
         id=server.key,
-        argv=() if remote else (server.command, *server.args),
+        argv=argv,
+        source="http" if remote else "process",
         dialect="mcp",
-        env=server.env,
+        env=env,
         cwd=resolve_path(folder, server.cwd or "."),
         requires=requires,
         options=MappingProxyType({key: item for key, item in declared.items() if item is not None}),
-        unrunnable=remote_server_reason(server.transport) if remote else "",
+        unrunnable=problem,
     )
 
 

@@ -6,9 +6,9 @@
   exthost mcp import --from FILE        only the servers in this file, of whichever program
 
 It looks into the files of Claude Code and Desktop, Cursor, VS Code, Windsurf, Zed, opencode, Codex,
-Gemini CLI and others, for this user and the project in this folder. Servers that are disabled,
-reached by a URL, or there already are listed and not added. Secrets are never shown; they are not
-copied either: the config refers to variables of the host, unless --with-secrets is given.
+Gemini CLI and others, for this user and the project in this folder. Servers that are disabled or
+there already are listed and not added. Secrets are never shown; they are not copied either: the
+config refers to variables of the host, unless --with-secrets is given.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from exthost.config import config_from_mapping
 from exthost.config.discovery.configfile import parse_config
 from exthost.config.entry_edit import add_tables_in_toml
 from exthost.errors import NotFound
@@ -108,8 +109,8 @@ def _check_names(names: list[str], search_result: FoundServers) -> None:
 def _make_spec(verdict: Verdict) -> Spec:
     """Return the spec that the new entry of the config must give. `write_config` checks that the
     edited config has it; it compares only the fields that are set here."""
-    argv = (verdict.table["command"], *verdict.table.get("args", ()))
-    return Spec(id=verdict.name, argv=argv, dialect="mcp")
+    [spec] = config_from_mapping({"mcp_servers": {verdict.name: verdict.table}}).specs
+    return Spec(id=verdict.name, argv=spec.argv, source=spec.source, dialect="mcp")
 
 
 def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdict]) -> None:

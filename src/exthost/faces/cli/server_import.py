@@ -21,6 +21,7 @@ from exthost.model.spec import Spec
 from exthost.session.trace.secrets import HIDDEN, is_secret_name
 
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)\}", re.ASCII)
 
 # Values that are secrets under any name: keys of well-known services, bearer tokens.
 _SECRET_VALUE = re.compile(
@@ -37,6 +38,10 @@ _ASSIGNMENT = re.compile(
 _MAX_SHOWN_PATH_PART = 16
 
 
+# Headers that have no secrets.
+_PUBLIC_HEADERS = frozenset(("accept", "accept-language", "content-type", "user-agent"))
+
+
 class ImportDecision(StrEnum):
     """The decision about a server. Only a new server is imported."""
 
@@ -44,7 +49,6 @@ class ImportDecision(StrEnum):
     PRESENT = "present"  # the config has it already
     DUPLICATE = "duplicate"  # another program has the same server
     DISABLED = "disabled"
-    REMOTE = "remote"  # it is reached by a URL
     ITSELF = "itself"  # it is exthost
     SECRET = "secret"  # a secret is among its arguments
     UNUSABLE = "unusable"
@@ -83,8 +87,8 @@ def plan_import(
     for server in servers:
         verdict = _decide(server, folder, with_secrets)
         if verdict.state is ImportDecision.NEW:
-            argv = (verdict.table["command"], *verdict.table.get("args", ()))
             table = verdict.table
+            argv = _comparable_argv(server.name, table)
             environment = (_comparable_env(table.get("env", {})), table.get("cwd", str(folder)))
             if same_name := config_index.find(server.name, argv, environment):
                 detail = f"the same as {same_name}, which the config has"
@@ -125,6 +129,12 @@ class _ServerIndex:
         return self._by_program.get((argv, environment))
 
 
+def _comparable_argv(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the command line that an entry of the config gives."""
+    [spec] = config_from_mapping({"mcp_servers": {name: table}}).specs
+    return spec.argv
+
+
 def _comparable_env(env: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
     """Return variables in a form that can be compared. A reference is represented by the name of
     the variable that it refers to."""
@@ -143,17 +153,21 @@ def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
 
     if foreign_table.get("disabled") is True or foreign_table.get("enabled") is False:
         return verdict(ImportDecision.DISABLED, f"switched off in {server.program}")
-    if "command" not in foreign_table and isinstance(foreign_table.get("url"), str):
-        return verdict(
-            ImportDecision.REMOTE,
-            f"reached by a URL, not over stdio: {_masked_url(foreign_table['url'])}",
-        )
-    keys = ("command", "args", "env", "cwd", "limits")
+    is_remote = "command" not in foreign_table and isinstance(foreign_table.get("url"), str)
+    keys: tuple[str, ...] = ("command", "args", "env", "cwd", "limits")
+    if is_remote:
+        keys = ("url", "headers", "token", "transport", "type", "limits")
     table: dict[str, Any] = {key: foreign_table[key] for key in keys if key in foreign_table}
     try:
-        config_from_mapping({"mcp_servers": {server.name: table}})
+        [spec] = config_from_mapping({"mcp_servers": {server.name: table}}).specs
     except ConfigError as error:
         return verdict(ImportDecision.UNUSABLE, error.message)
+    if spec.unrunnable:
+        return verdict(ImportDecision.UNUSABLE, spec.unrunnable)
+    if is_remote:
+        shown = _masked_url(table["url"])
+        table, variables = _remote_with_references(server.name, table, with_secrets)
+        return Verdict(server.name, ImportDecision.NEW, server, shown, table, variables)
     argv = [table["command"], *table.get("args", ())]
     if Path(table["command"]).name == "exthost":
         return verdict(ImportDecision.ITSELF, "it is exthost, which would start itself")
@@ -190,6 +204,44 @@ def _with_references(
         env[name] = {"from": name} if needs_reference else value
     references = [value["from"] for value in env.values() if isinstance(value, dict)]
     return ({**table, "env": env} if env else table), tuple(map(str, references))
+
+
+def _remote_with_references(
+    name: str, table: dict[str, Any], with_secrets: bool
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the table of a remote server with references in place of secrets, and the names of
+    the variables of the host that they refer to. Most headers are secrets, whatever they look
+    like."""
+    prefix = re.sub(r"\W", "_", name, flags=re.ASCII).upper()
+    headers: dict[str, Any] = {}
+    result = {key: value for key, value in table.items() if key != "headers"}
+    for header, value in table.get("headers", {}).items():
+        if isinstance(value, dict):
+            headers[header] = value
+            continue
+        words = value.removeprefix("Bearer ") if header.lower() == "authorization" else value
+        if named := _VARIABLE.fullmatch(words):
+            reference = {"from": named[1]}
+        elif _PLACEHOLDER.search(value) or (
+            not with_secrets and header.lower() not in _PUBLIC_HEADERS
+        ):
+            reference = {"from": f"{prefix}_{re.sub(r'[^A-Za-z0-9]', '_', header).upper()}"}
+        else:
+            headers[header] = value
+            continue
+        if words != value:
+            result["token"] = reference
+        else:
+            headers[header] = reference
+    if headers:
+        result["headers"] = headers
+    url = table["url"]
+    if named := _VARIABLE.fullmatch(url):
+        result["url"] = {"from": named[1]}
+    elif _PLACEHOLDER.search(url) or (_masked_url(url) != url.rstrip("?#") and not with_secrets):
+        result["url"] = {"from": f"{prefix}_URL"}
+    values = (result["url"], result.get("token"), *headers.values())
+    return result, tuple(str(value["from"]) for value in values if isinstance(value, dict))
 
 
 def _working_folder(cwd: str | None, server: ForeignServer, folder: Path) -> str | None:

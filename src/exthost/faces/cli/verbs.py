@@ -15,6 +15,7 @@ VERB_GROUPS = {
         "reload": "have a running host read its config again, without losing a call",
         "call": "call a tool, or any method, and print the result",
         "gateway": "offer all tools as one MCP server, on stdio or HTTP",
+        "bridge": "connect to a remote MCP server, on stdin and stdout",
         "unit": "print a systemd unit that runs a host",
     },
     "look": {

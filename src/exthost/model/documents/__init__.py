@@ -12,5 +12,6 @@ In reading order:
     keys            `Key`: a config key as data (reader, type, default, example, one sentence)
     setting_keys    the settings that every extension may have, as fields that are also `Key`s
     settings        `Settings`: the values of those keys, and how the three places are merged
+    remote_server   a remote MCP server: its URL, headers, token and transport
     entry           `Entry`: one extension as a config describes it
 """

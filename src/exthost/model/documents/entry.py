@@ -47,10 +47,3 @@ def read_name(value: Any, place: Place) -> str | None:
         place.add_problem(WRONG_VALUE, "must not contain line ends or other control characters")
         return None
     return name
-
-
-def remote_server_reason(transport: str) -> str:
-    """Return the reason why this host does not start an extension that is reached by a URL.
-    `transport` is the value of that key in the entry, such as "sse"; "" if it is not set."""
-    how = f" ({transport})" if transport else ""
-    return f"it is reached by a URL{how}, not over stdio: it runs by itself and is only listed"

@@ -1,0 +1,9 @@
+"""`exthost bridge`: a remote MCP server as a program that speaks the stdio transport.
+
+It is built on the client transports and the OAuth client of the package `mcp`. In reading order:
+
+    relay            passes messages between stdin, stdout and the server
+    request_headers  the headers that mirror a message, which the protocol requires
+    login            OAuth: with a browser, or with the tokens of an earlier login
+    token_file       the file with those tokens
+"""

@@ -1,0 +1,112 @@
+"""OAuth for a remote server, by the client of the package `mcp`.
+
+`log_in` opens a browser, and waits until the server redirects it to a port of this machine; there
+is a time limit. The tokens are kept in a file. `stored_login` uses them, and refreshes them. It
+never opens a browser: a bridge runs in the background, where nobody would see it.
+"""
+
+import asyncio
+import contextlib
+import sys
+import webbrowser
+from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import parse_qs, urlsplit
+
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.shared.auth import OAuthClientMetadata
+from pydantic import AnyUrl
+
+from exthost.errors import Refused
+from exthost.faces.bridge.token_file import TokenFile
+
+_PAGE = (
+    b"HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n%s\n"
+)
+
+# A browser sends a request line of a few hundred bytes, or two thousand with a long code.
+_MAX_REQUEST_LINE = 16384
+
+
+def stored_login(url: str, tokens: TokenFile) -> OAuthClientProvider:
+    """Return the authentication of an earlier login. A request raises Refused if its tokens are
+    not accepted and cannot be refreshed."""
+
+    async def refuse(_: str) -> None:
+        raise login_needed_error(url)
+
+    return _provider(url, tokens, 0, refuse)
+
+
+def login_needed_error(url: str) -> Refused:
+    """Return the error for a server that requires a login."""
+    return Refused(
+        "X1807",
+        f"{urlsplit(url).hostname} requires a login",
+        help="log in once: exthost bridge URL --login; or set token = { from = … } in the config",
+    )
+
+
+@contextlib.asynccontextmanager
+async def browser_login(url: str, tokens: TokenFile) -> AsyncIterator[OAuthClientProvider]:
+    """Yield an authentication that opens a browser, and a listener for the answer."""
+    answer: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            line = await reader.readuntil(b"\r\n")
+            target = urlsplit(line.split(b" ")[1].decode("ascii", "replace"))
+            query = {name: values[0] for name, values in parse_qs(target.query).items()}
+            if target.path != "/callback":
+                writer.write(_PAGE % (404, b"Not Found", b"There is nothing here."))
+            elif "code" in query:
+                writer.write(_PAGE % (200, b"OK", b"You are logged in. Close this page."))
+                result = AuthorizationCodeResult(
+                    code=query["code"], state=query.get("state"), iss=query.get("iss")
+                )
+                if not answer.done():
+                    answer.set_result(result)
+            else:
+                writer.write(_PAGE % (200, b"OK", b"The server refused the login."))
+                reason = query.get("error_description") or query.get("error") or "no reason given"
+                if not answer.done():
+                    answer.set_exception(
+                        login_failed_error(f"the server refused it: {reason:.200}")
+                    )
+            await writer.drain()
+        except (IndexError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # not a request of a browser
+        finally:
+            writer.close()
+
+    async def show(address: str) -> None:
+        if urlsplit(address).scheme not in ("http", "https"):
+            raise login_failed_error("the server names a page that is not on the web")
+        print(f"open this page to log in: {address}", file=sys.stderr, flush=True)
+        await asyncio.to_thread(webbrowser.open, address)
+
+    async def wait() -> AuthorizationCodeResult:
+        return await answer
+
+    listener = await asyncio.start_server(receive, "127.0.0.1", 0, limit=_MAX_REQUEST_LINE)
+    async with listener:
+        port = listener.sockets[0].getsockname()[1]
+        provider = _provider(url, tokens, port, show)
+        provider.context.callback_handler = wait
+        yield provider
+
+
+def login_failed_error(reason: str) -> Refused:
+    """Return the error for a login that did not succeed."""
+    return Refused("X1808", f"the login failed: {reason}", help="try it again with --login")
+
+
+def _provider(
+    url: str, tokens: TokenFile, port: int, redirect_handler: Callable[[str], Awaitable[None]]
+) -> OAuthClientProvider:
+    metadata = OAuthClientMetadata(
+        client_name="exthost",
+        redirect_uris=[AnyUrl(f"http://127.0.0.1:{port}/callback")],
+        grant_types=["authorization_code", "refresh_token"],
+        response_types=["code"],
+    )
+    return OAuthClientProvider(url, metadata, tokens, redirect_handler=redirect_handler)

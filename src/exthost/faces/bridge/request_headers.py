@@ -1,0 +1,63 @@
+"""The HTTP headers that mirror a message: its protocol version, method and name.
+
+In the era of handshakes, every message after `initialize` has the negotiated version. In the
+stateless era, each request names its version itself, and its headers repeat the version, the
+method, the name, and the arguments that the schema of a tool marks with `x-mcp-header`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.shared import inbound
+from mcp_types import PROTOCOL_VERSION_META_KEY, JSONRPCRequest, JSONRPCResponse, RequestId
+
+
+class RequestHeaders:
+    """Returns the headers of outgoing messages. It sees the replies, because they have the
+    negotiated version and the schemas."""
+
+    def __init__(self) -> None:
+        self._version = ""
+        self._awaited: dict[RequestId, str] = {}  # `initialize` and `tools/list` requests
+        self._arguments: dict[str, dict[tuple[str, ...], str]] = {}  # by the name of the tool
+
+    def for_request(self, request: JSONRPCRequest) -> dict[str, str]:
+        """Return the headers of a request."""
+        method = request.method
+        params: Mapping[str, Any] = request.params or {}
+        if method in ("initialize", "tools/list"):
+            self._awaited[request.id] = method
+        meta = params.get("_meta")
+        version = meta.get(PROTOCOL_VERSION_META_KEY) if isinstance(meta, dict) else None
+        if not isinstance(version, str):
+            return {} if method == "initialize" else self.for_other()
+        headers = {
+            inbound.MCP_PROTOCOL_VERSION_HEADER: version,
+            inbound.MCP_METHOD_HEADER: method,
+        }
+        name = params.get(inbound.NAME_BEARING_METHODS.get(method, ""))
+        if isinstance(name, str):
+            headers[inbound.MCP_NAME_HEADER] = inbound.encode_header_value(name)
+            arguments = params.get("arguments")
+            if method == "tools/call" and isinstance(arguments, dict):
+                marked = self._arguments.get(name, {})
+                headers.update(inbound.mcp_param_headers(marked, arguments))
+        return headers
+
+    def for_other(self) -> dict[str, str]:
+        """Return the headers of a notification or a reply."""
+        return {inbound.MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else {}
+
+    def see_reply(self, reply: JSONRPCResponse) -> None:
+        """Remember what later headers need of a reply."""
+        method = self._awaited.pop(reply.id, "")
+        if method == "initialize":
+            version = reply.result.get("protocolVersion")
+            self._version = version if isinstance(version, str) else ""
+        tools = reply.result.get("tools") if method == "tools/list" else None
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+                schema = tool.get("inputSchema")
+                is_valid = inbound.find_invalid_x_mcp_header(schema) is None
+                marked = inbound.x_mcp_header_map(schema) if is_valid else {}
+                self._arguments[tool["name"]] = marked

@@ -1,0 +1,129 @@
+"""A remote MCP server in a config: its URL, headers, token and transport.
+
+The server is served by a process of ours, `exthost bridge`. `bridge_arguments` returns its
+arguments and its environment variables. Values that may be secrets are passed in variables, because
+every user of a machine can read the arguments of a process.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from exthost.model.documents.keys import ANY_TEXT, TEXT, VARIABLES, Key, ValueType
+from exthost.model.documents.problems import WRONG_VALUE, Place
+from exthost.model.documents.readers import (
+    HostEnvRef,
+    quote_text,
+    read_text,
+    read_variables_or_references,
+)
+
+_URL = re.compile(r"https?://[^/\s?#]+[^\s]*")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+# The transports, with the names that other programs have for them.
+_TRANSPORTS = {
+    "auto": "auto",
+    "remote": "auto",
+    "http": "http",
+    "streamable_http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "sse": "sse",
+}
+
+
+class BridgeArguments(NamedTuple):
+    """The arguments of `exthost bridge`, and the environment variables that they name. `problem` is
+    the reason why the server cannot be used, or ""."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    problem: str = ""
+
+
+def bridge_arguments(fields: Mapping[str, Any]) -> BridgeArguments:
+    """Return how the bridge of a server is started. `fields` are the values of `REMOTE_KEYS`; other
+    keys are ignored."""
+    url = fields.get("url") or ""
+    problem = ""
+    env: dict[str, str] = {}
+    argv = [url]
+    if isinstance(url, HostEnvRef):
+        env["EXTHOST_BRIDGE_URL"] = url
+        argv = ["--url-from", "EXTHOST_BRIDGE_URL"]
+    for number, (name, value) in enumerate((fields.get("headers") or {}).items(), 1):
+        if not _HEADER_NAME.fullmatch(name):
+            problem = f"{quote_text(name)} is not the name of an HTTP header"
+        variable = f"EXTHOST_BRIDGE_HEADER_{number}"
+        env[variable] = value
+        argv += ["--header", f"{name}={variable}"]
+    if token := fields.get("token"):
+        env["EXTHOST_BRIDGE_TOKEN"] = token
+        argv += ["--token-from", "EXTHOST_BRIDGE_TOKEN"]
+    named = fields.get("transport") or fields.get("type") or "auto"
+    transport = _TRANSPORTS.get(named)
+    if transport is None:
+        problem = f'transport {quote_text(named)} is not supported, only "http" and "sse" are'
+    elif transport != "auto":
+        argv += ["--transport", transport]
+    return BridgeArguments(tuple(argv), env, problem)
+
+
+def _read_url(value: Any, place: Place) -> str | None:
+    if isinstance(value, Mapping):
+        return _read_reference(value, place)
+    url = read_text(value, place)
+    if url is None or _URL.fullmatch(url):
+        return url
+    place.add_problem(
+        WRONG_VALUE, f"{quote_text(url)} is not an http or https URL", "write https://host/path"
+    )
+    return None
+
+
+def _read_reference(value: Any, place: Place) -> str | None:
+    """Read text, or `{ from = "NAME" }`."""
+    if not isinstance(value, Mapping):
+        return read_text(value, place)
+    read = read_variables_or_references({"value": value}, place)
+    return None if read is None else read.get("value")
+
+
+_TEXT_OR_REFERENCE = {
+    "anyOf": [
+        TEXT.schema,
+        {
+            "type": "object",
+            "properties": {"from": TEXT.schema},
+            "required": ["from"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+REMOTE_KEYS: Mapping[str, Key] = {
+    "url": Key(
+        ValueType(_read_url, 'URL or { from = "NAME" }', _TEXT_OR_REFERENCE),
+        "The address of a remote server, which a bridge process connects to.",
+        '"https://example.org/mcp"',
+    ),
+    "headers": Key(
+        VARIABLES,
+        "HTTP headers for a remote server.",
+        '{ X-Team = "docs", X-Key = { from = "TEAM_KEY" } }',
+        "{}",
+    ),
+    "token": Key(
+        ValueType(_read_reference, 'text or { from = "NAME" }', _TEXT_OR_REFERENCE),
+        "The bearer token for a remote server.",
+        '{ from = "EXAMPLE_TOKEN" }',
+        "(none)",
+    ),
+    "transport": Key(
+        ANY_TEXT,
+        "How a remote server is reached: http (streamable HTTP), sse, or auto, which tries both.",
+        '"sse"',
+        '"auto"',
+    ),
+}

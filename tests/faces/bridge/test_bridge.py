@@ -1,0 +1,196 @@
+"""Remote MCP servers as extensions: an entry with a URL is served by a bridge process."""
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.errors import CallFailed, ExtensionGone, HandshakeFailed, Refused
+from exthost.faces.bridge.login import browser_login, login_failed_error
+from exthost.faces.bridge.relay import RemoteServer, log_in
+from exthost.faces.bridge.token_file import TokenFile
+from exthost.launch.bridge import token_folder
+from tests.faces.bridge.running import remote_server
+
+# Starting a bridge imports the package mcp, which takes seconds on a busy machine.
+LIMITS = {"handshake": "90s", "start": "120s"}
+
+
+def config(url: Any, **keys: Any) -> dict[str, Any]:
+    return {"mcp_servers": {"far": {"url": url, "limits": LIMITS, **keys}}}
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "EXTHOST_HOME": str(tmp_path / "state")}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize("era", ["auto", "handshake"])
+async def test_a_remote_server_is_called_like_any_other(
+    transport: str, era: str, environ: dict[str, str]
+) -> None:
+    with remote_server(transport) as url:
+        entry = {"headers": {"X-Team": {"from": "TEAM"}}, "options": {"era": era}}
+        names = {**environ, "TEAM": "docs"}
+        async with exthost.Host.from_config(config(url, **entry), environ=names) as host:
+            assert host["far"].cause is None
+            assert (await host.call_tool("ext_far_add", {"a": 1, "b": 2})).data == {"result": 3}
+            reported: list[Any] = []
+            work = {"steps": 3}
+            result = await host.call_tool("far:work", work, on_progress=reported.append)
+            assert result.text == "done" and [step.progress for step in reported] == [1, 2, 3]
+            assert (await host.call_tool("far:headers", {})).text == "docs"
+            assert "docs" not in " ".join(host["far"].argv)
+
+
+@pytest.mark.more
+async def test_a_server_that_dies_in_the_middle_of_an_answer_fails_the_call(
+    environ: dict[str, str],
+) -> None:
+    with remote_server("http") as url:
+        async with exthost.Host.from_config(config(url), environ=environ) as host:
+            with pytest.raises(CallFailed, match="without a response"):
+                await host.call_tool("far:die", {}, timeout=60)
+            with pytest.raises(ExtensionGone) as caught:
+                await host.call_tool("far:add", {"a": 1, "b": 2}, timeout=60)
+            assert "X1809" in "\n".join(caught.value.evidence.stderr)
+
+
+@pytest.mark.more
+async def test_a_token_is_passed_by_reference_and_a_missing_one_is_reported(
+    environ: dict[str, str],
+) -> None:
+    with remote_server("http", "--token", "hush") as url:
+        names = {**environ, "TOKEN": "hush"}
+        entry = config({"from": "URL"}, token={"from": "TOKEN"})
+        async with exthost.Host.from_config(entry, environ={**names, "URL": url}) as host:
+            assert (await host.call_tool("far:add", {"a": 1, "b": 2})).data == {"result": 3}
+            assert "hush" not in repr(host["far"].spec)
+        async with exthost.Host.from_config(config(url), environ=environ) as host:
+            error = host["far"].cause
+            assert isinstance(error, HandshakeFailed | ExtensionGone)
+            assert "requires a login" in "\n".join(error.evidence.stderr)
+
+
+@pytest.mark.more
+async def test_a_server_that_cannot_be_reached_fails_the_start(environ: dict[str, str]) -> None:
+    async with exthost.Host.from_config(
+        config("http://127.0.0.1:9/mcp", restart={"strategy": "never"}), environ=environ
+    ) as host:
+        error = host["far"].cause
+        assert error is not None and "cannot be reached" in "\n".join(error.evidence.stderr)
+
+
+async def test_a_remote_server_needs_the_network(environ: dict[str, str]) -> None:
+    entry = config("https://example.org/mcp", permissions={"network": False})
+    async with exthost.Host.from_config(entry, environ=environ) as host:
+        error = host["far"].cause
+        assert isinstance(error, Refused) and error.code == "X1805"
+
+
+async def test_without_the_package_a_remote_server_is_refused(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.launch.bridge.find_spec", lambda _: None)
+    async with exthost.Host.from_config(config("https://example.org/mcp"), environ=environ) as host:
+        error = host["far"].cause
+        assert isinstance(error, Refused) and error.code == "X1804"
+        assert "exthost[bridge]" in error.help
+
+
+@pytest.mark.parametrize("arguments", [["ftp://h"], ["nothing"], ["--url-from", "NOT_SET"], []])
+def test_wrong_arguments_are_reported(arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "exthost", "bridge", *arguments, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2 and json.loads(done.stdout)["error"]["code"] == "X1810"
+
+
+# -- logins ----------------------------------------------------------------------------------------
+
+
+async def test_tokens_are_kept_in_a_file_that_only_the_user_can_read(tmp_path: Path) -> None:
+    from mcp.shared.auth import OAuthToken
+
+    tokens = TokenFile(tmp_path / "a" / "b")
+    assert await tokens.get_tokens() is None and not tokens.exists()
+    await tokens.set_tokens(OAuthToken(access_token="hush"))
+    assert stat.S_IMODE(tokens.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(tokens.path.parent.stat().st_mode) == 0o700
+    read = await tokens.get_tokens()
+    assert read is not None and read.access_token == "hush"
+    tokens.path.chmod(0o644)
+    with pytest.raises(Refused) as caught:
+        await tokens.get_tokens()
+    assert caught.value.code == "X1806" and "hush" not in caught.value.message
+    assert tokens.delete() and not tokens.delete()
+    tokens.path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic"):
+        await tokens.get_tokens()
+
+
+async def test_a_login_that_never_returns_ends_at_its_time_limit(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # accepts, and never answers
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        server = RemoteServer(url, {}, "auto", TokenFile(tmp_path))
+        with pytest.raises(Refused, match="not completed within") as caught:
+            await log_in(server, 0.2)
+        assert caught.value.code == "X1808"
+
+
+async def test_the_answer_of_a_browser_is_received(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    async with browser_login("https://h.example/mcp", TokenFile(tmp_path)) as login:
+        context = login.context
+        assert context.redirect_handler is not None and context.callback_handler is not None
+        assert context.client_metadata.redirect_uris is not None
+        redirect = str(context.client_metadata.redirect_uris[0])
+        await context.redirect_handler("https://h.example/authorize")
+        assert opened == ["https://h.example/authorize"]
+        with pytest.raises(Refused):
+            await context.redirect_handler("file:///etc/passwd")
+        assert "404" in await _get(redirect.replace("/callback", "/favicon.ico"))
+        assert "logged in" in await _get(f"{redirect}?code=c&state=s")
+        answer = await context.callback_handler()
+        assert (answer.code, answer.state) == ("c", "s")
+    async with browser_login("https://h.example/mcp", TokenFile(tmp_path)) as login:
+        context = login.context
+        assert context.callback_handler is not None
+        assert context.client_metadata.redirect_uris is not None
+        await _get(f"{context.client_metadata.redirect_uris[0]}?error=access_denied")
+        with pytest.raises(Refused, match="access_denied"):
+            await context.callback_handler()
+    assert login_failed_error("x").exit_code == 4
+
+
+async def _get(url: str) -> str:
+    host, _, target = url.removeprefix("http://").partition("/")
+    reader, writer = await asyncio.open_connection(*host.split(":"))
+    writer.write(f"GET /{target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    async with asyncio.timeout(30):
+        answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer.decode()
+
+
+def test_each_url_has_a_folder_of_its_own(environ: dict[str, str]) -> None:
+    first, second = (token_folder(f"https://h/{path}", environ) for path in ("a", "b"))
+    assert first != second and first.startswith(environ["EXTHOST_HOME"])
