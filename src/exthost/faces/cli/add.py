@@ -1,12 +1,19 @@
 """Add an extension to the config. Comments and all other entries are kept.
 
   exthost add NAME [--dialect D] -- COMMAND ARGS…
+  exthost add [NAME] --from server.json      an MCP server, as its registry describes it
+  exthost add [NAME] --from FILE.mcpb        an MCP bundle, which is unpacked
+  exthost add [NAME] --from npm:PACKAGE      or pypi:PACKAGE; the newest version, or PACKAGE@1.2.3
+
+The version of a package is pinned. What it needs is asked on the terminal, or given by --set. A
+secret becomes a reference to a variable of the host, and is never asked for.
 
 The config is created if it does not exist. A running host uses the extension after
 `exthost reload`.
 """
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +21,36 @@ from exthost.config import spec_from_mapping
 from exthost.config.discovery.configfile import parse_config
 from exthost.config.entry_edit import add_entry_in_toml
 from exthost.errors import UsageError
-from exthost.faces.cli.common import Args, add_config_option, config_path, show_json, show_result
+from exthost.faces.cli.common import (
+    Args,
+    add_config_option,
+    config_path,
+    say,
+    show_json,
+    show_result,
+)
 from exthost.faces.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.faces.cli.config_lock import lock_config
+from exthost.faces.cli.package_inputs import InputValues
+from exthost.faces.cli.package_sources import read_package
 from exthost.faces.cli.target_specs import check_dialect_option
+from exthost.process.own_process import host_environ
+from exthost.process.state_dirs import state_root
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the name of the new extension")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the name of the new extension")
+    parser.add_argument(
+        "--from", dest="package", metavar="PACKAGE", help="a server.json, a bundle, npm: or pypi:"
+    )
+    parser.add_argument(
+        "--set",
+        dest="values",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a variable or an argument that the package needs; may be repeated",
+    )
     parser.add_argument(
         "--dialect", metavar="D", help="the dialect that it speaks (default: morphir)"
     )
@@ -30,21 +59,58 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    if not args.command:
+    if args.package:
+        return _add_package(args)
+    if not args.command or not args.name:
         raise UsageError(
-            "X1316", "which program?", help="exthost add NAME --dialect D -- COMMAND ARGS…"
+            "X1316",
+            "which program?" if args.name else "which name?",
+            help="exthost add NAME --dialect D -- COMMAND ARGS…",
         )
     check_dialect_option(args)
     path = Path(config_path(args))
     entry = _make_entry(args)
     with lock_config(path):
         _add(path, args.name, entry)
-    if args.json:
-        show_json({"id": args.name, "added": True, "config": str(path.absolute())})
-    else:
-        show_result(f"{args.name}: added to {path}")
-    suggest_reload(args)
+    _show(args, args.name, path, ())
     return 0
+
+
+def _add_package(args: Args) -> int:
+    if args.command or args.dialect:
+        raise UsageError(
+            "X1316", "--from names the program itself", help="leave out --dialect and -- COMMAND"
+        )
+    given = {}
+    for item in args.values:
+        name, separator, value = item.partition("=")
+        if not separator or not name:
+            raise UsageError("X1316", f"{item!r:.60} is not NAME=VALUE", help="--set NAME=VALUE")
+        given[name] = value
+    can_ask = sys.stdin.isatty() and sys.stderr.isatty() and not args.json
+    values = InputValues(given, can_ask)
+    bundles = Path(state_root(host_environ()), "bundles").absolute()
+    package = read_package(args.package, values, bundles)
+    name = args.name or package.name
+    entry = {"name": name, **package.entry, **({"start": "lazy"} if args.lazy else {})}
+    path = Path(config_path(args))
+    with lock_config(path):
+        if package.bundle is not None:
+            package.bundle.unpack()
+        _add(path, name, entry)
+    _show(args, name, path, tuple(dict.fromkeys(values.references)))
+    return 0
+
+
+def _show(args: Args, name: str, path: Path, variables: tuple[str, ...]) -> None:
+    if args.json:
+        added = {"id": name, "added": True, "config": str(path.absolute())}
+        show_json({**added, "variables": list(variables)})
+    else:
+        show_result(f"{name}: added to {path}")
+    if variables:
+        say(f"{name}: set {', '.join(variables)} for the host")
+    suggest_reload(args)
 
 
 def _add(path: Path, name: str, entry: dict[str, Any]) -> None:

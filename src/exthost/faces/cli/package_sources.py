@@ -1,0 +1,391 @@
+"""Makes an entry of the config from a package: a server.json of the MCP registry, an MCP bundle, or
+the name of a package of npm or PyPI.
+
+What the package says is not trusted. Names and versions must have the form of their registry, so
+that none of them is an option of npx or uvx. A package runs as a list of words, never by a shell,
+and the options of its runner are not taken from it, because they could run something else. The
+version is pinned.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exthost.errors import ConfigError, Evidence, NotFound, Refused
+from exthost.faces.cli.bundle_files import Bundle, open_bundle
+from exthost.faces.cli.package_inputs import InputValues, PackageInput
+
+_NAMES = {
+    "npm": re.compile(r"(@[a-z0-9~][\w.~-]*/)?[a-z0-9~][\w.~-]*", re.ASCII | re.IGNORECASE),
+    "pypi": re.compile(r"[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?", re.ASCII),
+    "oci": re.compile(r"[a-z0-9][\w./:@-]*", re.ASCII | re.IGNORECASE),
+}
+_VERSION = re.compile(r"[0-9A-Za-z][\w.+!-]*", re.ASCII)
+_HARMLESS_OPTIONS = frozenset({"-y", "--yes"})
+
+# Asking a registry takes a second; npm may retry.
+_LOOKUP_SECONDS = 60
+
+# The largest server.json that is read.
+_MAX_FILE = 1 << 20
+
+
+@dataclass(slots=True)
+class PackageEntry:
+    """An entry of the config without its name, and the name that the package suggests."""
+
+    name: str
+    entry: dict[str, Any]
+    bundle: Bundle | None = None
+
+
+def read_package(source: str, values: InputValues, bundles: Path) -> PackageEntry:
+    """Return the entry for a package. `bundles` is the folder into which a bundle is unpacked,
+    which the caller does. Raises ExthostError."""
+    kind, separator, name = source.partition(":")
+    path = Path(source)
+    if separator and kind in ("npm", "pypi"):
+        entry = _named_package(kind, name)
+    elif path.suffix in (".mcpb", ".dxt"):
+        return _bundle_entry(open_bundle(path, bundles), values)
+    else:
+        entry = _registry_entry(_read_json(path), path, values)
+    values.check_all_used(())
+    return entry
+
+
+# -- a name -------------------------------------------------------------------------------------
+
+
+def _named_package(kind: str, text: str) -> PackageEntry:
+    if kind == "npm":
+        at = text.rfind("@")
+        name, version = (text[:at], text[at + 1 :]) if at > 0 else (text, "")
+    else:
+        name, _, version = text.partition("==")
+    _check_name(kind, name, "the package")
+    version = version or _find_version(kind, name)
+    _check_version(version, "the package")
+    command, args = _runner(kind, name, version)
+    return PackageEntry(_short_name(name), _process(command, args, {}))
+
+
+def _runner(kind: str, name: str, version: str) -> tuple[str, list[str]]:
+    if kind == "npm":
+        return "npx", ["-y", f"{name}@{version}"]
+    return "uvx", [f"{name}@{version}"]
+
+
+def _find_version(kind: str, name: str) -> str:
+    """Return the newest version of a package, from its registry."""
+    if kind == "npm":
+        command = ["npm", "view", name, "version", "--json"]
+    elif shutil.which("uv"):
+        command = ["uv", "pip", "compile", "--quiet", "--no-deps", "--no-header", "-"]
+    else:
+        options = ["--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--report", "-"]
+        command = [sys.executable, "-m", "pip", "install", *options, name]
+    try:
+        done = subprocess.run(
+            command,
+            input=name,
+            capture_output=True,
+            text=True,
+            timeout=_LOOKUP_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _lookup_error(kind, name, str(error)) from None
+    found = _read_version(command[0], name, done.stdout) if done.returncode == 0 else ""
+    if not found:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        raise _lookup_error(kind, name, last[0][:200])
+    return found
+
+
+def _read_version(program: str, name: str, output: str) -> str:
+    if program == "uv":
+        match = re.search(r"^[\w.-]+==(\S+)", output, re.MULTILINE)
+        return match[1] if match else ""
+    try:
+        data = json.loads(output)
+    except ValueError:
+        return ""
+    if program == "npm":
+        return data if isinstance(data, str) else ""
+    try:
+        return str(data["install"][0]["metadata"]["version"])
+    except (LookupError, TypeError):
+        return ""
+
+
+def _lookup_error(kind: str, name: str, reason: str) -> NotFound:
+    exact = f"npm:{name}@1.2.3" if kind == "npm" else f"pypi:{name}==1.2.3"
+    return NotFound(
+        "X1813",
+        f"the version of {name} could not be found at {kind}: {reason}",
+        help=f"check the name, or name the version: {exact}",
+    )
+
+
+# -- server.json --------------------------------------------------------------------------------
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_FILE + 1)
+        document = json.loads(data[:_MAX_FILE])
+    except OSError as error:
+        raise ConfigError(
+            "X1814",
+            f"{path} cannot be read: {error.strerror}",
+            help="pass a server.json, a FILE.mcpb, npm:NAME or pypi:NAME",
+            evidence=Evidence(path=str(path)),
+        ) from None
+    except (ValueError, RecursionError):
+        raise _document_error(path, "it is not JSON") from None
+    if isinstance(document, dict) and isinstance(document.get("server"), dict):
+        document = document["server"]  # as the API of the registry has it
+    if not isinstance(document, dict):
+        raise _document_error(path, "it is not an object")
+    return document
+
+
+def _registry_entry(document: Mapping[str, Any], path: Path, values: InputValues) -> PackageEntry:
+    name = document.get("name")
+    if not isinstance(name, str):
+        raise _document_error(path, "it has no name")
+    short = _short_name(name.rpartition("/")[2])
+    problems = []
+    for package in _tables(document.get("packages")):
+        kind = package.get("registryType", package.get("registry_name"))
+        transport = package.get("transport")
+        if isinstance(transport, dict) and transport.get("type", "stdio") != "stdio":
+            problems.append(f"a package on {transport.get('type')!r:.40}")
+        elif kind in _NAMES:
+            return PackageEntry(short, _package_entry(str(kind), package, values))
+        else:
+            problems.append(f"a package of {kind!r:.40}")
+    for remote in _tables(document.get("remotes")):
+        return PackageEntry(short, _remote_entry(short, remote, values))
+    found = ", ".join(problems) or "no package and no remote"
+    raise _document_error(path, f"it has {found}, and none that exthost can run")
+
+
+def _package_entry(kind: str, package: Mapping[str, Any], values: InputValues) -> dict[str, Any]:
+    name = str(package.get("identifier", package.get("name", "")))
+    version = str(package.get("version") or "")
+    _check_name(kind, name, "its package")
+    if kind != "oci":
+        _check_version(version or "latest", "its package")
+        version = version if version not in ("", "latest") else _find_version(kind, name)
+    for argument in _tables(package.get("runtimeArguments")):
+        option = str(argument.get("name") or argument.get("value") or "")
+        if option not in _HARMLESS_OPTIONS:
+            raise Refused(
+                "X1815",
+                f"its package passes {option!r:.60} to the program that runs it, which could run "
+                "anything",
+                help="read what it does; if you agree, add it by hand: exthost add NAME -- …",
+            )
+    env: dict[str, Any] = {}
+    for variable in _tables(package.get("environmentVariables")):
+        wanted = _input(variable)
+        template = variable.get("value")
+        if isinstance(template, str):
+            value: Any = _filled(template, variable, wanted.name, values)
+        else:
+            value = values.find_variable(wanted.name, wanted)
+        if value is not None:
+            env[wanted.name] = value
+    arguments = _arguments(package.get("packageArguments"), values)
+    if kind == "oci":
+        variables = [word for name_ in env for word in ("-e", name_)]
+        image = f"{name}:{version}" if version and ":" not in name.rpartition("/")[2] else name
+        return _process("docker", ["run", "-i", "--rm", *variables, image, *arguments], env)
+    command, args = _runner(kind, name, version)
+    return _process(command, [*args, *arguments], env)
+
+
+def _arguments(value: Any, values: InputValues) -> list[str]:
+    words: list[str] = []
+    for argument in _tables(value):
+        wanted = _input(argument, argument.get("valueHint"))
+        option = str(argument.get("name") or "") if argument.get("type") == "named" else ""
+        if isinstance(argument.get("value"), str):
+            inner = _inner_inputs(argument)
+            text = values.fill(argument["value"], inner)
+            if text is None:
+                secret = next(item for item in inner.values() if item.is_secret)
+                text = values.find_argument(secret)
+        elif option and argument.get("format") == "boolean":
+            flag = values.find(wanted)
+            words += [option] if flag == "true" else []
+            continue
+        else:
+            text = values.find_argument(wanted)
+        if text is None:
+            continue
+        words += [option, text] if option else [text]
+    return words
+
+
+def _remote_entry(name: str, remote: Mapping[str, Any], values: InputValues) -> dict[str, Any]:
+    url = str(remote.get("url") or "")
+    source: dict[str, Any] = {"type": "http", "url": _filled(url, remote, f"{name}_URL", values)}
+    if remote.get("type") == "sse":
+        source["transport"] = "sse"
+    headers: dict[str, Any] = {}
+    for header in _tables(remote.get("headers")):
+        wanted = _input(header)
+        variable = f"{name}_{wanted.name}".upper()
+        template = header.get("value")
+        if isinstance(template, str):
+            value: Any = _filled(template, header, variable, values)
+        else:
+            value = values.find_variable(variable, wanted)
+        if value is not None:
+            headers[wanted.name] = value
+    if headers:
+        source["headers"] = headers
+    return {"dialect": "mcp", "source": source}
+
+
+def _filled(text: str, parent: Mapping[str, Any], variable: str, values: InputValues) -> Any:
+    """Return a text with its variables, or a reference if one of them is a secret."""
+    filled = values.fill(text, _inner_inputs(parent))
+    return values.refer_to(variable.upper()) if filled is None else filled
+
+
+def _inner_inputs(parent: Mapping[str, Any]) -> dict[str, PackageInput]:
+    variables = parent.get("variables")
+    tables = variables.items() if isinstance(variables, dict) else ()
+    return {name: _input({**item, "name": name}) for name, item in tables if isinstance(item, dict)}
+
+
+def _input(table: Mapping[str, Any], hint: Any = None) -> PackageInput:
+    name = table.get("name") or hint or "value"
+    choices = table.get("choices")
+    default = table.get("default")
+    return PackageInput(
+        name=str(name).lstrip("-"),
+        description=str(table.get("description") or "")[:300],
+        default="" if default is None else str(default),
+        is_required=table.get("isRequired") is True,
+        is_secret=table.get("isSecret") is True,
+        choices=tuple(map(str, choices)) if isinstance(choices, list) else (),
+    )
+
+
+# -- a bundle -----------------------------------------------------------------------------------
+
+
+def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
+    manifest, folder = bundle.manifest, str(bundle.folder)
+    server = manifest.get("server")
+    settings = server.get("mcp_config") if isinstance(server, dict) else None
+    if not isinstance(settings, dict) or not isinstance(settings.get("command"), str):
+        raise _document_error(bundle.path, "its manifest has no server.mcp_config.command")
+    overrides = settings.get("platform_overrides")
+    own = overrides.get(sys.platform) if isinstance(overrides, dict) else None
+    settings = {**settings, **(own if isinstance(own, dict) else {})}
+    inputs = {
+        key: PackageInput(
+            name=key,
+            description=str(item.get("description") or item.get("title") or "")[:300],
+            default="" if item.get("default") is None else str(item["default"]),
+            is_required=item.get("required") is True,
+            is_secret=item.get("sensitive") is True,
+        )
+        for key, item in (manifest.get("user_config") or {}).items()
+        if isinstance(item, dict)
+    }
+
+    def fill(text: str) -> str | None:
+        """Return a text with its placeholders replaced; None if one of them is a secret."""
+        plain = (
+            text.replace("${__dirname}", folder)
+            .replace("${/}", "/")
+            .replace("${HOME}", str(Path.home()))
+        )
+        names = re.findall(r"\$\{user_config\.([\w-]+)\}", plain)
+        for name in names:
+            wanted = inputs.get(name)
+            if wanted is None:
+                raise _document_error(bundle.path, f"its manifest uses {name!r}, and lacks it")
+            if wanted.is_secret and name not in values.given:
+                return None
+            value = values.find(wanted)
+            plain = plain.replace(f"${{user_config.{name}}}", value or "")
+        return plain
+
+    words = [str(settings["command"]), *map(str, settings.get("args") or ())]
+    args = []
+    for word in words:
+        filled = fill(word)
+        if filled is None:
+            secret = next(item for item in inputs.values() if item.is_secret and item.name in word)
+            filled = values.find_argument(secret) or ""
+        args.append(filled)
+    env: dict[str, Any] = {}
+    for name, text in (settings.get("env") or {}).items():
+        filled = fill(str(text))
+        env[str(name)] = values.refer_to(str(name)) if filled is None else filled
+    entry = _process(args[0], args[1:], env)
+    entry["cwd"] = folder
+    values.check_all_used(inputs)
+    return PackageEntry(_short_name(str(manifest.get("name") or bundle.path.stem)), entry, bundle)
+
+
+# -- parts --------------------------------------------------------------------------------------
+
+
+def _process(command: str, args: list[str], env: dict[str, Any]) -> dict[str, Any]:
+    source: dict[str, Any] = {"type": "process", "command": command}
+    if args:
+        source["args"] = args
+    if env:
+        source["env"] = env
+    return {"dialect": "mcp", "source": source}
+
+
+def _tables(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _short_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name.rpartition("/")[2]).strip("-") or "server"
+
+
+def _check_name(kind: str, name: str, owner: str) -> None:
+    if not _NAMES[kind].fullmatch(name):
+        raise Refused(
+            "X1815",
+            f"{owner} is called {name!r:.60}, which is not a name of {kind}",
+            help="do not use this package, or correct the name",
+        )
+
+
+def _check_version(version: str, owner: str) -> None:
+    if not _VERSION.fullmatch(version):
+        raise Refused(
+            "X1815",
+            f"{owner} has the version {version!r:.60}, which is not one",
+            help="do not use this package, or name a version",
+        )
+
+
+def _document_error(path: Path, reason: str) -> ConfigError:
+    return ConfigError(
+        "X1814",
+        f"{path}: {reason}",
+        help="pass a server.json, a FILE.mcpb, npm:NAME or pypi:NAME",
+        evidence=Evidence(path=str(path)),
+    )

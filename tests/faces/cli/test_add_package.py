@@ -1,0 +1,297 @@
+"""`exthost add --from`: packages of registries, and MCP bundles."""
+
+import json
+import os
+import stat
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.faces.cli.package_inputs import InputValues, PackageInput
+from tests.faces.cli.cli_process import run_inside
+
+PACKAGE = {
+    "registryType": "npm",
+    "identifier": "@acme/weather",
+    "version": "1.4.0",
+    "transport": {"type": "stdio"},
+    "runtimeHint": "npx",
+    "runtimeArguments": [{"type": "positional", "value": "-y"}],
+    "packageArguments": [
+        {"type": "positional", "valueHint": "folder", "isRequired": True},
+        {"type": "named", "name": "--units", "default": "metric", "choices": ["metric", "us"]},
+        {"type": "named", "name": "--extra"},
+        {
+            "type": "positional",
+            "value": "$(rm -rf /); {city}",
+            "variables": {"city": {"default": "Lima"}},
+        },
+    ],
+    "environmentVariables": [
+        {"name": "API_KEY", "isRequired": True, "isSecret": True},
+        {"name": "AUTH", "value": "Bearer {key}", "variables": {"key": {"isSecret": True}}},
+        {"name": "REGION", "default": "eu"},
+        {"name": "UNUSED"},
+    ],
+}
+
+
+def add(folder: Path, *words: str) -> Any:
+    environ = {**os.environ, "EXTHOST_HOME": str(folder / "state")}
+    return run_inside("add", *words, "--json", cwd=folder, env=environ)
+
+
+def server_json(folder: Path, **members: Any) -> str:
+    path = folder / "server.json"
+    path.write_text(json.dumps({"name": "io.github.acme/weather", "version": "1.4.0", **members}))
+    return str(path)
+
+
+def entries(folder: Path) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = tomllib.loads((folder / "exthost.toml").read_text())[
+        "extensions"
+    ]
+    return entries
+
+
+def test_a_package_of_the_registry_is_added_with_its_version_and_its_inputs(tmp_path: Path) -> None:
+    file = server_json(tmp_path, packages=[PACKAGE])
+    done = add(tmp_path, "--from", file, "--set", "folder=/srv/data")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["variables"] == ["API_KEY", "AUTH"]
+    assert entries(tmp_path) == [
+        {
+            "name": "weather",
+            "dialect": "mcp",
+            "source": {
+                "type": "process",
+                "command": "npx",
+                "args": [
+                    *("-y", "@acme/weather@1.4.0", "/srv/data", "--units", "metric"),
+                    "$(rm -rf /); Lima",
+                ],
+                "env": {"API_KEY": {"from": "API_KEY"}, "AUTH": {"from": "AUTH"}, "REGION": "eu"},
+            },
+        }
+    ]
+    again = add(tmp_path, "--from", file, "--set", "folder=/srv/data")
+    assert json.loads(again.stdout)["error"]["code"] == "X1312"
+
+
+def test_without_a_terminal_a_missing_value_names_its_option(tmp_path: Path) -> None:
+    done = add(tmp_path, "--from", server_json(tmp_path, packages=[PACKAGE]))
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["code"]) == (2, "X1812") and "--set folder=" in error["help"]
+    assert not (tmp_path / "exthost.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--set", "folder=/a", "--set", "units=miles"], "must be one of metric, us"),
+        (["--set", "folder=/a", "--set", "fodler=/b"], "has no input 'fodler'"),
+    ],
+)
+def test_a_wrong_value_is_reported(tmp_path: Path, words: list[str], text: str) -> None:
+    done = add(tmp_path, "--from", server_json(tmp_path, packages=[PACKAGE]), *words)
+    assert text in json.loads(done.stdout)["error"]["message"]
+
+
+def test_a_remote_of_the_registry_is_a_remote_server(tmp_path: Path) -> None:
+    headers = [
+        {
+            "name": "Authorization",
+            "value": "Bearer {token}",
+            "variables": {"token": {"isSecret": True}},
+        },
+        {"name": "X-Region", "default": "eu"},
+    ]
+    remote: dict[str, Any] = {
+        "type": "sse",
+        "url": "https://{tenant}.example.org/mcp",
+        "headers": headers,
+    }
+    remote["variables"] = {"tenant": {"isRequired": True}}
+    done = add(tmp_path, "--from", server_json(tmp_path, remotes=[remote]), "--set", "tenant=a")
+    assert done.returncode == 0, done.stdout
+    assert entries(tmp_path)[0]["source"] == {
+        "type": "http",
+        "url": "https://a.example.org/mcp",
+        "transport": "sse",
+        "headers": {"Authorization": {"from": "WEATHER_AUTHORIZATION"}, "X-Region": "eu"},
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"identifier": "--call=sh"},
+        {"identifier": "a b"},
+        {"identifier": "../x"},
+        {"version": "1 || sh"},
+        {"version": "-c"},
+        {"runtimeArguments": [{"type": "named", "name": "--call", "value": "sh -c id"}]},
+        {"registryType": "pypi", "identifier": "-r/etc/passwd"},
+        {"registryType": "oci", "identifier": "--privileged"},
+    ],
+)
+def test_a_package_that_could_run_something_else_is_refused(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    file = server_json(tmp_path, packages=[{**PACKAGE, **change}])
+    done = add(tmp_path, "--from", file, "--set", "folder=/a")
+    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (4, "X1815")
+    assert not (tmp_path / "exthost.toml").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "{}", '{"name": "a"}', "[" * 100_000])
+def test_a_file_that_is_not_a_server_json_is_reported(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "server.json"
+    path.write_text(text)
+    done = add(tmp_path, "--from", str(path))
+    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (3, "X1814")
+    missing = add(tmp_path, "--from", "no-such-file.json")
+    assert json.loads(missing.stdout)["error"]["code"] == "X1814"
+
+
+def test_a_named_version_is_pinned_without_a_registry(tmp_path: Path) -> None:
+    assert add(tmp_path, "--from", "npm:@acme/weather@1.2.3").returncode == 0
+    assert add(tmp_path, "tide", "--from", "pypi:acme-tide==2.0").returncode == 0
+    weather, tide = (entry["source"] for entry in entries(tmp_path))
+    assert (weather["command"], weather["args"]) == ("npx", ["-y", "@acme/weather@1.2.3"])
+    assert (tide["command"], tide["args"]) == ("uvx", ["acme-tide@2.0"])
+    refused = add(tmp_path, "--from", "npm:-y@1.0.0")
+    assert json.loads(refused.stdout)["error"]["code"] == "X1815"
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["npm:is-number", "pypi:six"])
+def test_the_newest_version_is_looked_up_and_pinned(tmp_path: Path, name: str) -> None:
+    done = add(tmp_path, "a", "--from", name)
+    assert done.returncode == 0, done.stdout
+    package = entries(tmp_path)[0]["source"]["args"][-1]
+    assert package.rpartition("@")[2][0].isdigit()
+    missing = add(tmp_path, "b", "--from", f"{name}-no-such-package-of-exthost")
+    assert json.loads(missing.stdout)["error"]["code"] == "X1813"
+
+
+def test_secrets_are_not_asked_for_and_other_values_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answers = tmp_path / "answers"
+    answers.write_text("Lima\n\n")
+    with answers.open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        values = InputValues({}, can_ask=True)
+        secret = PackageInput("KEY", is_required=True, is_secret=True)
+        assert values.find_variable("KEY", secret) == {"from": "KEY"}
+        city = PackageInput("city", "Which city?", is_required=True)
+        assert values.find(city) == "Lima"
+        with pytest.raises(exthost.errors.UsageError):
+            values.find(city)
+        with pytest.raises(exthost.errors.UsageError, match="secret"):
+            values.find_argument(secret)
+
+
+# -- bundles ---------------------------------------------------------------------------------------
+
+SERVER = """\
+import os
+from exthost.sdk import Extension
+
+ext = Extension("bundled")
+
+
+@ext.tool
+def where(text: str) -> str:
+    \"\"\"Return variables\"\"\"
+    return f"{text} {os.environ['CITY']} {os.environ['KEY']}"
+
+
+ext.run(dialect="mcp")
+"""
+MANIFEST = {
+    "manifest_version": "0.3",
+    "name": "bundled",
+    "version": "1.0.0",
+    "server": {
+        "type": "python",
+        "entry_point": "server/main.py",
+        "mcp_config": {
+            "command": sys.executable,
+            "args": ["${__dirname}/server/main.py"],
+            "env": {"CITY": "${user_config.city}", "KEY": "${user_config.key}"},
+            "platform_overrides": {"win32": {"command": "python.exe"}},
+        },
+    },
+    "user_config": {
+        "city": {"type": "string", "title": "City", "required": True},
+        "key": {"type": "string", "title": "Key", "required": True, "sensitive": True},
+    },
+}
+
+
+def bundle(folder: Path, members: dict[str, str] | None = None) -> Path:
+    path = folder / "a.mcpb"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", json.dumps(MANIFEST))
+        archive.writestr("server/main.py", SERVER)
+        for name, text in (members or {}).items():
+            archive.writestr(name, text)
+    return path
+
+
+def test_a_bundle_is_unpacked_and_runs(tmp_path: Path) -> None:
+    done = add(tmp_path, "--from", str(bundle(tmp_path)), "--set", "city=Lima")
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout)["variables"] == ["KEY"]
+    environ = {**os.environ, "EXTHOST_HOME": str(tmp_path / "state"), "KEY": "k"}
+    config = tmp_path / "exthost.toml"
+    with exthost.SyncHost.from_config(config, environ=environ) as host:
+        result = host.call_tool("bundled:where", {"text": "in"}, timeout=60)
+        assert result.text == "in Lima k"
+    folder = Path(entries(tmp_path)[0]["cwd"])
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert "k" not in config.read_text().split()
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "..\\evil", "server/main.py"])
+def test_a_bundle_with_a_path_outside_is_refused(tmp_path: Path, name: str) -> None:
+    path = bundle(tmp_path, {name: "evil"})
+    done = add(tmp_path, "--from", str(path), "--set", "city=Lima")
+    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (4, "X1815")
+    assert not list(tmp_path.rglob("evil*")) and not (tmp_path / "state/bundles").exists()
+
+
+def test_a_bundle_with_a_link_is_refused(tmp_path: Path) -> None:
+    path = bundle(tmp_path)
+    with zipfile.ZipFile(path, "a") as archive:
+        link = zipfile.ZipInfo("link")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc")
+    done = add(tmp_path, "--from", str(path), "--set", "city=Lima")
+    assert json.loads(done.stdout)["error"]["code"] == "X1815"
+
+
+def test_a_bundle_with_too_much_data_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.faces.cli.bundle_files._MAX_BYTES", 1000)
+    path = bundle(tmp_path, {"bomb": "x" * 2000})
+    done = add(tmp_path, "--from", str(path), "--set", "city=Lima")
+    assert json.loads(done.stdout)["error"]["code"] == "X1815"
+
+
+@pytest.mark.parametrize("data", [b"", b"not a zip", b"PK\x03\x04 broken"])
+def test_a_file_that_is_not_a_bundle_is_reported(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "a.mcpb"
+    path.write_bytes(data)
+    done = add(tmp_path, "--from", str(path))
+    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (3, "X1814")
