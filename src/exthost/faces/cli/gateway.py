@@ -2,6 +2,11 @@
 
   exthost gateway                       on stdin and stdout, for the mcpServers of an MCP client
   exthost gateway --http 8765           http://127.0.0.1:8765/mcp, with a bearer token
+  exthost gateway install CLIENT        adds the gateway to the config of an MCP client
+  exthost gateway install CLIENT --remove    takes it out again
+
+CLIENT is claude-desktop, claude-code, vscode, cursor, zed, codex or gemini. The rest of its config
+stays as it is, with comments, and a copy is kept beside it. --print shows what would be written.
 
 The gateway is `exthost run` with an MCP service, so `exthost status`, `restart`, `logs` and `call`
 work with it. If another host of the same config is already running, the gateway starts its own
@@ -13,12 +18,22 @@ stdin, ends the gateway after the calls in flight are done; a second Ctrl-C kill
 """
 
 import argparse
+import json
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from exthost.config import Config
 from exthost.config.discovery.configfile import read_config
+from exthost.errors import UsageError
 from exthost.faces.cli.background_service import BackgroundService
-from exthost.faces.cli.common import Args, add_config_option, require_config_path
+from exthost.faces.cli.common import (
+    Args,
+    add_config_option,
+    require_config_path,
+    show_json,
+    show_result,
+)
 from exthost.faces.cli.displays import Display, LineDisplay
 from exthost.faces.cli.host_process import HostProcess
 from exthost.faces.cli.http_options import DEFAULT_HOST
@@ -26,9 +41,19 @@ from exthost.faces.cli.mcp_service import add_http_options, check_http_options, 
 from exthost.faces.cli.verb_loop import run_long_lived
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
+from exthost.process.own_process import host_environ
+
+CLIENT_NAMES = ("claude-desktop", "claude-code", "vscode", "cursor", "zed", "codex", "gemini")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", nargs="?", choices=("install",), help="see above")
+    parser.add_argument("client", metavar="CLIENT", nargs="?", choices=CLIENT_NAMES)
+    parser.add_argument("--remove", action="store_true", help="with install: take it out")
+    parser.add_argument("--print", action="store_true", help="with install: change nothing")
+    parser.add_argument(
+        "--name", default="exthost", help="with install: the name of the entry (default: exthost)"
+    )
     add_http_options(parser)
     parser.add_argument(
         "--host", metavar="ADDRESS", help=f"with --http: listen here (default: {DEFAULT_HOST})"
@@ -37,11 +62,45 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
+    if args.action == "install":
+        return _install(args)
+    if args.remove or args.print:
+        raise UsageError("X1316", "--remove and --print are options of gateway install")
     check_http_options(args, args.host)
     path = require_config_path(args)
     config = read_config(path)
     with mcp_services(args, on_stdio=args.http is None, host=args.host) as services:
         return run_long_lived(_serve(path, config, services, args.plain_names))
+
+
+def _install(args: Args) -> int:
+    from exthost.faces.cli.client_configs import ClientConfig
+
+    if not args.client:
+        raise UsageError(
+            "X1316", "which client?", help=f"exthost gateway install {'|'.join(CLIENT_NAMES)}"
+        )
+    file = ClientConfig(args.client, host_environ())
+    outcome: dict[str, Any] = {"client": args.client, "path": str(file.path), "name": args.name}
+    if args.remove:
+        is_there = file.find(args.name) is not None
+        is_changed = is_there if args.print else file.remove(args.name)
+        verb = "removed" if is_changed else "not there"
+    else:
+        path = Path(require_config_path(args))
+        entry = file.entry(path)
+        outcome["entry"] = entry
+        is_changed = file.find(args.name) != entry if args.print else file.install(args.name, entry)
+        verb = "installed" if is_changed else "there already"
+    if args.json:
+        show_json({**outcome, "changed": is_changed and not args.print})
+    elif args.print:
+        show_result(f"{file.path}: would be {verb}")
+        if "entry" in outcome:
+            show_result(json.dumps({args.name: outcome["entry"]}, indent=2, ensure_ascii=False))
+    else:
+        show_result(f"{args.name}: {verb} in {file.path}")
+    return 0
 
 
 async def _serve(

@@ -54,7 +54,7 @@ class FoundServers:
 
 def find_servers(environ: Mapping[str, str], project: Path) -> FoundServers:
     """Return the servers in the files of all supported programs, for this user and this project."""
-    folders = _path_variables(environ, project)
+    folders = path_variables(environ, project)
     pairs = [
         (config_file, Path(config_file.path.format_map(folders))) for config_file in CONFIG_FILES
     ]
@@ -69,7 +69,7 @@ def read_servers(files: Iterable[Path], environ: Mapping[str, str]) -> FoundServ
     return _read_all(pairs, environ, None)
 
 
-def _path_variables(environ: Mapping[str, str], project: Path) -> dict[str, str]:
+def path_variables(environ: Mapping[str, str], project: Path) -> dict[str, str]:
     """Return the values of the placeholders in the paths of CONFIG_FILES."""
     home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - Path raises without one
     if sys.platform == "darwin":

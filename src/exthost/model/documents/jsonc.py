@@ -19,10 +19,20 @@ def loads(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        plain = _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
+        plain = strict_text(text)
         if plain == text:
             raise
     return json.loads(plain)
+
+
+def strict_text(text: str) -> str:
+    """Return the text with blanks in place of comments and trailing commas."""
+    return _LAST_COMMA.sub(_blank, without_comments(text))
+
+
+def without_comments(text: str) -> str:
+    """Return the text with blanks in place of comments."""
+    return _COMMENT.sub(_blank, text)
 
 
 def _blank(match: re.Match[str]) -> str:

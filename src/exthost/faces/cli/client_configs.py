@@ -1,0 +1,194 @@
+"""The config files of MCP clients, and the entry of a gateway in them (`exthost gateway install`).
+
+Everything else in a file stays as it is, with its comments. The new text is written only if it has
+exactly the intended meaning. A copy of the old file is kept beside it.
+"""
+
+import copy
+import json
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exthost.config.jsonc_edit import remove_member, set_member
+from exthost.errors import ConfigError, Evidence, UsageError
+from exthost.faces.cli.config_edit import replace_file
+from exthost.faces.cli.server_files import path_variables
+from exthost.model.documents import jsonc
+
+BACKUP_SUFFIX = ".before-exthost"
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """An MCP client: its config file, and the section with its servers. `members` are those that
+    its entries have besides `command` and `args`."""
+
+    path: str
+    section: str = "mcpServers"
+    members: Mapping[str, str] | None = None
+
+
+CLIENTS = {
+    "claude-desktop": Client("{settings}/Claude/claude_desktop_config.json"),
+    "claude-code": Client("{home}/.claude.json", members={"type": "stdio"}),
+    "vscode": Client("{settings}/Code/User/mcp.json", "servers", {"type": "stdio"}),
+    "cursor": Client("{home}/.cursor/mcp.json"),
+    "zed": Client("{home}/.config/zed/settings.json", "context_servers", {"source": "custom"}),
+    "codex": Client("{codex}/config.toml", "mcp_servers"),
+    "gemini": Client("{home}/.gemini/settings.json"),
+}
+
+
+class ClientConfig:
+    """The config file of a client."""
+
+    def __init__(self, client: str, environ: Mapping[str, str]) -> None:
+        self._client = CLIENTS[client]
+        folders = path_variables(environ, Path.cwd())
+        folders["codex"] = environ.get("CODEX_HOME") or f"{folders['home']}/.codex"
+        self.path = Path(self._client.path.format_map(folders)).resolve()
+        self._text = self._read()
+        self._document = self._parse(self._text)
+
+    def entry(self, config: Path) -> dict[str, Any]:
+        """Return the entry that starts the gateway of this config."""
+        own = Path(sys.executable).with_name("exthost")
+        words = [str(own)] if own.exists() else [sys.executable, "-P", "-m", "exthost"]
+        members = dict(self._client.members or {})
+        return {
+            **members,
+            "command": words[0],
+            "args": [*words[1:], "gateway", "--config", str(config.absolute())],
+        }
+
+    def find(self, name: str) -> Any:
+        """Return the entry of this name; None if there is none."""
+        servers = self._document.get(self._client.section)
+        return servers.get(name) if isinstance(servers, dict) else None
+
+    def install(self, name: str, entry: dict[str, Any]) -> bool:
+        """Write the entry, and return whether something has changed. Raises UsageError if another
+        server has the name."""
+        present = self.find(name)
+        if present == entry:
+            return False
+        if present is not None and not _is_gateway(present):
+            raise UsageError(
+                "X1816",
+                f"{self.path} has another server {name!r}",
+                help="choose another name: --name NAME",
+                evidence=Evidence(path=str(self.path)),
+            )
+        expected = copy.deepcopy(self._document)
+        section = expected.setdefault(self._client.section, {})
+        if not isinstance(section, dict):
+            raise self._unreadable(f"its {self._client.section} is not an object")
+        section[name] = entry
+        self._write(self._edit(name, entry), expected, name, entry)
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Remove the entry, and return whether it was there."""
+        present = self.find(name)
+        if present is None or not _is_gateway(present):
+            return False
+        expected = copy.deepcopy(self._document)
+        del expected[self._client.section][name]
+        if self.path.suffix == ".toml" and not expected[self._client.section]:
+            del expected[self._client.section]
+        self._write(self._edit(name, None), expected, name, present)
+        return True
+
+    def _edit(self, name: str, entry: dict[str, Any] | None) -> str | None:
+        section = self._client.section
+        if self.path.suffix == ".toml":
+            return _edit_toml(self._text, section, name, entry)
+        if entry is None:
+            return remove_member(self._text, section, name)
+        return set_member(self._text, section, name, entry)
+
+    def _write(self, text: str | None, expected: Any, name: str, entry: Any) -> None:
+        try:
+            is_intended = text is not None and self._parse(text) == expected
+        except ConfigError:
+            is_intended = False
+        if text is None or not is_intended:
+            raise UsageError(
+                "X1816",
+                f"{self.path} cannot be edited without changing more of it",
+                help=f"edit {self._client.section} by hand: {json.dumps({name: entry})}",
+                evidence=Evidence(path=str(self.path)),
+            )
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.exists():
+                shutil.copy2(self.path, self.path.with_name(self.path.name + BACKUP_SUFFIX))
+        except OSError as error:
+            raise UsageError(
+                "X1816",
+                f"no copy of {self.path} could be made: {error.strerror}",
+                help="check the permissions of its folder",
+                evidence=Evidence(path=str(self.path)),
+            ) from None
+        replace_file(self.path, text)
+
+    def _read(self) -> str:
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._unreadable(getattr(error, "strerror", None) or "not UTF-8") from None
+
+    def _parse(self, text: str) -> dict[str, Any]:
+        if not text.strip():
+            return {}
+        try:
+            document = tomllib.loads(text) if self.path.suffix == ".toml" else jsonc.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._unreadable(str(error)) from None
+        if not isinstance(document, dict):
+            raise self._unreadable("it is not an object")
+        return document
+
+    def _unreadable(self, reason: str) -> ConfigError:
+        return ConfigError(
+            "X1817",
+            f"{self.path} cannot be read: {reason}",
+            help="correct the file; nothing was changed",
+            evidence=Evidence(path=str(self.path)),
+        )
+
+
+def _is_gateway(entry: Any) -> bool:
+    args = entry.get("args") if isinstance(entry, dict) else None
+    words = [entry.get("command"), *args] if isinstance(args, list) else []
+    names = [Path(word).name for word in words if isinstance(word, str)]
+    return "gateway" in names and "exthost" in names
+
+
+def _edit_toml(text: str, section: str, name: str, entry: dict[str, Any] | None) -> str | None:
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    servers = document.get(section)
+    if entry is None:
+        if servers is None or name not in servers:
+            return None
+        servers.remove(name)
+        if not servers:
+            document.remove(section)
+    else:
+        if servers is None:
+            servers = tomlkit.table(is_super_table=True)
+            document.append(section, servers)
+        table = tomlkit.table()
+        for key, value in entry.items():
+            table.add(key, value)
+        servers[name] = table
+    return tomlkit.dumps(document)

@@ -1,0 +1,103 @@
+"""`exthost gateway install`: the gateway in the config files of MCP clients."""
+
+import json
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.faces.cli.gateway import CLIENT_NAMES
+from exthost.model.documents import jsonc
+from tests.faces.cli.cli_process import run_inside
+
+FILES = {
+    "claude-desktop": (".config/Claude/claude_desktop_config.json", "mcpServers"),
+    "claude-code": (".claude.json", "mcpServers"),
+    "vscode": (".config/Code/User/mcp.json", "servers"),
+    "cursor": (".cursor/mcp.json", "mcpServers"),
+    "zed": (".config/zed/settings.json", "context_servers"),
+    "codex": (".codex/config.toml", "mcp_servers"),
+    "gemini": (".gemini/settings.json", "mcpServers"),
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "exthost.toml").write_text("")
+    return tmp_path
+
+
+def install(home: Path, *words: str) -> Any:
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("XDG_CONFIG_HOME", "CODEX_HOME")
+    }
+    environ = {**kept, "HOME": str(home)}
+    done = run_inside("gateway", "install", *words, "--json", cwd=home, env=environ)
+    return json.loads(done.stdout) | {"exit": done.returncode}
+
+
+def read(path: Path) -> dict[str, Any]:
+    text = path.read_text()
+    document: dict[str, Any] = tomllib.loads(text) if path.suffix == ".toml" else jsonc.loads(text)
+    return document
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+@pytest.mark.parametrize("client", CLIENT_NAMES)
+def test_the_gateway_is_installed_and_removed(home: Path, client: str) -> None:
+    file, section = home / FILES[client][0], FILES[client][1]
+    shown = install(home, client, "--print")
+    assert shown["exit"] == 0 and not shown["changed"] and not file.exists()
+    first = install(home, client)
+    assert first["changed"] and first["path"] == str(file)
+    entry = read(file)[section]["exthost"]
+    assert entry == first["entry"] == shown["entry"]
+    assert entry["args"][-3:] == ["gateway", "--config", str(home / "exthost.toml")]
+    assert Path(entry["command"]).is_absolute() and Path(entry["command"]).exists()
+    assert not install(home, client)["changed"]
+    assert install(home, client, "--remove")["changed"]
+    assert "exthost" not in read(file).get(section, {})
+    assert not install(home, client, "--remove")["changed"]
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_comments_stay_and_a_copy_is_kept(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    text = '{\n  // mine\n  "mcpServers": {\n    "a": {"command": "x"}, // one\n  },\n}\n'
+    file.write_text(text)
+    file.chmod(0o600)
+    assert install(home, "cursor")["changed"]
+    assert "// mine" in file.read_text() and "// one" in file.read_text()
+    copy = file.with_name("mcp.json.before-exthost")
+    assert copy.read_text() == text
+    assert stat.S_IMODE(file.stat().st_mode) == stat.S_IMODE(copy.stat().st_mode) == 0o600
+    codex = home / ".codex/config.toml"
+    codex.parent.mkdir()
+    codex.write_text('# mine\nmodel = "m"\n\n[mcp_servers.a] # one\ncommand = "x"\n')
+    assert install(home, "codex")["changed"]
+    assert codex.read_text().startswith('# mine\nmodel = "m"\n\n[mcp_servers.a] # one\n')
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_another_server_or_an_unreadable_file_stays_as_it_is(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    for text, code in (
+        ('{"mcpServers": {"exthost": {"command": "y"}}}', "X1816"),
+        ('{"mcpServers": []}', "X1817"),
+        ("{broken", "X1817"),
+        ("[1]", "X1817"),
+    ):
+        file.write_text(text)
+        assert install(home, "cursor")["error"]["code"] == code
+        assert file.read_text() == text
+    file.write_text('{"mcpServers": {"exthost": {"command": "y"}}}')
+    assert install(home, "cursor", "--name", "tools")["changed"]
+    assert set(read(file)["mcpServers"]) == {"exthost", "tools"}
+    assert not install(home, "cursor", "--remove")["changed"]
