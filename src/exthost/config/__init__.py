@@ -20,6 +20,7 @@ In reading order:
     yaml_config         reads `extensions.yaml`, the config file of nexo's own host
     placeholders        replaces `${NAME}` in the configs of other programs
     section_keys        the keys of each section, as data
+    env_file            the key `envFile` of editors
     jsonc_edit          sets or removes a member in a JSON text with comments
     json_schema         makes the JSON Schema of a config from those keys
     extension_settings  the keys of an entry as TypedDicts, written by `make reference`

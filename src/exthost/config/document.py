@@ -15,13 +15,14 @@ from typing import Any, NamedTuple, TypeAlias
 from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS, ClusterSettings, read_cluster_settings
 from exthost.config.discovery_section import DiscoverySettings, read_discovery
 from exthost.config.entry import DIALECTS, ENTRY_KEYS, read_entry
+from exthost.config.env_file import merge_env_files
 from exthost.config.gateway import (
     DEFAULT_GATEWAY_SETTINGS,
     GatewaySettings,
     read_gateway_settings,
 )
 from exthost.config.options import check_limits, check_options
-from exthost.config.placeholders import fill_placeholders
+from exthost.config.placeholders import fill_placeholders, find_placeholder
 from exthost.config.section_keys import AUDIT_KEYS
 from exthost.dialects import find
 from exthost.dialects.package import DialectPackage, Reference
@@ -42,7 +43,7 @@ from exthost.model.documents.settings import NO_SETTINGS, SettingValues, read_se
 from exthost.model.documents.toml_positions import find_line
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.spec import Spec
+from exthost.model.spec import HostEnvRef, Spec
 
 DEFAULT_CONFIG = "exthost.toml"
 
@@ -132,8 +133,10 @@ def config_from_json(
     origin: str,
     folder: str | None,
     environ: Mapping[str, str] = EMPTY_MAPPING,
+    read: Callable[[str], str] | None = None,
 ) -> Config:
     """Return the config in this JSON text. `origin` and `folder` are as in `config_from_toml`.
+    `read` returns the text of a file, for `envFile`.
 
     The dialect that knows one of its sections, such as `mcpServers`, reads it. The file may be
     shared with other programs. `environ` has the variables for placeholders (see `placeholders`).
@@ -144,7 +147,8 @@ def config_from_json(
         known_sections += package.json_sections[:1]
         for section in package.json_sections:
             if isinstance(document, dict) and section in document:
-                document[section] = fill_placeholders(document[section], environ, folder)
+                filled = fill_placeholders(document[section], environ, folder)
+                document[section] = filled if read is None else merge_env_files(filled, read)
                 return _read_dialect_file(package, document, section, origin, folder)
     names = " or ".join(f"`{name}`" for name in known_sections)
     raise ConfigError(
@@ -226,7 +230,8 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
         for name, section in sections.items()
     }
     place = Place(problems)
-    if _is_foreign(document, sections, context.origin):
+    is_foreign = _is_foreign(document, sections, context.origin)
+    if is_foreign:
         document = drop_foreign_keys(document, place, sections)
     read = read_table(document, place, readers)
     dialect_sections = [read[name] for name in read if name not in _SECTIONS]
@@ -236,6 +241,13 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
     )
     _check_settings(entries)
     _check_names(entries)
+    if not is_foreign:
+        for entry in entries:
+            _check_placeholders(entry.own_settings.env, entry.place, entry.base_spec)
+        defaults = read.get("defaults") or NO_SETTINGS
+        _check_placeholders(defaults.env, place.at("defaults"))
+        for id, settings in (read.get("overrides") or _NO_OVERRIDES).settings.items():
+            _check_placeholders(settings.env, place.at("overrides").at(id))
     problems.raise_first()
     hooks: HostHooks = read.get("hooks") or HostHooks({})
     overrides = read.get("overrides", _NO_OVERRIDES)
@@ -298,6 +310,30 @@ def _check_settings(entries: Iterable[Entry]) -> None:
             entry.own_settings.options, entry.place.at("options"), entry.base_spec.dialect
         )
         check_limits(entry.own_settings.limits, entry.place.at("limits"), entry.base_spec.dialect)
+
+
+def _check_placeholders(env: Mapping[str, str], place: Place, spec: Spec | None = None) -> None:
+    """Add a problem for each variable, header or URL that has `${NAME}`, which nothing replaces."""
+    values = {("env", name): value for name, value in env.items()}
+    if spec is not None and spec.source == "http":
+        values = {
+            ("headers", name) if name.startswith("EXTHOST_BRIDGE_") else (key, name): value
+            for (key, name), value in values.items()
+        }
+        values["url", "url"] = spec.argv[0] if spec.argv else ""
+    for (key, name), value in values.items():
+        found = None if isinstance(value, HostEnvRef) else find_placeholder(value)
+        if found is not None:
+            at = place.at(key).at(name) if key == "env" else place.at(key)
+            form = f'{{ from = "{found}" }}'
+            at.add_problem(
+                WRONG_VALUE,
+                f"${{{found}}} is not replaced here",
+                f"write {name if key == 'env' else key} = {form}: the whole value comes from a "
+                "variable of the host"
+                if key != "headers"
+                else f"write NAME = {form}, or token = {form} for a bearer token",
+            )
 
 
 def _check_names(entries: tuple[Entry, ...]) -> None:

@@ -2,6 +2,7 @@
 
     ${NAME}, ${env:NAME}    an environment variable of the host
     ${NAME:-text}           the variable, or the text if the variable is not set or empty
+    ${input:api-key}        the variable API_KEY, in place of a question of the other program
     ${workspaceFolder}      the folder of the config
     ${userHome}             the home folder of the user
     ${pathSeparator}, ${/}  /
@@ -13,13 +14,30 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_PLACEHOLDER = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*|/)(?::-([^}]*))?\}", re.ASCII)
-_ONE_VARIABLE = re.compile(r"\$\{(?:env:)?[A-Za-z_]\w*\}", re.ASCII)
+from exthost.model.names import variable_name
+
+_PLACEHOLDER = re.compile(
+    r"\$\{(?:(?:env:)?([A-Za-z_]\w*|/)(?::-([^}]*))?|input:([\w.-]+))\}", re.ASCII
+)
+_ONE_VARIABLE = re.compile(r"\$\{(?:(?:env:)?[A-Za-z_]\w*|input:[\w.-]+)\}", re.ASCII)
+
+# The placeholders of nexo manifests, which are replaced there.
+_MANIFEST_NAMES = ("EXTENSION_ROOT", "EXTENSION_ID", "EXTENSION_VERSION", "AGENT_VERSION")
 
 # The tables of a server whose values may be references to variables of the host.
 _REFERENCE_TABLES = ("env", "environment", "headers", "http_headers")
 
 _FOLDER_NAMES = ("workspaceFolder", "workspaceRoot", "cwd")
+
+
+def find_placeholder(text: str) -> str | None:
+    """Return the name of the variable in the first placeholder of a text; None if it has none. The
+    placeholders of nexo manifests do not count."""
+    for match in _PLACEHOLDER.finditer(text):
+        name = variable_name(match[3]) if match[3] else match[1]
+        if name not in _MANIFEST_NAMES and name != "/":
+            return name
+    return None
 
 
 def fill_placeholders(value: Any, environ: Mapping[str, str], folder: str | None) -> Any:
@@ -57,6 +75,8 @@ def _fill_variables(
 def _fill_text(text: str, environ: Mapping[str, str], folder: str | None) -> str:
     def replace(match: re.Match[str]) -> str:
         name, default = match[1], match[2]
+        if match[3]:
+            return environ.get(variable_name(match[3]), match[0])
         if name in _FOLDER_NAMES and folder is not None:
             return folder
         if name == "userHome":

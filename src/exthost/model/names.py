@@ -120,3 +120,8 @@ def _count_mistakes(word: str, other: str, limit: int) -> int:
                 cost = min(cost, second_previous[j - 2] + 1)
             row.append(cost)
     return row[-1]
+
+
+def variable_name(text: str) -> str:
+    """Return a name for an environment variable, made of a text: `api-key` becomes `API_KEY`."""
+    return "".join(char if char.isascii() and char.isalnum() else "_" for char in text).upper()

@@ -257,7 +257,7 @@ enabled = false
 
 
 def test_settings_that_are_left_out_are_named(machine: Path) -> None:
-    server = {**SERVER, "envFile": ".env", "excludeTools": ["delete"]}
+    server = {**SERVER, "envFile": "no.env", "excludeTools": ["delete"]}
     write(machine / "project" / ".mcp.json", {"mcpServers": {"a": server}})
     (found,) = run(machine)["servers"]
     assert found["state"] == "new"

@@ -7,7 +7,7 @@ about what a config means. The functions block. They start no process.
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,15 @@ _MAX_CONFIG_BYTES = 16 * 1024 * 1024
 
 
 def _parse_json(source: bytes, origin: str, folder: str | None) -> Config:
-    return config_from_json(source, origin, folder, host_environ())
+    return config_from_json(
+        source, origin, folder, host_environ(), env_file_reader(Path(folder or "."))
+    )
+
+
+def env_file_reader(folder: Path) -> Callable[[str], str]:
+    """Return a function that returns the text of a file, whose path starts from this folder. It
+    raises OSError or ValueError."""
+    return lambda path: read_config_bytes(folder / path).decode("utf-8-sig")
 
 
 _PARSERS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": _parse_json}

@@ -14,7 +14,7 @@ import json
 import re
 from typing import Any
 
-from exthost.model.names import nearest
+from exthost.model.names import nearest, variable_name
 
 # The keys of a server that are read; all others are ignored with a note.
 _SERVER_KEYS = frozenset(
@@ -44,7 +44,7 @@ _MAX_NAMED_SETTINGS = 5
 # Keys with values that change nothing for a server that is run as a process.
 _IGNORED_VALUES = {"type": ("local", "custom"), "source": ("custom",)}
 
-_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)\}", re.ASCII)
+_VARIABLE = re.compile(r"\$\{(?:(?:env:)?([A-Za-z_]\w*)|input:([\w.-]+))\}", re.ASCII)
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 
 
@@ -149,17 +149,21 @@ def _convert_value(value: Any, key: str) -> Any:
     if isinstance(value, dict):
         texts = {name: _number_to_text(item) for name, item in value.items() if item is not None}
         return (
-            {name: _resolve_reference(item) for name, item in texts.items()}
+            {name: _resolve_reference(item, name, key) for name, item in texts.items()}
             if key in ("env", "headers")
             else texts
         )
     return value
 
 
-def _resolve_reference(value: Any) -> Any:
-    """Return the value of a variable, as a reference to the host's variable if it is `${NAME}`."""
+def _resolve_reference(value: Any, name: str, table: str) -> Any:
+    """Return the value of a variable or a header, as a reference to the host's variable if it is
+    `${NAME}`. For `${input:id}`, that is the variable of the same name; a header has the one that
+    is named like the id."""
     named = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
-    return value if named is None else {"from": named[1]}
+    if named is None:
+        return value
+    return {"from": named[1] or (name if table == "env" else variable_name(named[2]))}
 
 
 def _note_placeholders(server: str, item: dict[str, Any]) -> list[str]:

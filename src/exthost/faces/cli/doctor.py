@@ -37,6 +37,7 @@ from exthost.faces.cli.extension_summary import (
     missing_sandbox_warning,
 )
 from exthost.faces.cli.info import describe_environment
+from exthost.faces.cli.placeholder_warnings import placeholder_warnings
 from exthost.faces.cli.target_specs import find_spec, has_config, read_extensions
 from exthost.host.api.host_api import read_stored_settings
 from exthost.host.connection import Connection
@@ -142,7 +143,10 @@ def _diagnostic_findings(
             diagnostic.code,
             ManifestError.exit_code if diagnostic.level == "error" else 0,
         )
-        for diagnostic in select_diagnostics(configured.diagnostics, include_all=include_all)
+        for diagnostic in select_diagnostics(
+            (*configured.diagnostics, *placeholder_warnings(configured.specs)),
+            include_all=include_all,
+        )
     ]
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exthost.config.discovery.configfile import read_config_bytes
+from exthost.config.discovery.configfile import env_file_reader, read_config_bytes
+from exthost.config.env_file import merge_env_files
 from exthost.config.placeholders import fill_placeholders
 from exthost.dialects.mcp.config_files import CONFIG_FILES, PROJECT, ConfigFile
 from exthost.dialects.mcp.json_config import get_servers, read_json_servers
@@ -145,9 +146,8 @@ def _read_document_servers(
             name: value for name, value in environ.items() if not is_secret_name(name)
         }
         base = folder or path.parent
-        filled = {
-            section: fill_placeholders(parent_table[section], non_secret_variables, str(base))
-        }
+        servers = fill_placeholders(parent_table[section], non_secret_variables, str(base))
+        filled = {section: merge_env_files(servers, env_file_reader(base))}
         _, tables, notes = read_json_servers(filled, section)
         for name in get_servers(filled, section):
             table = tables.get(name)

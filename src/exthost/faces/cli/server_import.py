@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 from exthost.config import config_from_mapping
 from exthost.errors import ConfigError
 from exthost.faces.cli.server_files import ForeignServer
+from exthost.model.names import variable_name
 from exthost.model.spec import Spec
 from exthost.session.trace.secrets import HIDDEN, is_secret_name
 
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
-_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)\}", re.ASCII)
+_VARIABLE = re.compile(r"\$\{(?:(?:env:)?([A-Za-z_]\w*)|input:([\w.-]+))\}", re.ASCII)
 
 # Values that are secrets under any name: keys of well-known services, bearer tokens.
 _SECRET_VALUE = re.compile(
@@ -159,7 +160,9 @@ def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
         keys = ("url", "headers", "token", "transport", "type", "limits")
     table: dict[str, Any] = {key: foreign_table[key] for key in keys if key in foreign_table}
     try:
-        [spec] = config_from_mapping({"mcp_servers": {server.name: table}}).specs
+        # As the file of another program, in which placeholders are allowed.
+        document = {"mcp_servers": {server.name: table}}
+        [spec] = config_from_mapping(document, origin=server.file.name).specs
     except ConfigError as error:
         return verdict(ImportDecision.UNUSABLE, error.message)
     if spec.unrunnable:
@@ -212,7 +215,7 @@ def _remote_with_references(
     """Return the table of a remote server with references in place of secrets, and the names of
     the variables of the host that they refer to. Most headers are secrets, whatever they look
     like."""
-    prefix = re.sub(r"\W", "_", name, flags=re.ASCII).upper()
+    prefix = variable_name(name)
     headers: dict[str, Any] = {}
     result = {key: value for key, value in table.items() if key != "headers"}
     for header, value in table.get("headers", {}).items():
@@ -221,11 +224,11 @@ def _remote_with_references(
             continue
         words = value.removeprefix("Bearer ") if header.lower() == "authorization" else value
         if named := _VARIABLE.fullmatch(words):
-            reference = {"from": named[1]}
+            reference = {"from": named[1] or variable_name(named[2])}
         elif _PLACEHOLDER.search(value) or (
             not with_secrets and header.lower() not in _PUBLIC_HEADERS
         ):
-            reference = {"from": f"{prefix}_{re.sub(r'[^A-Za-z0-9]', '_', header).upper()}"}
+            reference = {"from": f"{prefix}_{variable_name(header)}"}
         else:
             headers[header] = value
             continue
@@ -237,7 +240,7 @@ def _remote_with_references(
         result["headers"] = headers
     url = table["url"]
     if named := _VARIABLE.fullmatch(url):
-        result["url"] = {"from": named[1]}
+        result["url"] = {"from": named[1] or variable_name(named[2])}
     elif _PLACEHOLDER.search(url) or (_masked_url(url) != url.rstrip("?#") and not with_secrets):
         result["url"] = {"from": f"{prefix}_URL"}
     values = (result["url"], result.get("token"), *headers.values())

@@ -19,6 +19,7 @@ from exthost.faces.cli.diagnostic_lines import (
     print_diagnostics,
     select_diagnostics,
 )
+from exthost.faces.cli.placeholder_warnings import placeholder_warnings
 from exthost.faces.cli.target_specs import manifests_at, read_extensions
 from exthost.launch.plan import check_host_version
 from exthost.model.spec import Spec
@@ -45,7 +46,7 @@ def run(args: Args) -> int:
     # An extension that requires a newer host is invalid, though its manifest alone is not.
     version_diagnostics = _version_diagnostics(specs)
     rows = [row for row in rows if row[0] not in version_diagnostics]
-    diagnostics = (*diagnostics, *version_diagnostics.values())
+    diagnostics = (*diagnostics, *version_diagnostics.values(), *placeholder_warnings(specs))
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]
     if args.json:
         valid = [{"id": id, "dialect": dialect, "path": path} for id, dialect, path in rows]
