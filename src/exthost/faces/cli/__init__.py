@@ -39,6 +39,10 @@ longer to import than everything that the help needs. What verbs share, in readi
     top_layout           the table of `run` and `top`; top_rates, table_selection, terminal
     server_files         MCP servers in the files of other programs; server_import: which of them
                          are imported, and how
+    package_sources      `add --from`: the entry of a package; package_inputs: the values that it
+                         needs; bundle_files: unpacks an MCP bundle that is not trusted
+    client_configs       `gateway install`: the config files of MCP clients
+    placeholder_warnings `${NAME}` in commands, for `validate` and `doctor`
     verb_table           the verbs as data, for `completion` and `man`
 """
 

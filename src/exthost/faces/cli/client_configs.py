@@ -24,7 +24,7 @@ BACKUP_SUFFIX = ".before-exthost"
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientFile:
     """An MCP client: its config file, and the section with its servers. `members` are those that
     its entries have besides `command` and `args`."""
 
@@ -34,13 +34,13 @@ class Client:
 
 
 CLIENTS = {
-    "claude-desktop": Client("{settings}/Claude/claude_desktop_config.json"),
-    "claude-code": Client("{home}/.claude.json", members={"type": "stdio"}),
-    "vscode": Client("{settings}/Code/User/mcp.json", "servers", {"type": "stdio"}),
-    "cursor": Client("{home}/.cursor/mcp.json"),
-    "zed": Client("{home}/.config/zed/settings.json", "context_servers", {"source": "custom"}),
-    "codex": Client("{codex}/config.toml", "mcp_servers"),
-    "gemini": Client("{home}/.gemini/settings.json"),
+    "claude-desktop": ClientFile("{settings}/Claude/claude_desktop_config.json"),
+    "claude-code": ClientFile("{home}/.claude.json", members={"type": "stdio"}),
+    "vscode": ClientFile("{settings}/Code/User/mcp.json", "servers", {"type": "stdio"}),
+    "cursor": ClientFile("{home}/.cursor/mcp.json"),
+    "zed": ClientFile("{home}/.config/zed/settings.json", "context_servers", {"source": "custom"}),
+    "codex": ClientFile("{codex}/config.toml", "mcp_servers"),
+    "gemini": ClientFile("{home}/.gemini/settings.json"),
 }
 
 
