@@ -35,6 +35,7 @@ from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import compute_digests
 from exthost.launch.limits import resolve_limits
 from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.lock_record import Quarantine, judge_tools
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
 from exthost.process.child import Child
@@ -164,11 +165,14 @@ class Extension(FacetAttributes):
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Request the list of tools and return it; raise UsageError if the dialect has no such
-        request. The tools of the extension stay as they are."""
+        request. The tools of the extension stay as they are. Tools that differ from the lock are
+        left out."""
         tools: tuple[Tool, ...] = await self.calls.run_operation(
             "list_tools", None, timeout, "list_tools"
         )
-        return tools
+        lock = self.spec.lock
+        is_enforced = lock is not None and lock.mode == "enforce"
+        return judge_tools(lock.record, tools)[0] if lock is not None and is_enforced else tools
 
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
@@ -344,6 +348,12 @@ class Extension(FacetAttributes):
     def tools(self) -> Toolbox:
         """The tools by their own names. `tools.call` returns errors as results (mcp and roder)."""
         return Toolbox(self.dialect, lambda: self._status.tools, self.call_tool)
+
+    @property
+    def quarantined(self) -> Mapping[str, Quarantine]:
+        """The tools that the extension announced and that its lock does not have so, by name. They
+        cannot be called."""
+        return self._status.quarantined
 
     @property
     def manifest(self) -> Any:

@@ -14,7 +14,7 @@ from functools import partial
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
-from exthost.events import ContainmentWeakened, Spawned
+from exthost.events import ContainmentWeakened, LockMismatch, Spawned
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.spawn_turns import spawn_turn
 from exthost.extension.tool_refresh import ToolRefresh
@@ -28,11 +28,13 @@ from exthost.launch.advice import (
 )
 from exthost.launch.grant_advice import suggest_grant
 from exthost.launch.integrity import check_files, check_folders, check_tools, has_code_pin
+from exthost.launch.locked_code import check_start, mismatch_error
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.launch.shared_folders import Neighbours, is_writer
 from exthost.launch.wasm import Compilation, is_module
 from exthost.model.launch_plan import LaunchPlan
+from exthost.model.lock_record import Change, compare_offer
 from exthost.model.offer import NO_OFFER, Offer, Tool
 from exthost.model.spec import HostEnvRef, Limits, Spec
 from exthost.process.child import Child
@@ -226,6 +228,21 @@ class Starter:
         """Raise Refused if the tools are not the pinned ones. Return the digest to remember."""
         return check_tools(self.spec, tools, self.tools_digest)
 
+    def judge_lock(self, changes: list[Change]) -> None:
+        """Publish that the extension differs from its record in the lock, and raise Refused unless
+        the config only wants to know that. Without a change, do nothing."""
+        lock = self.spec.lock
+        if not changes or lock is None:
+            return
+        refused, is_enforced = mismatch_error(self.spec, changes), lock.mode == "enforce"
+        line = refused.evidence.line
+        self.queue.bus.publish(
+            LockMismatch(self.spec.id, changes[0].key, line, refused.message, is_enforced)
+        )
+        if is_enforced:
+            raise refused
+        _log.warning("[%s] %s", self.spec.id, refused.message)
+
     def prepared(self) -> Launch:
         """Return the launch plan of the next start, with its environment and its sandbox."""
         return prepare(
@@ -404,6 +421,10 @@ class Start:
         if is_local and has_code_pin(starter.spec):
             plan = starter.prepared().plan
             await asyncio.to_thread(check_folders, starter.spec, plan, starter.environ())
+        if starter.spec.lock is not None:
+            plan = starter.prepared().plan
+            changes = await asyncio.to_thread(check_start, starter.spec, plan, starter.environ())
+            starter.judge_lock(changes)
         if is_module(starter.spec):
             await self._compile_module()
         async with spawn_turn(queue.loop):  # the block must not wait for anything
@@ -449,6 +470,8 @@ class Start:
             context = replace(launch.context, last_offer=starter.last_offer)
             self.offer = await shake_hands(session, context, fallback=starter.uses_fallback)
             tools_digest = starter.check_tools(self.offer.tools)
+            if (lock := starter.spec.lock) is not None:
+                starter.judge_lock(compare_offer(lock.record, self.offer))
             if starter.check_offer is not None:
                 starter.check_offer(self.offer)
             for steps in starter.on_new_process:

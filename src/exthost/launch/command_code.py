@@ -34,6 +34,7 @@ from exthost.launch.python_modules import UnknownModule, find_module
 from exthost.process.small_files import first_words
 
 __all__ = [
+    "PROGRAM_FOLDERS",
     "Certainty",
     "CodeKind",
     "InnerCommand",
@@ -46,7 +47,7 @@ __all__ = [
 _MAX_WRAPPERS = 8
 
 # The names of folders with installed programs.
-_PROGRAM_FOLDERS = frozenset({"bin", "sbin", "shims", ".bin", "Scripts"})
+PROGRAM_FOLDERS = frozenset({"bin", "sbin", "shims", ".bin", "Scripts"})
 
 _PIN_PACKAGE = "set cwd to the folder of its code, and pin that: sha256 = { package = … }"
 
@@ -298,7 +299,7 @@ def _is_installed(command: InnerCommand) -> bool:
     is_on_path = os.path.dirname(command.path_of(program)) in (  # noqa: PTH120
         command.env.get("PATH") or os.defpath
     ).split(os.pathsep)
-    return not is_inside or is_on_path or PurePath(folder).name in _PROGRAM_FOLDERS
+    return not is_inside or is_on_path or PurePath(folder).name in PROGRAM_FOLDERS
 
 
 def _interpreter_path(command: InnerCommand) -> str:

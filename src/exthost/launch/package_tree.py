@@ -25,6 +25,8 @@ from typing import NamedTuple
 from exthost.process.private_folders import make_folder
 
 __all__ = [
+    "MAX_BYTES",
+    "MAX_FILES",
     "DigestedFile",
     "PackageTree",
     "UnusableTree",
@@ -38,8 +40,8 @@ __all__ = [
 _CHUNK_BYTES = 1 << 20
 
 # The largest package that can be pinned. Reading it takes a second or two at each start.
-_MAX_FILES = 50_000
-_MAX_BYTES = 1 << 30
+MAX_FILES = 50_000
+MAX_BYTES = 1 << 30
 
 _IGNORED_FOLDER = ".git"
 
@@ -125,16 +127,16 @@ def read_module(path: str) -> PackageTree:
 
 def _read_paths(paths: Iterable[str], root: str) -> PackageTree:
     files: list[tuple[str, str]] = []
-    remaining_bytes = _MAX_BYTES
+    remaining_bytes = MAX_BYTES
     for path in paths:
         relative = os.path.relpath(path, root)
         content, size = _content(path, root)
         files.append((relative, content))
         remaining_bytes -= size
-        if remaining_bytes < 0 or len(files) > _MAX_FILES:
+        if remaining_bytes < 0 or len(files) > MAX_FILES:
             raise UnusableTree(
                 root,
-                f"it has more than {_MAX_FILES} files or {_MAX_BYTES >> 20} MiB",
+                f"it has more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB",
             )
     return PackageTree(tuple(sorted(files)))
 
@@ -217,9 +219,9 @@ def read_digest(path: str) -> DigestedFile:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is not a regular file")
-        if status.st_size > _MAX_BYTES:
-            raise OSError(0, f"it has more than {_MAX_BYTES >> 20} MiB")
-        while (data := file.read(_CHUNK_BYTES)) and size <= _MAX_BYTES:
+        if status.st_size > MAX_BYTES:
+            raise OSError(0, f"it has more than {MAX_BYTES >> 20} MiB")
+        while (data := file.read(_CHUNK_BYTES)) and size <= MAX_BYTES:
             hasher.update(data)
             size += len(data)
     return DigestedFile(hasher.hexdigest(), size, status.st_dev, status.st_ino)

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, Self
 
 from exthost.model.empty_mapping import empty_mapping
+from exthost.model.lock_record import SpecLock
 from exthost.model.offer import Tool
 
 # The dialect of an extension for which no dialect is set.
@@ -242,7 +243,8 @@ class Spec:
     stored         the stored values of those settings
     package        how its own manifest says it is run; None if an operator configured it
     config_file    the path of the host's config; "" if there is none
-    refusal        why it must not be started, for a discovered extension; None if it may
+    refusal        why the config does not let it start; None if it does
+    lock           what the lock of the config says about it; None if it is not locked
     write_grants   for a discovered extension, the folders that the config lets extensions write:
                    its own code must not come from there
     neighbours     the extensions of its config, itself included, if one of them may write files;
@@ -294,5 +296,6 @@ class Spec:
     package: Package | None = None
     config_file: str = field(default="", compare=False)
     refusal: Refusal | None = None
+    lock: SpecLock | None = None
     write_grants: tuple[WriteGrant, ...] = field(default=(), compare=False)
     neighbours: tuple["Spec", ...] = field(default=(), compare=False, repr=False)

@@ -23,6 +23,7 @@ from exthost.host.sync.facet_property import blocking_facet
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.host.sync.sync_facet_attributes import SyncFacetAttributes
 from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.lock_record import Quarantine
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
 from exthost.process.environment import Environment
@@ -197,6 +198,11 @@ class SyncExtension(SyncFacetAttributes):
     def lost_process(self) -> tuple[ExthostError, float] | None:
         """The last process that its pool lost; see `Extension.lost_process`."""
         return self.target.lost_process
+
+    @property
+    def quarantined(self) -> Mapping[str, Quarantine]:
+        """The tools that differ from its lock; see `Extension.quarantined`."""
+        return self.target.quarantined
 
     @property
     def offer(self) -> Offer:

@@ -1,0 +1,168 @@
+"""Reads and writes `exthost.lock` for the verbs that change it, and prints what changed.
+
+`lock`, `approve` and `verify` compare all or some extensions. `add`, `install`, `remove`,
+`uninstall` and `enable` write the record of one extension, if there is a lock.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from exthost.config import Config
+from exthost.config.discovery.configfile import ConfiguredExtensions
+from exthost.config.discovery.lock_reader import read_lock
+from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem, format_lock
+from exthost.errors import Evidence, NotFound, Refused
+from exthost.faces.cli.colour import paint
+from exthost.faces.cli.common import Args, config_path, say
+from exthost.faces.cli.config_edit import replace_file
+from exthost.faces.cli.config_lock import lock_config
+from exthost.host.lock_survey import Comparison
+from exthost.model.lock_record import Change, LockRecord, Severity
+from exthost.model.names import nearest
+from exthost.model.spec import Spec
+from exthost.model.text_review import word_diff
+
+__all__ = [
+    "change_as_dict",
+    "describe_change",
+    "lock_path",
+    "print_comparison",
+    "read_existing_lock",
+    "select_specs",
+    "write_records",
+]
+
+
+def lock_path(config: Config) -> Path:
+    """Return the path of the lock of a config. Raises UsageError for a config without a folder."""
+    assert config.folder is not None  # a config of the command line is a file
+    return Path(config.folder, LOCK_NAME)
+
+
+def read_existing_lock(config: Config) -> Lock | None:
+    """Return the lock of a config; None if there is none. Raises Refused if it cannot be
+    used."""
+    path = lock_path(config)
+    try:
+        return read_lock(str(path.parent))
+    except LockProblem as problem:
+        raise Refused(
+            "X1823",
+            f"{LOCK_NAME} cannot be used: {problem}",
+            help="restore it from your repository, or resolve the conflict; `exthost lock` without "
+            "a name writes a new one",
+            evidence=Evidence(path=str(path), line=problem.line),
+        ) from None
+
+
+def select_specs(configured: ConfiguredExtensions, names: Sequence[str]) -> list[Spec]:
+    """Return the enabled extensions of these names, or all of them without a name. Raises
+    NotFound."""
+    specs = {spec.id: spec for spec in configured.specs if spec.enabled}
+    for name in names:
+        if name not in specs:
+            suggestion = nearest(name, specs)
+            raise NotFound(
+                "X1206",
+                f"the config has no enabled extension {name!r}",
+                help=f"did you mean {suggestion!r}?" if suggestion else "see: exthost list",
+            )
+    return [specs[name] for name in dict.fromkeys(names)] if names else list(specs.values())
+
+
+def write_records(
+    args: Args,
+    config: Config,
+    change: Callable[[dict[str, LockRecord]], None],
+    *,
+    anew: bool = False,
+) -> bool:
+    """Change the records of the lock and write it. `change` edits them by id. With `anew` the
+    present lock is not read, unless it can be used. Return whether the file has changed."""
+    path = lock_path(config)
+    with lock_config(Path(config_path(args))):
+        try:
+            lock = read_existing_lock(config)
+        except Refused:
+            if not anew:
+                raise
+            lock = None
+        records = dict(lock.records) if lock is not None else {}
+        change(records)
+        text = format_lock(records)
+        if lock is not None and lock.text == text:
+            return False
+        replace_file(path, text)  # not `resolve`: a link could lead out of the folder
+    return True
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+_STYLES = {Severity.PERMISSION: "error", Severity.VARIABLE: "error", Severity.PROGRAM: "error"}
+
+
+def describe_change(change: Change) -> str:
+    """Return one line about a change, with a word diff of a text."""
+    head = _HEADS.get((change.path[0], change.kind))
+    name = change.path[1] if len(change.path) > 1 else ""
+    if change.path[0] == "tools":
+        part = change.path[2] if len(change.path) > 2 else ""
+        if part in ("description", "annotations"):
+            return f"tool {name}: {part}: {word_diff(change.before, change.after)}"
+        if part:
+            return f"tool {name}: {part} {change.kind}"
+        text = change.after or change.before
+        return f"{'new' if change.kind == 'new' else 'removed'} tool {name}: {text}"
+    if change.path[0] == "instructions":
+        return f"instructions: {word_diff(change.before, change.after)}"
+    if head is not None:
+        return f"{head} {change.after or change.before}"
+    return str(change)
+
+
+_HEADS: Mapping[tuple[str, str], str] = {
+    ("permissions", "new"): "new permission",
+    ("permissions", "gone"): "removed permission",
+    ("variables", "new"): "new variable",
+    ("variables", "gone"): "removed variable",
+    ("limits", "new"): "new limit",
+    ("limits", "gone"): "removed limit",
+    ("hooks", "new"): "new hook",
+    ("hooks", "gone"): "removed hook",
+    ("capabilities", "new"): "new capability",
+    ("capabilities", "gone"): "removed capability",
+}
+
+
+def print_comparison(comparison: Comparison, flags: Sequence[tuple[str, str]] = ()) -> None:
+    """Print the changes of one extension to stderr, a line each, and what its texts hide."""
+    if comparison.error is not None:
+        return
+    if comparison.now is None:
+        say(f"{comparison.id}: it is gone from the config")
+        return
+    title = "is new" if comparison.locked is None else "has changed"
+    if comparison.changes or comparison.locked is None:
+        say(f"{comparison.id} {title}:")
+    for change in comparison.changes:
+        style = _STYLES.get(change.severity, "warning")
+        mark = paint("!" if change.severity <= Severity.PROGRAM else "~", style, sys.stderr)
+        sys.stderr.write(f"  {mark} ")
+        say(describe_change(change))
+    for key, flag in flags:
+        sys.stderr.write(f"  {paint('?', 'error', sys.stderr)} ")
+        say(f"{key} has {flag}" if key != "unknown_code" else flag)
+
+
+def change_as_dict(change: Change) -> dict[str, Any]:
+    """Return a change as data."""
+    return {
+        "key": change.key,
+        "kind": change.kind,
+        "severity": change.severity.name.lower(),
+        "before": change.before,
+        "after": change.after,
+        "text": describe_change(change),
+    }
