@@ -26,6 +26,7 @@ from exthost.launch.advice import (
     suggest_network,
     suggest_variable,
 )
+from exthost.launch.bytecode import hide_bytecode
 from exthost.launch.grant_advice import suggest_grant
 from exthost.launch.integrity import check_files, check_folders, check_tools, has_code_pin
 from exthost.launch.locked_code import check_start, mismatch_error
@@ -87,6 +88,7 @@ class Starter:
     argv             the command line of the last start, or of the next one
     tools_digest     the digest of the first offer's tools if they are pinned, else ""
     uses_fallback    whether the usual handshake made a process exit, so that the fallback is used
+    has_bytecode     whether the folder of a locked extension has compiled Python files
     last_offer       the offer of the last start that succeeded; empty before the first
     limits           the effective limits of time and size
     queue            the call queue of the extension
@@ -104,6 +106,7 @@ class Starter:
         "check_offer",
         "dialect",
         "handlers",
+        "has_bytecode",
         "last_offer",
         "limits",
         "on_new_process",
@@ -146,6 +149,7 @@ class Starter:
         self.admission: Admission | None = None
         self.tools_digest = ""
         self.uses_fallback = False
+        self.has_bytecode = False
         self.last_offer = NO_OFFER
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
@@ -242,6 +246,13 @@ class Starter:
         if is_enforced:
             raise refused
         _log.warning("[%s] %s", self.spec.id, refused.message)
+
+    def hide_bytecode(self, launch: Launch) -> Launch:
+        """Return the launch of a start. Python does not run compiled files that no lock covers."""
+        if self.spec.lock is None:
+            return launch
+        plan = hide_bytecode(self.spec, launch.plan, self.environ(), has_bytecode=self.has_bytecode)
+        return replace(launch, plan=plan)
 
     def prepared(self) -> Launch:
         """Return the launch plan of the next start, with its environment and its sandbox."""
@@ -423,13 +434,14 @@ class Start:
             await asyncio.to_thread(check_folders, starter.spec, plan, starter.environ())
         if starter.spec.lock is not None:
             plan = starter.prepared().plan
-            changes = await asyncio.to_thread(check_start, starter.spec, plan, starter.environ())
-            starter.judge_lock(changes)
+            checked = await asyncio.to_thread(check_start, starter.spec, plan, starter.environ())
+            starter.judge_lock(checked.changes)
+            starter.has_bytecode = checked.has_bytecode
         if is_module(starter.spec):
             await self._compile_module()
         async with spawn_turn(queue.loop):  # the block must not wait for anything
             starter.check_code()
-            launch = self._launch = make_state_folder(starter.prepared())
+            launch = self._launch = starter.hide_bytecode(make_state_folder(starter.prepared()))
             starter.report_weaker(launch.weaker)
             if is_local:
                 check_files(starter.spec, launch.plan)

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
 from exthost.launch.command_code import PROGRAM_FOLDERS, CodeKind, ProgramCode, find_code
@@ -33,6 +34,7 @@ from exthost.process.small_files import read_start
 from exthost.process.state_dirs import state_root
 
 __all__ = [
+    "StartCheck",
     "StartState",
     "check_start",
     "mismatch_error",
@@ -57,24 +59,35 @@ def platform_name() -> str:
     return f"{sys.platform}-{platform.machine()}"
 
 
-def check_start(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> list[Change]:
-    """Return how the next start differs from the lock, the worst first; an empty list if it does
-    not, or if the extension is not locked. Reads all files of the package: call it in a thread.
-    Raises Refused if a file cannot be read."""
-    if spec.lock is None:
-        return []
+class StartCheck(NamedTuple):
+    """How a start differs from the lock, the worst first, and whether its folder has compiled
+    Python files (see `bytecode`)."""
+
+    changes: list[Change]
+    has_bytecode: bool
+
+
+def check_start(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> StartCheck:
+    """Compare the next start of a locked extension with its lock. Reads all files of the package:
+    call it in a thread. Raises Refused if a file cannot be read."""
+    assert spec.lock is not None
     state = read_start_state(spec, plan, environ)
-    return state.explain(compare_start(spec.lock.record, state.record, platform_name()))
+    changes = state.explain(compare_start(spec.lock.record, state.record, platform_name()))
+    return StartCheck(changes, state.has_bytecode)
 
 
 def read_start_state(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> "StartState":
     """Return an extension as it would be started now. Reads all files of the package: call it in a
     thread. Raises Refused if a file cannot be read."""
     code = _read_code(spec, plan, environ)
-    listings = os.path.join(state_root(environ), "locks")  # noqa: PTH118
     for tree in code.trees:
-        tree.portable.keep(listings)
-    return StartState(_make_record(spec, code, environ), code, listings)
+        tree.portable.keep(_state(environ))
+    return StartState(_make_record(spec, code, environ), code, _state(environ))
+
+
+def _state(environ: Mapping[str, str]) -> str:
+    """Return the folder with listings and digests of folders."""
+    return os.path.join(state_root(environ), "locks")  # noqa: PTH118
 
 
 def mismatch_error(spec: Spec, changes: Sequence[Change]) -> Refused:
@@ -136,21 +149,23 @@ class _Code:
 
 def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Code:
     result = _Code(find_code(plan.argv, plan.cwd, plan.env))
-    marks = _folders(spec, environ)
+    marks, cache = _folders(spec, environ), _state(environ)
     code = result.code
     try:
         if spec.manifest_file:
-            result.manifest = _digest(read_portable(spec.manifest_file, marks).portable)
+            result.manifest = _digest(
+                read_portable(spec.manifest_file, marks, cache=cache).portable
+            )
         if spec.pool.engine is not None and spec.pool.files != "sent":
             result.unknown = "it runs on other machines"
             return result
         folder = _find_folder(spec, code)
         if folder:
-            result.package = read_portable(folder, marks, _writable_folders(spec))
+            result.package = read_portable(folder, marks, _writable_folders(spec), cache)
         real = os.path.realpath(code.path) if code.path else ""
         is_covered = folder and (real == folder or real.startswith(f"{folder}/"))
         if code.path and not result.unknown and not is_covered:
-            result.program = read_portable(code.path, marks)
+            result.program = read_portable(code.path, marks, cache=cache)
     except UnusableTree as unusable:
         raise Refused(
             "X1821",
@@ -212,6 +227,11 @@ class StartState:
     record: LockRecord
     _code: _Code
     _listings: str
+
+    @property
+    def has_bytecode(self) -> bool:
+        """Whether its folder has compiled Python files in caches."""
+        return any(tree.has_bytecode for tree in self._code.trees)
 
     def explain(self, changes: Sequence[Change]) -> list[Change]:
         """Return the changes. Those of a digest name the first file that differs, if that is

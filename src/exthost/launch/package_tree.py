@@ -19,6 +19,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,7 +72,7 @@ class PackageTree:
     @property
     def digest(self) -> str:
         """The SHA-256 of the listing."""
-        return hashlib.sha256(self.listing.encode()).hexdigest()
+        return _digest_files(self.files)
 
     def keep(self, folder: str) -> None:
         """Store the listing in a folder for a later comparison, atomically. A folder that cannot be
@@ -83,6 +84,11 @@ class PackageTree:
                 temp_path = path.with_suffix(f".{os.getpid()}")
                 temp_path.write_text(self.listing)
                 temp_path.replace(path)
+
+
+@lru_cache(maxsize=64)  # a tree is compared, and then its listing is stored
+def _digest_files(files: tuple[tuple[str, str], ...]) -> str:
+    return hashlib.sha256(PackageTree(files).listing.encode()).hexdigest()
 
 
 def first_difference(digest: str, now: PackageTree, folder: str) -> tuple[str, str] | None:

@@ -12,21 +12,26 @@ The listing of a folder has each file with its digest, as in `package_tree`. It 
 - The interpreter of a virtual environment is not listed; a record has its name and version. In
   `pyvenv.cfg`, the lines that say how the environment was made do not count.
 
-A file that has not changed since it was last read is not read again (`_Digests`).
+A file that has not changed since it was last read is not read again (`DigestCache`).
 """
 
 import hashlib
+import json
 import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 from exthost.launch.package_tree import MAX_BYTES, MAX_FILES, PackageTree, UnusableTree
+from exthost.process.private_folders import make_folder
+from exthost.process.small_files import read_start
 
-__all__ = ["Marks", "PortableCode", "read_portable"]
+__all__ = ["PortableCode", "read_portable"]
 
 _CACHES = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"))
 _IGNORED_FILES = frozenset((".DS_Store", "Thumbs.db"))
@@ -45,20 +50,25 @@ _MAX_MARKED_BYTES = 1 << 20
 # show two changes within one tick of its clock.
 _SETTLED_SECONDS = 2.0
 
-# How many digests are kept. The largest package has as many files.
-_MAX_KEPT = 100_000
+# Of how many folders the digests are kept in memory.
+_MAX_CACHES = 256
+
+# The digests of a package of the largest size take less.
+_MAX_CACHE_BYTES = 32 * 1024 * 1024
 
 # (folder, the mark that stands for it), the innermost folder first.
-Marks = Sequence[tuple[str, str]]
+Marks: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PortableCode:
     """The files of a program or package: those that are the same on every machine, and the compiled
-    ones."""
+    ones. `has_bytecode` is whether there are compiled Python files in caches, which are left out.
+    """
 
     portable: PackageTree
     compiled: PackageTree
+    has_bytecode: bool = field(default=False, compare=False)
 
 
 class _File(NamedTuple):
@@ -68,47 +78,91 @@ class _File(NamedTuple):
     is_compiled: bool
 
 
-class _Digests:
-    """The digests of files that were read, by path. A file is known by its inode, its size and the
-    times of its last changes; a program cannot set the time at which its inode changed."""
+class DigestCache:
+    """The digests of the files of one folder, from one start to the next. They are kept in memory,
+    and in a file of the host's state folder, which no sandboxed extension can write.
 
-    def __init__(self) -> None:
-        self._files: dict[tuple[str, Marks], tuple[tuple[int, ...], _File]] = {}
+    A file is known by its inode, its size and the times of its last changes. A program cannot set
+    the time at which an inode changed.
+    """
 
-    def read(self, path: str, marks: tuple[tuple[str, str], ...]) -> tuple[_File, int]:
-        """Return the file, and its size. Raises OSError."""
-        # A pipe in the place of a file must not block the start.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            status = os.fstat(fd)
-            identity = _identity(status)
-            known = self._files.get((path, marks))
-            if known is not None and known[0] == identity:
-                return known[1], status.st_size
-            file = _digest(fd, path, status, marks)
-            if _identity(os.fstat(fd)) != identity:
-                raise OSError(0, "it changes while it is read")
-        finally:
-            os.close(fd)
-        if time.time_ns() - max(status.st_ctime_ns, status.st_mtime_ns) > _SETTLED_SECONDS * 1e9:
-            if len(self._files) >= _MAX_KEPT:
-                self._files.clear()
-            self._files[path, marks] = identity, file
-        return file, status.st_size
+    def __init__(self, file: str, marks: Marks) -> None:
+        self._file = file
+        self._marks = [list(mark) for mark in marks]
+        self._files: dict[str, list[Any]] = {}
+        self._has_changed = False
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            stored = json.loads(read_start(file, _MAX_CACHE_BYTES))
+            if stored["marks"] == self._marks:
+                self._files = dict(stored["files"])
+
+    def read(self, path: str, status: os.stat_result, marks: Marks) -> _File:
+        """Return the digest of a file. `status` is its `lstat`. Raises OSError."""
+        identity = _identity(status)
+        known = self._files.get(path)
+        if known is not None and known[0] == identity:
+            return _File(known[1], known[2])
+        file, identity, is_settled = _read_file(path, marks)
+        self._has_changed = self._has_changed or is_settled or known is not None
+        self._files.pop(path, None)
+        if is_settled:
+            self._files[path] = [identity, file.digest, file.is_compiled]
+        return file
+
+    def save(self, seen: Collection[str]) -> None:
+        """Store the digests of the files that were seen. A folder that cannot be written is not an
+        error."""
+        if not self._has_changed and len(self._files) <= len(seen):
+            return
+        self._files = {path: self._files[path] for path in seen if path in self._files}
+        self._has_changed = False
+        with suppress(OSError):
+            path = Path(self._file)
+            make_folder(path.parent)
+            temp_path = path.with_suffix(f".{os.getpid()}")
+            temp_path.write_text(json.dumps({"marks": self._marks, "files": self._files}))
+            temp_path.replace(path)
 
 
-_digests = _Digests()
+_caches: dict[tuple[str, str, Marks], DigestCache] = {}
 
 
-def _identity(status: os.stat_result) -> tuple[int, ...]:
-    return (
+def _find_cache(folder: str, root: str, marks: Marks) -> DigestCache:
+    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+    file = os.path.join(folder, f"{name}.stat") if folder else os.devnull  # noqa: PTH118
+    key = (file, root, marks)
+    if (cache := _caches.get(key)) is None:
+        if len(_caches) >= _MAX_CACHES:
+            _caches.clear()
+        cache = _caches[key] = DigestCache(file, marks)
+    return cache
+
+
+def _identity(status: os.stat_result) -> list[int]:
+    return [
         status.st_dev,
         status.st_ino,
         status.st_size,
         status.st_mtime_ns,
         status.st_ctime_ns,
         status.st_mode,
-    )
+    ]
+
+
+def _read_file(path: str, marks: Marks) -> tuple[_File, list[int], bool]:
+    """Return a file, its identity, and whether it has not changed for a while. Raises OSError."""
+    # A pipe in the place of a file must not block the start.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(fd)
+        file = _digest(fd, path, status, marks)
+        identity = _identity(status)
+        if _identity(os.fstat(fd)) != identity:
+            raise OSError(0, "it changes while it is read")
+    finally:
+        os.close(fd)
+    age_ns = time.time_ns() - max(status.st_ctime_ns, status.st_mtime_ns)
+    return file, identity, age_ns > _SETTLED_SECONDS * 1e9
 
 
 def _digest(fd: int, path: str, status: os.stat_result, marks: Marks) -> _File:
@@ -135,30 +189,49 @@ def _digest(fd: int, path: str, status: os.stat_result, marks: Marks) -> _File:
     return _File(digest, is_compiled)
 
 
-def read_portable(root: str, marks: Marks = (), skipped: Sequence[str] = ()) -> PortableCode:
+def read_portable(
+    root: str, marks: Sequence[tuple[str, str]] = (), skipped: Sequence[str] = (), cache: str = ""
+) -> PortableCode:
     """Read a folder, or a single file. `marks` stand for folders of this machine, `skipped` are the
-    real paths of folders that are left out. Raises UnusableTree."""
+    real paths of folders that are left out, and `cache` is a folder for the digests of files that
+    do not change. Raises UnusableTree."""
     base = os.path.realpath(root)
     own_marks = ((base, "package"), *((folder, mark) for folder, mark in marks if folder != base))
+    digests = _find_cache(cache, base, own_marks)
     files: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
-    remaining_bytes, count = MAX_BYTES, 0
-    for path in _paths(base, skipped):
-        relative = os.path.relpath(path, base) if path != base else os.path.basename(base)  # noqa: PTH119
+    remaining_bytes, seen = MAX_BYTES, list[str]()
+    caches: list[str] = []
+    start = len(base) + 1 if os.path.isdir(base) else len(os.path.dirname(base)) + 1  # noqa: PTH112, PTH120
+    for path in _paths(base, skipped, caches):
         try:
-            content, is_compiled, size = _content(path, base, own_marks)
+            content, is_compiled, size = _content(path, base, own_marks, digests)
         except OSError as error:
             raise UnusableTree(path, f"it cannot be read: {error.strerror}") from None
-        files[is_compiled].append((relative, content))
-        remaining_bytes, count = remaining_bytes - size, count + 1
-        if remaining_bytes < 0 or count > MAX_FILES:
+        files[is_compiled].append((path[start:], content))
+        seen.append(path)
+        remaining_bytes -= size
+        if remaining_bytes < 0 or len(seen) > MAX_FILES:
             raise UnusableTree(root, f"it has more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB")
+    digests.save(seen)
     portable, compiled = (PackageTree(tuple(sorted(files[kind]))) for kind in (False, True))
-    return PortableCode(portable, compiled)
+    return PortableCode(portable, compiled, any(map(_has_bytecode, caches)))
 
 
-def _paths(root: str, skipped: Sequence[str]) -> Iterator[str]:
-    """Yield everything below a folder that is listed and not a folder itself."""
+def _has_bytecode(cache: str) -> bool:
+    """Return whether a folder `__pycache__` has any file, or cannot be read."""
+    try:
+        return bool(os.listdir(cache))  # noqa: PTH208
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def _paths(root: str, skipped: Sequence[str], caches: list[str]) -> Iterator[str]:
+    """Yield everything below a folder that is listed and not a folder itself. Append the folders
+    with compiled Python files to `caches`."""
     if not os.path.isdir(root):  # noqa: PTH112
+        caches.append(f"{os.path.dirname(root)}/__pycache__")  # noqa: PTH120
         yield root
         return
 
@@ -172,6 +245,8 @@ def _paths(root: str, skipped: Sequence[str]) -> Iterator[str]:
             path = f"{folder}/{name}"
             if os.path.islink(path):  # noqa: PTH114
                 yield path
+            elif name == "__pycache__":
+                caches.append(path)
             elif not (
                 name in _CACHES
                 or path in skipped
@@ -185,20 +260,20 @@ def _paths(root: str, skipped: Sequence[str]) -> Iterator[str]:
                 yield f"{folder}/{name}"
 
 
-def _content(path: str, base: str, marks: tuple[tuple[str, str], ...]) -> tuple[str, bool, int]:
+def _content(path: str, base: str, marks: Marks, digests: DigestCache) -> tuple[str, bool, int]:
     """Return a text that describes the content at a path, whether it is compiled, and how many
     bytes it has. Raises OSError and UnusableTree."""
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
-        return _link(path, base, marks)
+        return _link(path, base, marks, digests)
     if not stat.S_ISREG(status.st_mode):
         return f"kind {stat.S_IFMT(status.st_mode):o}", False, 0
-    file, size = _digests.read(path, marks)
+    file = digests.read(path, status, marks)
     kind = "program" if status.st_mode & 0o111 else "file"
-    return f"{kind} {file.digest}", file.is_compiled, size
+    return f"{kind} {file.digest}", file.is_compiled, status.st_size
 
 
-def _link(path: str, base: str, marks: tuple[tuple[str, str], ...]) -> tuple[str, bool, int]:
+def _link(path: str, base: str, marks: Marks, digests: DigestCache) -> tuple[str, bool, int]:
     """The same as `_content`, for a symlink. A target inside the folder is listed itself."""
     target, real = os.readlink(path), os.path.realpath(path)  # noqa: PTH115
     name = os.path.basename(real)  # noqa: PTH119
@@ -214,5 +289,6 @@ def _link(path: str, base: str, marks: tuple[tuple[str, str], ...]) -> tuple[str
         raise UnusableTree(path, f"it is a link to {real}, a folder outside")
     if not os.path.isfile(real):  # noqa: PTH113
         return f"link {target}", False, 0
-    file, size = _digests.read(real, marks)
-    return f"link {target} {file.digest}", file.is_compiled, size
+    status = os.stat(real)
+    file = digests.read(real, status, marks)
+    return f"link {target} {file.digest}", file.is_compiled, status.st_size
