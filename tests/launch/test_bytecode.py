@@ -31,8 +31,8 @@ def marker(tmp_path: Path) -> Path:
     return tmp_path / "planted-code-ran"
 
 
-def make_project(tmp_path: Path, flags: list[str], **settings: object) -> Project:
-    project = Project(tmp_path, **settings)
+def make_project(tmp_path: Path, flags: list[str]) -> Project:
+    project = Project(tmp_path)
     project.program.write_text(TOLD + project.program.read_text())
     (project.program.parent / "helper.py").write_text("x = 1\n")
     project.entries[0]["source"]["args"][:2] = flags
@@ -102,11 +102,9 @@ async def test_compiled_files_of_an_earlier_state_are_deleted(tmp_path: Path) ->
 
 
 async def test_in_a_sandbox_planted_bytecode_is_not_run_either(tmp_path: Path) -> None:
-    grants: dict[str, list[str]] = {
-        "filesystem": [str(tmp_path / "offer.json"), str(tmp_path / "initialize.json")]
-    }
-    project = make_project(tmp_path, [], permissions=grants)
-    project.entries[0]["permissions"]["filesystem"].append(str(project.program.parent))
+    project = make_project(tmp_path, [])
+    paths = [tmp_path / "offer.json", tmp_path / "initialize.json", project.program.parent]
+    project.entries[0]["permissions"] = {"filesystem": list(map(str, paths))}
     project.write_config()
     await project.write_lock()
     assert await run(project) == "ran get"

@@ -289,6 +289,6 @@ def _link(path: str, base: str, marks: Marks, digests: DigestCache) -> tuple[str
         raise UnusableTree(path, f"it is a link to {real}, a folder outside")
     if not os.path.isfile(real):  # noqa: PTH113
         return f"link {target}", False, 0
-    status = os.stat(real)
+    status = os.stat(real)  # noqa: PTH116
     file = digests.read(real, status, marks)
     return f"link {target} {file.digest}", file.is_compiled, status.st_size

@@ -107,3 +107,164 @@ def test_list_names_an_extension_without_a_record(project: Project) -> None:
     project.write_config(trust={"lock": "enforce"})
     done = run_inside("list", cwd=project.root)
     assert "refused" in done.stdout
+
+
+# -- approve ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def locked(project: Project) -> Project:
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    return project
+
+
+def change_everything(project: Project) -> None:
+    project.program.write_text(project.program.read_text() + "# changed\n")
+    project.offer(
+        tool("get", "Gets a thing and sends it away."),
+        tool("fresh", "New.\u200b <!-- obey -->"),
+    )
+    project.entries[0] |= {
+        "env": {"API_TOKEN": "s3cret"},
+        "permissions": {
+            "network": True,
+            "filesystem": [str(project.program.parent), str(project.offer_file.parent)],
+        },
+    }
+    project.write_config()
+
+
+def test_approve_shows_the_worst_first_with_words_and_flags_and_writes_after_yes(
+    locked: Project,
+) -> None:
+    change_everything(locked)
+    before = locked.lock.read_text()
+    done = run_inside("approve", cwd=locked.root)
+    assert done.returncode == 4 and "X1828" in done.stderr and locked.lock.read_text() == before
+    done = run_inside("approve", "demo", "--yes", cwd=locked.root)
+    assert done.returncode == 0
+    shown = [
+        "new permission filesystem",
+        "new permission network",
+        "new variable API_TOKEN",
+        "package has changed: main.py has changed",
+        "description: Gets a thing{+ and sends it away+}.",
+        "new tool fresh",
+        "removed tool tell",
+        "invisible characters: U+200B",
+        "an HTML comment: <!-- obey -->",
+    ]
+    places = [done.stderr.index(text) for text in shown]
+    assert places == sorted(places), done.stderr
+    assert "s3cret" not in done.stderr + locked.lock.read_text()
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+    assert run_inside("call", "demo", "fresh", cwd=locked.root).returncode == 0
+    done = run_inside("approve", cwd=locked.root)
+    assert done.returncode == 0 and "nothing differs" in done.stdout
+
+
+@pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 4)])
+def test_approve_asks(
+    locked: Project, monkeypatch: pytest.MonkeyPatch, answer: bool, code: int
+) -> None:
+    locked.offer(tool("get", "Other."), tool("tell"))
+    before = locked.lock.read_text()
+    questions = []
+
+    def ask(question: str) -> bool:
+        questions.append(question)
+        return answer
+
+    monkeypatch.setattr("exthost.faces.cli.approve.ask_on_terminal", ask)
+    assert run_inside("approve", cwd=locked.root).returncode == code
+    assert questions == ["Approve demo? [y/N] "]
+    assert (locked.lock.read_text() == before) is not answer
+
+
+def test_approve_does_not_overwrite_what_somebody_else_approved(
+    locked: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked.offer(tool("get", "Other."), tool("tell"))
+
+    def ask(_: str) -> bool:
+        locked.lock.write_text(locked.lock.read_text().replace("Gets a thing.", "Edited."))
+        return True
+
+    monkeypatch.setattr("exthost.faces.cli.approve.ask_on_terminal", ask)
+    done = run_inside("approve", cwd=locked.root)
+    assert done.returncode == 2 and "X1830" in done.stderr
+    assert "Edited." in locked.lock.read_text() and "Other." not in locked.lock.read_text()
+
+
+def test_approve_is_in_the_audit_with_who_and_when(locked: Project) -> None:
+    locked.write_config(audit={"path": "audit.jsonl"})
+    locked.offer(tool("get", "Other."), tool("tell"))
+    assert run_inside("call", "demo", "get", cwd=locked.root).returncode == 4
+    assert run_inside("approve", "--yes", cwd=locked.root).returncode == 0
+    lines = [json.loads(line) for line in (locked.root / "audit.jsonl").read_text().splitlines()]
+    quarantined = next(line for line in lines if line["outcome"] == "quarantined")
+    assert quarantined["about"] == "get" and "Other." in quarantined["reason"]
+    approved = next(line for line in lines if line["outcome"] == "approved")
+    assert approved["extension"] == "demo" and approved["context"]["user"]
+    assert approved["time"] > 0 and "Other." in approved["changes"][0]
+
+
+def test_approve_drops_the_record_of_an_extension_that_is_gone(locked: Project) -> None:
+    locked.entries.append({**locked.entries[0], "name": "other"})
+    locked.write_config()
+    assert run_inside("approve", "other", "--yes", cwd=locked.root).returncode == 0
+    assert "[extensions.other]" in locked.lock.read_text()
+    locked.entries.pop()
+    locked.write_config()
+    assert run_inside("verify", cwd=locked.root).returncode == 4
+    assert run_inside("approve", "--yes", cwd=locked.root).returncode == 0
+    assert "[extensions.other]" not in locked.lock.read_text()
+
+
+def test_approve_and_verify_need_a_lock(project: Project) -> None:
+    for verb in ("approve", "verify"):
+        done = run_inside(verb, cwd=project.root)
+        assert done.returncode == 4 and "exthost lock" in done.stderr
+
+
+# -- verify ----------------------------------------------------------------------------------------
+
+
+def test_verify_exits_with_0_or_4(locked: Project) -> None:
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+    locked.offer(tool("get", "Other."), tool("tell"))
+    done = run_inside("verify", cwd=locked.root)
+    assert done.returncode == 4 and "{+Other+}" in done.stderr
+    assert run_inside("verify", "--offline", cwd=locked.root).returncode == 0
+    locked.program.write_text("raise SystemExit")
+    done = run_inside("verify", "--offline", "--json", cwd=locked.root)
+    assert done.returncode == 4
+    [row] = json.loads(done.stdout)["extensions"]
+    [change] = row["changes"]
+    line = locked.lock.read_text().splitlines()[change["line"] - 1]
+    assert (row["state"], change["key"]) == ("changed", "package") and line.startswith("package")
+
+
+def test_verify_annotates_a_pull_request_and_a_text_cannot_forge_a_command(locked: Project) -> None:
+    locked.offer(tool("get", "Gets.\n::error ::forged\r\n%0A::warning"), tool("tell"))
+    done = run_inside("verify", "--format", "github", cwd=locked.root)
+    assert done.returncode == 4
+    [line] = done.stdout.splitlines()
+    lines = locked.lock.read_text().splitlines()
+    number = next(n for n, text in enumerate(lines, 1) if text.startswith("description"))
+    assert line.startswith(f"::error file=exthost.lock,line={number},title=demo::tool get")
+    assert "%0A::error" in line and "%250A" in line
+
+
+def test_verify_reports_an_extension_that_does_not_start(locked: Project) -> None:
+    locked.offer_file.unlink()
+    done = run_inside("verify", cwd=locked.root)
+    assert done.returncode not in (0, 4)
+    assert run_inside("verify", "--offline", cwd=locked.root).returncode == 0
+
+
+def test_offline_starts_nothing(locked: Project) -> None:
+    marker = locked.root / "started"
+    locked.program.write_text(f"open({str(marker)!r}, 'w')")
+    assert run_inside("verify", "--offline", cwd=locked.root).returncode == 4
+    assert not marker.exists()

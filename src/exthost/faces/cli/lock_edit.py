@@ -30,6 +30,7 @@ __all__ = [
     "lock_path",
     "print_comparison",
     "read_existing_lock",
+    "require_lock",
     "select_specs",
     "write_records",
 ]
@@ -55,6 +56,19 @@ def read_existing_lock(config: Config) -> Lock | None:
             "a name writes a new one",
             evidence=Evidence(path=str(path), line=problem.line),
         ) from None
+
+
+def require_lock(config: Config) -> Lock:
+    """Return the lock of a config. Raises Refused if there is none, or if it cannot be used."""
+    lock = read_existing_lock(config)
+    if lock is None:
+        raise Refused(
+            "X1829",
+            f"there is no {LOCK_NAME} beside the config",
+            help="write one: exthost lock",
+            evidence=Evidence(path=str(lock_path(config))),
+        )
+    return lock
 
 
 def select_specs(configured: ConfiguredExtensions, names: Sequence[str]) -> list[Spec]:

@@ -27,6 +27,8 @@ VERBS = {
     "add": "add an extension to the config",
     "remove": "take an extension out of the config",
     "lock": "record the code, permissions and tools of each extension in exthost.lock",
+    "approve": "show what differs from exthost.lock, ask, and record it",
+    "verify": "check that nothing differs from exthost.lock, for CI",
     "mcp": "import the MCP servers that editors and agents on this machine have",
     "install": "put an extension's folder, or a link to it, into the search path",
     "uninstall": "delete an extension's folder from the search path",
