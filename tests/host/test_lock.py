@@ -372,3 +372,25 @@ async def test_ten_thousand_tools_are_locked_and_compared(tmp_path: Path) -> Non
     project.offer(*many[:-1], tool("t9999", "Changed."))
     async with host_of(project) as host:
         assert len(host.tools) == 9_999 and set(host["demo"].quarantined) == {"t9999"}
+
+
+async def test_a_quarantined_tool_is_not_called_by_a_raw_method_either(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    await project.write_lock()
+    project.offer(tool("get", "Changed."), tool("tell"))
+    async with host_of(project) as host:
+        params = {"name": "get", "arguments": {}}
+        assert (await failing(host["demo"].call("tools/call", params))).code == "X1822"
+        params = {"name": "tell", "arguments": {}}
+        assert (await host["demo"].call("tools/call", params))["content"]
+
+
+async def test_in_a_dialect_whose_tools_are_methods_the_method_is_refused(tmp_path: Path) -> None:
+    project = Project(tmp_path, "morphir")
+    project.offer({"name": "get", "description": "Gets."}, {"name": "tell", "description": "T."})
+    await project.write_lock()
+    project.offer({"name": "get", "description": "Sends."}, {"name": "tell", "description": "T."})
+    async with host_of(project) as host:
+        assert (await failing(host["demo"].call("get", {}))).code == "X1822"
+        assert (await failing(host.call_tool("get"))).code == "X1822"
+        assert await host["demo"].call("tell", {}) == "ran tell"

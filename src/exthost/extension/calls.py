@@ -113,6 +113,8 @@ class Calls:
         self._thread = get_ident()  # of the loop
         self.interceptor = interceptor
         self.factory = CallFactory(spec, dialect, limits)
+        if spec.lock is not None:
+            self.factory.find_quarantined = lambda: status.quarantined
 
     async def call(
         self,

@@ -219,6 +219,7 @@ class Extension(FacetAttributes):
         `timeout` limits the whole stream, up to its end. Raises UsageError for other methods.
         """
         check_name(method)
+        self.calls.factory.refuse_quarantined(method, params)
         limit = self.calls.factory.time_limit_for(method)
         stream_limit = None if timeout is None else require_time_left(self.id, method, timeout)
         return make_stream(self.queue, self.dialect, method, params, limit, stream_limit)

@@ -268,3 +268,54 @@ def test_offline_starts_nothing(locked: Project) -> None:
     locked.program.write_text(f"open({str(marker)!r}, 'w')")
     assert run_inside("verify", "--offline", cwd=locked.root).returncode == 4
     assert not marker.exists()
+
+
+# -- other verbs -----------------------------------------------------------------------------------
+
+
+def test_tools_and_inspect_show_the_words_that_changed(locked: Project) -> None:
+    locked.offer(tool("get", "Gets a thing and sends it."), tool("tell"))
+    done = run_inside("tools", "--start", cwd=locked.root)
+    assert "ext_demo_tell" in done.stdout and "ext_demo_get" not in done.stdout
+    assert "quarantined: ext_demo_get: tool get: description: Gets a thing{+ and" in done.stderr
+    assert "exthost approve demo" in done.stderr
+    report = json.loads(run_inside("tools", "--start", "--json", cwd=locked.root).stdout)
+    assert [row["tool"] for row in report["quarantined"]] == ["get"]
+    report = json.loads(run_inside("inspect", "demo", "--json", cwd=locked.root).stdout)
+    assert report["lock"] == "quarantined" and [row["tool"] for row in report["tools"]] == ["tell"]
+    done = run_inside("tools", "--start", "--format", "openai", cwd=locked.root)
+    assert "sends" not in done.stdout
+
+
+def test_add_and_remove_write_the_record_if_there_is_a_lock(locked: Project) -> None:
+    source = locked.entries[0]["source"]
+    words = [source["command"], *source["args"]]
+    done = run_inside("add", "other", "--dialect", "mcp", "--", *words, cwd=locked.root)
+    assert done.returncode == 0 and "recorded in exthost.lock" in done.stderr
+    assert run_inside("call", "other", "get", cwd=locked.root).returncode == 0
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+    assert run_inside("remove", "other", cwd=locked.root).returncode == 0
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+
+
+def test_add_writes_no_lock_where_there_is_none(project: Project) -> None:
+    run_inside("add", "other", "--dialect", "mcp", "--", "false", cwd=project.root)
+    assert not project.lock.exists()
+
+
+def test_add_of_a_program_that_does_not_start_writes_no_record(locked: Project) -> None:
+    done = run_inside("add", "other", "--dialect", "mcp", "--", "false", cwd=locked.root)
+    assert done.returncode == 0 and "exthost lock other" in done.stderr
+    assert "other" not in locked.lock.read_text()
+
+
+def test_enable_writes_a_missing_record_and_approves_nothing(locked: Project) -> None:
+    assert run_inside("disable", "demo", cwd=locked.root).returncode == 0
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+    locked.program.write_text(locked.program.read_text() + "# changed while disabled\n")
+    assert run_inside("enable", "demo", cwd=locked.root).returncode == 0
+    assert run_inside("call", "demo", "get", cwd=locked.root).returncode == 4
+    run_inside("disable", "demo", cwd=locked.root)
+    locked.lock.write_text("version = 1\n")
+    assert run_inside("enable", "demo", cwd=locked.root).returncode == 0
+    assert run_inside("call", "demo", "get", cwd=locked.root).returncode == 0

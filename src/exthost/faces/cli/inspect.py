@@ -130,6 +130,11 @@ def _print_text(report: dict[str, Any]) -> None:
         say(f"  {warning}")
     for warning in report["warnings"]:
         say(f"  warning: {escape_controls(warning)}")
+    if report.get("lock"):
+        say(f"  lock: {report['lock']}")
+    for tool in report.get("quarantined", ()):
+        for change in tool["changes"]:
+            say(f"  quarantined: {change}")
     for name, times in report["noise"].items():
         say(f"  {times} {name}")
     if report["hooks"]:

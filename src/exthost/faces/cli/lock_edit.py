@@ -5,12 +5,13 @@
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from exthost.config import Config
-from exthost.config.discovery.configfile import ConfiguredExtensions
+from exthost.config.discovery.configfile import ConfiguredExtensions, read_config
 from exthost.config.discovery.lock_reader import read_lock
 from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem, format_lock
 from exthost.errors import Evidence, NotFound, Refused
@@ -18,18 +19,21 @@ from exthost.faces.cli.colour import paint
 from exthost.faces.cli.common import Args, config_path, say
 from exthost.faces.cli.config_edit import replace_file
 from exthost.faces.cli.config_lock import lock_config
-from exthost.host.lock_survey import Comparison
+from exthost.faces.cli.target_specs import read_extensions
+from exthost.faces.cli.verb_loop import run_once
+from exthost.host.lock_survey import Comparison, compare_with_lock, find_flags, merge_record
+from exthost.model.change_text import describe_change
 from exthost.model.lock_record import Change, LockRecord, Severity
 from exthost.model.names import nearest
 from exthost.model.spec import Spec
-from exthost.model.text_review import word_diff
 
 __all__ = [
     "change_as_dict",
-    "describe_change",
+    "drop_record",
     "lock_path",
     "print_comparison",
     "read_existing_lock",
+    "record_extension",
     "require_lock",
     "select_specs",
     "write_records",
@@ -112,42 +116,63 @@ def write_records(
     return True
 
 
+def record_extension(args: Args, name: str, *, replaces: bool = True) -> None:
+    """Write the record of an extension that was just added, installed or enabled, if the config has
+    a lock. Without `replaces`, a record that is there stays: what it says was approved. An
+    extension that does not start gets no record, and a message says so."""
+    configured = read_extensions(args)
+    config = configured.config
+    if config.trust.lock == "off" or (lock := read_existing_lock(config)) is None:
+        return
+    owned = [
+        spec
+        for spec in configured.specs
+        if spec.enabled
+        and (spec.id == name or (spec.package is not None and spec.package.owner == name))
+        and (replaces or spec.id not in lock.records)
+    ]
+    comparisons: list[Comparison] = []
+
+    async def compare() -> int:
+        comparisons.extend(await compare_with_lock(owned, lock.records))
+        return 0
+
+    if owned:
+        run_once(compare())
+    for item in comparisons:
+        if item.error is not None:
+            say(f"its record was not written: {item.error.message}; later: exthost lock {item.id}")
+            continue
+        assert item.now is not None
+        flags = find_flags(item.id, item.now, {**lock.records, item.id: item.now})
+        print_comparison(item if item.locked is not None else replace(item, changes=()), flags)
+        new_record = merge_record(item.locked, item.now)
+
+        def change(
+            records: dict[str, LockRecord], id: str = item.id, record: LockRecord = new_record
+        ) -> None:
+            records[id] = record
+
+        write_records(args, config, change)
+        say(f"{item.id}: recorded in {LOCK_NAME}")
+
+
+def drop_record(args: Args, name: str) -> None:
+    """Remove the record of an extension that was just removed, if the config has a lock."""
+    config = read_config(config_path(args))
+    if config.trust.lock == "off" or read_existing_lock(config) is None:
+        return
+
+    def change(records: dict[str, LockRecord]) -> None:
+        records.pop(name, None)
+
+    if write_records(args, config, change):
+        say(f"{name}: its record is removed from {LOCK_NAME}")
+
+
 # -- texts -----------------------------------------------------------------------------------------
 
 _STYLES = {Severity.PERMISSION: "error", Severity.VARIABLE: "error", Severity.PROGRAM: "error"}
-
-
-def describe_change(change: Change) -> str:
-    """Return one line about a change, with a word diff of a text."""
-    head = _HEADS.get((change.path[0], change.kind))
-    name = change.path[1] if len(change.path) > 1 else ""
-    if change.path[0] == "tools":
-        part = change.path[2] if len(change.path) > 2 else ""
-        if part in ("description", "annotations"):
-            return f"tool {name}: {part}: {word_diff(change.before, change.after)}"
-        if part:
-            return f"tool {name}: {part} {change.kind}"
-        text = change.after or change.before
-        return f"{'new' if change.kind == 'new' else 'removed'} tool {name}: {text}"
-    if change.path[0] == "instructions":
-        return f"instructions: {word_diff(change.before, change.after)}"
-    if head is not None:
-        return f"{head} {change.after or change.before}"
-    return str(change)
-
-
-_HEADS: Mapping[tuple[str, str], str] = {
-    ("permissions", "new"): "new permission",
-    ("permissions", "gone"): "removed permission",
-    ("variables", "new"): "new variable",
-    ("variables", "gone"): "removed variable",
-    ("limits", "new"): "new limit",
-    ("limits", "gone"): "removed limit",
-    ("hooks", "new"): "new hook",
-    ("hooks", "gone"): "removed hook",
-    ("capabilities", "new"): "new capability",
-    ("capabilities", "gone"): "removed capability",
-}
 
 
 def print_comparison(comparison: Comparison, flags: Sequence[tuple[str, str]] = ()) -> None:

@@ -6,6 +6,7 @@ If a host of this config is running, these are the tools that can be called ther
 """
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -100,6 +101,12 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
         return code
     else:
         _print_table(report["tools"])
+    for tool in report.get("quarantined", ()):
+        for change in tool["changes"]:
+            say(f"quarantined: {tool['name']}: {change}")
+    if report.get("quarantined"):
+        names = sorted({shlex.quote(tool["extension"]) for tool in report["quarantined"]})
+        say(f"to approve what changed: exthost approve {' '.join(names)}")
     not_asked = report["not_asked"]
     if not_asked:
         say(f"not asked, since that means starting them (--start): {', '.join(not_asked)}")

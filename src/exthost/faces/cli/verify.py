@@ -23,7 +23,6 @@ from exthost.faces.cli.common import (
 )
 from exthost.faces.cli.lock_edit import (
     change_as_dict,
-    describe_change,
     print_comparison,
     require_lock,
     select_specs,
@@ -32,6 +31,7 @@ from exthost.faces.cli.started_extension import printing_bus
 from exthost.faces.cli.target_specs import read_extensions
 from exthost.faces.cli.verb_loop import run_once
 from exthost.host.lock_survey import Comparison, compare_with_lock
+from exthost.model.change_text import describe_change
 from exthost.model.documents.toml_positions import find_key_lines, find_line
 from exthost.model.lock_record import Change
 
