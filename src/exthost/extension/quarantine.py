@@ -13,7 +13,8 @@ def quarantine_error(extension: str, tool: str, quarantine: Quarantine) -> Refus
     """Return the error for a call of this tool."""
     return Refused(
         "X1822",
-        f"the tool {tool!r} is quarantined: {quarantine.reason}",
+        f"the tool {tool!r} is quarantined, since it differs from exthost.lock: "
+        f"{quarantine.reason}; exthost approve {shlex.quote(extension)} shows it and asks",
         extension=extension,
-        help=f"see what changed and approve it: exthost approve {shlex.quote(extension)}",
+        help=f"exthost approve {shlex.quote(extension)}; until then other tools can be called",
     )

@@ -142,16 +142,21 @@ class Change(NamedTuple):
         return ".".join(self.path)
 
     def __str__(self) -> str:
+        """What differs, without texts that the extension wrote: an error may reach a model, and a
+        changed description must not. `change_text.describe_change` shows the words."""
         detail = f": {self.detail}" if self.detail else ""
-        if self.kind == "new":
-            item = f" {self.after}" if self.after else ""
-            return f"{self.key}:{item} is new{detail}"
-        if self.kind == "gone":
-            item = f" {self.before}" if self.before else ""
-            return f"{self.key}:{item} is gone{detail}"
-        if detail:
-            return f"{self.key} has changed{detail}"
-        return f"{self.key} has changed: locked {self.before!r}, now {self.after!r}"
+        is_own_text = self.path[0] in _OWN_TEXTS
+        if self.kind == "changed":
+            if detail or is_own_text:
+                return f"{self.key} has changed{detail}"
+            return f"{self.key} has changed: locked {self.before!r}, now {self.after!r}"
+        item = self.after or self.before
+        shown = "" if is_own_text or not item else f": {item}"
+        return f"{self.key}{shown} is {self.kind}{detail}"
+
+
+# The keys whose values the extension itself sends.
+_OWN_TEXTS = frozenset(("tools", "hooks", "capabilities", "instructions"))
 
 
 # -- before a start --------------------------------------------------------------------------------

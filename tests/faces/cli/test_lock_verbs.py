@@ -203,10 +203,10 @@ def test_approve_is_in_the_audit_with_who_and_when(locked: Project) -> None:
     assert run_inside("approve", "--yes", cwd=locked.root).returncode == 0
     lines = [json.loads(line) for line in (locked.root / "audit.jsonl").read_text().splitlines()]
     quarantined = next(line for line in lines if line["outcome"] == "quarantined")
-    assert quarantined["about"] == "get" and "Other." in quarantined["reason"]
+    assert quarantined["about"] == "get" and "description" in quarantined["reason"]
     approved = next(line for line in lines if line["outcome"] == "approved")
     assert approved["extension"] == "demo" and approved["context"]["user"]
-    assert approved["time"] > 0 and "Other." in approved["changes"][0]
+    assert approved["time"] > 0 and "{+Other+}" in approved["changes"][0]
 
 
 def test_approve_drops_the_record_of_an_extension_that_is_gone(locked: Project) -> None:

@@ -38,6 +38,7 @@ from exthost.faces.cli.terminal_question import ask_on_terminal
 from exthost.faces.cli.verb_loop import run_once
 from exthost.host.audit import record_approval
 from exthost.host.lock_survey import Comparison, compare_with_lock, find_flags, merge_record
+from exthost.model.change_text import describe_change
 from exthost.model.lock_record import LockRecord
 
 
@@ -129,7 +130,7 @@ def _record(audit_path: str | None, differing: Sequence[Comparison]) -> None:
     if audit_path is None:
         return
     for item in differing:
-        changes = [str(change) for change in item.changes] or ["it is gone"]
+        changes = [describe_change(change) for change in item.changes] or ["it is gone"]
         record_approval(audit_path, item.id, _user(), changes)
 
 
