@@ -14,6 +14,7 @@ protocol that an extension speaks). In reading order:
     trust              decides which of them a config must not let start
     locked_specs       gives each extension its record in `exthost.lock`
     lock_reader        reads that file
+    first_use          remembers which new extensions a person has agreed to
     report             the result of a search, as values
     watch              detects changes of manifests
 """

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from exthost.config import Config
+from exthost.config.discovery.first_use import has_agreed
 from exthost.config.discovery.lock_reader import read_lock
 from exthost.config.discovery.report import Diagnostic
 from exthost.config.discovery.trust import is_named
@@ -21,7 +22,10 @@ from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem
 from exthost.model.lock_record import SpecLock
 from exthost.model.spec import Refusal, Spec
 
-__all__ = ["LockState", "lock_specs", "read_lock_state", "without_lock"]
+__all__ = ["NEW", "LockState", "lock_specs", "read_lock_state", "without_lock"]
+
+# The code of the refusal of a new extension.
+NEW = "X1825"
 
 Mode = Literal["enforce", "warn", "off"]
 
@@ -77,7 +81,8 @@ def _judge(config: Config, spec: Spec, state: LockState, diagnostics: list[Diagn
         )
     if spec.package is not None and not is_named(config, spec):
         new = config.trust.new or ("allow" if lock is None else "refuse")
-        return spec if new == "allow" else _refuse(spec, _new_refusal(spec, new))
+        is_allowed = new == "allow" or (new == "ask" and lock is None and has_agreed(config, spec))
+        return spec if is_allowed else _refuse(spec, _new_refusal(spec, new))
     if state.mode == "enforce":
         return _refuse(spec, _missing_refusal(spec))
     if state.mode == "warn" and state.problem is None:
