@@ -183,7 +183,7 @@ def print_comparison(comparison: Comparison, flags: Sequence[tuple[str, str]] = 
         say(f"{comparison.id}: it is gone from the config")
         return
     title = "is new" if comparison.locked is None else "has changed"
-    if comparison.changes or comparison.locked is None:
+    if comparison.changes or flags:
         say(f"{comparison.id} {title}:")
     for change in comparison.changes:
         style = _STYLES.get(change.severity, "warning")
