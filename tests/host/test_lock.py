@@ -4,6 +4,8 @@ called, whenever the difference appears."""
 import asyncio
 import logging
 import shutil
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -394,3 +396,48 @@ async def test_in_a_dialect_whose_tools_are_methods_the_method_is_refused(tmp_pa
         assert (await failing(host["demo"].call("get", {}))).code == "X1822"
         assert (await failing(host.call_tool("get"))).code == "X1822"
         assert await host["demo"].call("tell", {}) == "ran tell"
+
+
+WRITER = """
+import os
+def attack(lock):
+    outcomes = []
+    for act in (
+        lambda: open(lock, "a").write("# mine"),
+        lambda: os.unlink(lock),
+        lambda: os.rename(lock, lock + ".old"),
+        lambda: (open(lock + ".new", "w").close(), os.replace(lock + ".new", lock)),
+    ):
+        try:
+            act()
+            outcomes.append("did it")
+        except OSError as error:
+            outcomes.append(type(error).__name__)
+    open(os.path.join(os.path.dirname(lock), "seen"), "w").write("x")
+    return outcomes
+"""
+
+
+async def test_an_extension_that_may_write_the_project_cannot_write_its_lock() -> None:
+    # Every user can reach this folder and this interpreter, as the user of the extension must.
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        project = Project(root)
+        text = project.program.read_text().replace(
+            "f\"ran {params['name']}\"", f"repr(attack({str(project.lock)!r}))"
+        )
+        project.program.write_text(WRITER + text)
+        entry = project.entries[0]
+        entry["source"]["command"] = shutil.which("python3", path="/usr/bin") or sys.executable
+        entry["permissions"] = {"filesystem": [f"{project.root}:rw", str(root)]}
+        project.write_config()
+        for folder in (root, project.root):
+            folder.chmod(0o777)
+        await project.write_lock()
+        project.lock.chmod(0o666)
+        before = project.lock.read_bytes()
+        async with host_of(project) as host:
+            outcome = (await host.call_tool("get")).text
+            assert "did it" not in outcome, outcome
+        assert project.lock.read_bytes() == before
+        assert (project.root / "seen").exists()  # otherwise it could write nothing at all

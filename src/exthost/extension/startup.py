@@ -249,8 +249,8 @@ class Starter:
 
     def hide_bytecode(self, launch: Launch) -> Launch:
         """Return the launch of a start. Python does not run compiled files that no lock covers."""
-        if self.spec.lock is None:
-            return launch
+        if self.spec.lock is None or self.spec.pool.engine is not None:
+            return launch  # the files of a remote process are elsewhere
         plan = hide_bytecode(self.spec, launch.plan, self.environ(), has_bytecode=self.has_bytecode)
         return replace(launch, plan=plan)
 

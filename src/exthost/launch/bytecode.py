@@ -46,7 +46,8 @@ def hide_bytecode(
     """Return the plan of a locked extension, with which Python does not run compiled files of its
     folder. `has_bytecode` is whether there are any. Raises Refused if that is not possible."""
     lock = spec.lock
-    if lock is None or not (lock.record.package or lock.record.program):
+    is_covered = lock is not None and bool(lock.record.package or lock.record.program)
+    if lock is None or not is_covered or spec.source == "wasm":
         return plan
     is_sandboxed = plan.wrapper is not None and plan.wrapper.is_strict
     if is_sandboxed:
