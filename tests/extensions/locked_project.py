@@ -35,9 +35,9 @@ for line in sys.stdin:
         continue
     method, params = asked["method"], asked.get("params") or {}
     if method == "initialize":
-        told = json.loads(offer.with_name("initialize.json").read_text())
+        more = json.loads(offer.with_name("initialize.json").read_text())
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
-                  "serverInfo": {"name": "demo", "version": "1"}, **told}
+                  "serverInfo": {"name": "demo", "version": "1"}, **more}
     elif method == "tools/list":
         result = {"tools": json.loads(offer.read_text())}
     elif method == "tools/call":

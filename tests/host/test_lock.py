@@ -171,6 +171,21 @@ async def test_warn_reports_what_enforce_would_stop(
     assert "main.py has changed" in caplog.text and "differs from the lock" in caplog.text
 
 
+@pytest.mark.parametrize("mode", ["enforce", "warn"])
+async def test_code_that_cannot_be_read_differs(tmp_path: Path, mode: str) -> None:
+    project = Project(tmp_path)
+    await project.write_lock()
+    (project.program.parent / "outside").symlink_to("/usr/lib")
+    project.write_config(trust={"lock": mode})
+    host = host_of(project)
+    mismatches: list[LockMismatch] = []
+    host.events.subscribe(LockMismatch, mismatches.append)
+    async with host:
+        cause = host["demo"].cause
+        assert (cause.code if cause is not None else "") == ("X1821" if mode == "enforce" else "")
+    assert [item.is_enforced for item in mismatches] == [mode == "enforce"]
+
+
 # -- tools -----------------------------------------------------------------------------------------
 
 CHANGES = {

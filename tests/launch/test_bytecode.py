@@ -12,7 +12,7 @@ import pytest
 import exthost
 from tests.extensions.locked_project import Project
 
-TOLD = "import helper\n"
+IMPORT = "import helper\n"
 
 
 def plant(source: Path, text: str) -> Path:
@@ -33,7 +33,7 @@ def marker(tmp_path: Path) -> Path:
 
 def make_project(tmp_path: Path, flags: list[str]) -> Project:
     project = Project(tmp_path)
-    project.program.write_text(TOLD + project.program.read_text())
+    project.program.write_text(IMPORT + project.program.read_text())
     (project.program.parent / "helper.py").write_text("x = 1\n")
     project.entries[0]["source"]["args"][:2] = flags
     project.write_config()

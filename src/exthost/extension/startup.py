@@ -233,16 +233,17 @@ class Starter:
         return check_tools(self.spec, tools, self.tools_digest)
 
     def judge_lock(self, changes: list[Change]) -> None:
-        """Publish that the extension differs from its record in the lock, and raise Refused unless
-        the config only wants to know that. Without a change, do nothing."""
-        lock = self.spec.lock
-        if not changes or lock is None:
-            return
-        refused, is_enforced = mismatch_error(self.spec, changes), lock.mode == "enforce"
+        """Report how the extension differs from its record in the lock. Raises Refused unless the
+        config only wants to know that. Without a change, do nothing."""
+        if changes:
+            self.report_mismatch(mismatch_error(self.spec, changes), changes[0].key)
+
+    def report_mismatch(self, refused: Refused, key: str) -> None:
+        """Publish that the extension differs from its lock, and raise the error unless the config
+        only wants to know that. `key` is the key of the record."""
+        is_enforced = self.spec.lock is not None and self.spec.lock.mode == "enforce"
         line = refused.evidence.line
-        self.queue.bus.publish(
-            LockMismatch(self.spec.id, changes[0].key, line, refused.message, is_enforced)
-        )
+        self.queue.bus.publish(LockMismatch(self.spec.id, key, line, refused.message, is_enforced))
         if is_enforced:
             raise refused
         _log.warning("[%s] %s", self.spec.id, refused.message)
@@ -434,9 +435,15 @@ class Start:
             await asyncio.to_thread(check_folders, starter.spec, plan, starter.environ())
         if starter.spec.lock is not None:
             plan = starter.prepared().plan
-            checked = await asyncio.to_thread(check_start, starter.spec, plan, starter.environ())
-            starter.judge_lock(checked.changes)
-            starter.has_bytecode = checked.has_bytecode
+            try:
+                checked = await asyncio.to_thread(
+                    check_start, starter.spec, plan, starter.environ()
+                )
+            except Refused as refused:
+                starter.report_mismatch(refused, "package")
+            else:
+                starter.has_bytecode = checked.has_bytecode
+                starter.judge_lock(checked.changes)
         if is_module(starter.spec):
             await self._compile_module()
         async with spawn_turn(queue.loop):  # the block must not wait for anything

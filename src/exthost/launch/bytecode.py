@@ -47,7 +47,7 @@ def hide_bytecode(
     folder. `has_bytecode` is whether there are any. Raises Refused if that is not possible."""
     lock = spec.lock
     is_covered = lock is not None and bool(lock.record.package or lock.record.program)
-    if lock is None or not is_covered or spec.source == "wasm":
+    if lock is None or lock.mode == "warn" or not is_covered or spec.source == "wasm":
         return plan
     is_sandboxed = plan.wrapper is not None and plan.wrapper.is_strict
     if is_sandboxed:
