@@ -353,9 +353,13 @@ async def test_the_blocking_host_and_a_single_extension_obey_the_lock(tmp_path: 
     assert await asyncio.to_thread(use) == ["X1822", "X1822"]
 
 
-async def test_two_folders_give_the_same_lock_byte_for_byte(tmp_path: Path) -> None:
+async def test_two_folders_and_two_homes_give_the_same_lock_byte_for_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = []
     for name in ("a", "b"):
+        # In one home the project is below it, in the other it is not.
+        monkeypatch.setenv("HOME", str(tmp_path / name if name == "a" else tmp_path / "elsewhere"))
         project = Project(tmp_path / name)
         project.entries[0]["source"]["args"][3] = "../offer.json"
         project.write_config()

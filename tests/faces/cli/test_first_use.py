@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from exthost.config.discovery.configfile import read_config
+from exthost.faces.cli.first_use import say_lock
 from tests.extensions.nexo_tree import plugin
 from tests.faces.cli.running import run_inside
 
@@ -86,3 +88,17 @@ def test_without_a_terminal_ask_refuses(root: Path) -> None:
     configure(root, '[trust]\nnew = "ask"\n')
     done = run_inside("inspect", "weather", cwd=root)
     assert done.returncode == 4 and "not a terminal" in done.stderr and "X1825" in done.stderr
+
+
+def test_a_host_says_at_its_start_how_the_lock_applies(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(root)
+    say_lock(read_config(root / "exthost.toml"))
+    assert capsys.readouterr().err == ""
+    (root / "exthost.lock").write_text("version = 1\n[extensions.weather]\n")
+    say_lock(read_config(root / "exthost.toml"))
+    assert capsys.readouterr().err == "exthost.lock is enforced: 1 record\n"
+    configure(root, '[trust]\nlock = "warn"\n')
+    say_lock(read_config(root / "exthost.toml"))
+    assert "differences reported" in capsys.readouterr().err
