@@ -192,7 +192,7 @@ def test_approve_does_not_overwrite_what_somebody_else_approved(
 
     monkeypatch.setattr("exthost.faces.cli.approve.ask_on_terminal", ask)
     done = run_inside("approve", cwd=locked.root)
-    assert done.returncode == 2 and "X1830" in done.stderr
+    assert done.returncode == 4 and "X1830" in done.stderr
     assert "Edited." in locked.lock.read_text() and "Other." not in locked.lock.read_text()
 
 

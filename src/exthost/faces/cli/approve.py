@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from exthost.errors import Refused, UsageError
+from exthost.errors import Refused
 from exthost.events import Bus
 from exthost.faces.cli.common import (
     Args,
@@ -102,8 +102,8 @@ def run(args: Args) -> int:
     return _report(args, str(lock_path(configured.config)), differing, flags, errors, is_approved)
 
 
-def _changed_error(id: str) -> UsageError:
-    return UsageError(
+def _changed_error(id: str) -> Refused:
+    return Refused(
         "X1830",
         f"the record of {id!r} was changed by somebody else meanwhile",
         extension=id,
