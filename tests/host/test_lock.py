@@ -15,7 +15,7 @@ import exthost
 from exthost.config.lock_file import parse_lock
 from exthost.errors import ExthostError, Refused
 from exthost.events import LockMismatch, Quarantined, Spawned
-from tests.extensions.driving import failing, pid_of, until
+from tests.extensions.harness import failing, pid_of, until
 from tests.extensions.locked_project import Project, tool
 
 

@@ -14,11 +14,11 @@ import exthost
 from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.config.lock_file import format_lock
 from exthost.host.lock_survey import compare_with_lock
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.locked_project import Project, tool
-from tests.faces.cli.running import run_inside
-from tests.faces.gateway.running import on_stdio, tools_of
-from tests.faces.web.running import page
+from tests.faces.cli.cli_process import run_inside
+from tests.faces.gateway.gateway_process import on_stdio, tools_of
+from tests.faces.web.page_process import page
 
 SERVER = """\
 import os, pathlib
@@ -75,7 +75,7 @@ async def test_a_description_that_changes_at_a_restart_is_quarantined(
         await extension.restart()
         assert set(extension.tools) == {"tell"} and set(extension.quarantined) == {"get"}
         assert not any("sends it" in str(item) for item in host.tools.as_openai())
-        for name in ("demo:get", "get", extension.registered_name("get")):
+        for name in ("demo:get", "get", extension.internals.registered_name("get")):
             error = await failing(host.call_tool(name))
             assert error.code == "X1822" and "exthost approve demo" in error.message
             assert "sends it" not in str(error.as_dict())  # it may reach a model

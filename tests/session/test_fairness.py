@@ -63,7 +63,7 @@ async def test_lines_beyond_the_rate_are_counted_and_the_tail_is_complete() -> N
     many: Any = 20_000
     async with exthost.connect(COMMAND, dialect="morphir", events=bus) as ext:
         await ext.call("stderr", many, timeout=60)
-        session = ext.queue.sessions[0]
+        session = ext.internals.queue.sessions[0]
     dropped = session.diagnostics.counts[DROPPED_LINES]
     kept = [text for text in lines if text.startswith("line ")]
     assert dropped and len(kept) + dropped == many and kept[:3] == ["line 0", "line 1", "line 2"]

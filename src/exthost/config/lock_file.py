@@ -17,8 +17,6 @@ from exthost.model.documents.toml_text import parse_toml
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.lock_record import LockedTool, LockRecord
 
-__all__ = ["LOCK_NAME", "Lock", "LockProblem", "format_lock", "parse_lock"]
-
 LOCK_NAME = "exthost.lock"
 
 # The format that this module writes, and the only one that it reads.

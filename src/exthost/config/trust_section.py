@@ -8,8 +8,6 @@ from exthost.model.documents.keys import Key, one_of
 from exthost.model.documents.problems import Place
 from exthost.model.documents.readers import read_table
 
-__all__ = ["DEFAULT_TRUST", "TRUST_KEYS", "TrustSettings", "read_trust"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustSettings:

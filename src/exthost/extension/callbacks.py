@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-__all__ = ["call_plain_or_async"]
-
 
 async def call_plain_or_async(function: Callable[[Any], Any], argument: Any) -> Any:
     """Return the result of the function, or what it raises."""
@@ -56,7 +54,7 @@ async def _call_in_thread(function: Callable[[Any], Any], argument: Any) -> Any:
             error = RuntimeError(f"the function raised {error!r}")
         try:
             loop.call_soon_threadsafe(settle, result, error)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed: no task waits any more
             pass
 
     threading.Thread(target=run, name="exthost confirm", daemon=True).start()

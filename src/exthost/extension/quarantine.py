@@ -6,8 +6,6 @@ import shlex
 from exthost.errors import Refused
 from exthost.model.lock_record import Quarantine
 
-__all__ = ["quarantine_error"]
-
 
 def quarantine_error(extension: str, tool: str, quarantine: Quarantine) -> Refused:
     """Return the error for a call of this tool."""

@@ -14,8 +14,6 @@ from exthost.errors import CallFailed
 from exthost.extension.confirmation import Confirm
 from exthost.tool_result import ToolResult
 
-__all__ = ["NO_INTERCEPTOR", "InterceptedCalls", "ToolInterceptor", "ToolOptions"]
-
 
 class ToolOptions(NamedTuple):
     """The parameters of a tool call besides its name and arguments; see `Host.call_tool`."""

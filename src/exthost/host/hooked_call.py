@@ -13,11 +13,9 @@ from typing import Any
 from exthost.errors import CallFailed, ExthostError, Refused
 from exthost.extension.confirmation import Confirm
 from exthost.host.hook_policy import HookFailure
-from exthost.host.hooks import TOOL_CALL_HOOK, HookOutcome, Hooks
+from exthost.host.hooks import TOOL_CALL_HOOK, HookOutcome, Hooks, MissingGuard
 from exthost.session.failures import copy_error
 from exthost.tool_result import ToolResult
-
-__all__ = ["HookedCall"]
 
 # What no hook may change for those after it: which tool is called, and for whom.
 _FIXED_FIELDS = frozenset(
@@ -157,9 +155,9 @@ def _milliseconds_since(began: float) -> int:
 def _hook_failed_error(name: str, failure: HookFailure) -> Refused:
     """Return the error for a call that was not sent because a hook failed closed."""
     id, hook, error = failure
-    if error.code == "X0353":  # a required guard is missing: it cannot be disabled or removed
+    if isinstance(error, MissingGuard):
         message = f"{name} was not called: {id} has to judge it first ({hook}): {error.message}"
-        return Refused("X0353", message, extension=id, help=error.help)
+        return Refused(error.code, message, extension=id, help=error.help)
     return Refused(
         "X0333",
         f"{name} was not called: {id} has to judge it first ({hook}), and could not: "

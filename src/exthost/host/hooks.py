@@ -38,23 +38,18 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import Bus, HookFailed, OutputReplaced
 from exthost.extension.confirmation import Confirm, Confirmation, check_confirm
 from exthost.extension.misuse import check_timeout
-from exthost.host.hook_index import HookIndex, is_distrusted
+from exthost.host.hook_index import HookIndex, HookOwner, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.host.observer_queues import ObserverQueues
 from exthost.host.person import ask_person
 from exthost.host.session_texts import SessionTexts, guarded_text
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.offer import Offer
-from exthost.model.spec import Spec
 from exthost.wire import jsontext
-
-__all__ = ["MAX_EXTENSIONS", "Hooked", "Hooks", "HookOutcome"]
 
 _log = logging.getLogger("exthost.hooks")
 
@@ -69,26 +64,19 @@ TOOL_CALL_HOOK = "before_tool_call"
 _CALLABLE_STATES = ("ready", "discovered", "admitted")
 
 
-class Hooked(Protocol):
+class Hooked(HookOwner, Protocol):
     """The attributes and methods of an extension that are used to call its hooks."""
 
     @property
     def id(self) -> str: ...
-    @property
-    def spec(self) -> Spec: ...
-    @property
-    def dialect(self) -> Dialect: ...
-    @property
-    def offer(self) -> Offer: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def may_have_hooks(self) -> bool: ...
-
     async def start(self) -> object: ...
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> HookAnswer: ...
+
+
+class MissingGuard(Refused):
+    """A guard that the config requires is not there, so it cannot be disabled or removed either."""
 
 
 class HookOutcome(NamedTuple):
@@ -98,7 +86,7 @@ class HookOutcome(NamedTuple):
     aborted_by   the id of the extension that stopped the event, or ""
     reason       why the event was stopped or blocked, or ""
     unasked      the error of asking, if the event was stopped because a person has to confirm it,
-                 and nobody could be asked or nobody answered; otherwise None
+                 and no person could be asked or none answered; otherwise None
     decision     the last decision of an extension; but after "block", later decisions are ignored
     decided_by   the id of the extension that made the decision, or ""
     replacement  what replaces the body of the event, if the decision is "transform"
@@ -192,7 +180,7 @@ class Hooks:
         event that no extension may change, so that later ones judge what will really happen.
         `confirm` asks a person instead of the `confirm` of the host."""
         check_confirm(confirm)
-        if timeout is not None:  # a mistake of the caller is no failure of an extension
+        if timeout is not None:  # a mistake of the caller is not a failure of an extension
             check_timeout(timeout)
         outcome = HookOutcome(dict(event))
         is_after = name.startswith("after_")
@@ -237,7 +225,7 @@ class Hooks:
             self._report_replacement(extension, name, outcome.event, answer)
             outcome = _add_answer(outcome, extension.id, answer)
             if stop_reason is not None and is_after:
-                _log.warning("[%s] %s cannot stop what has happened", extension.id, name)
+                _log.warning("[%s] %s cannot stop an event that has happened", extension.id, name)
                 continue
             if stop_reason is not None:
                 return outcome._replace(aborted_by=extension.id, reason=stop_reason)
@@ -307,7 +295,7 @@ class Hooks:
                 why, fix = f"has no {TOOL_CALL_HOOK} hook that may stop a call", "look at its log"
             else:
                 why, fix = "was not found, or is disabled", "install or enable it"
-            error = Refused(
+            error = MissingGuard(
                 "X0353",
                 f"[hooks] required names it, and it {why}",
                 extension=id,
@@ -321,8 +309,8 @@ class Hooks:
     ) -> HookAnswer | None:
         """Return the answer of an extension. Return None if the filter of its dialect does not
         accept this event, or if it gets the event later. Raises ExthostError if it fails."""
-        wants_hook = None if is_distrusted(extension) else extension.dialect.wants_hook
-        if wants_hook is not None and not wants_hook(extension.spec, name, event):
+        wants_hook = extension.dialect.wants_hook
+        if not is_distrusted(extension) and not wants_hook(extension.spec, name, event):
             return None
         if self._observer_queues.add_if_late(extension, name, event, timeout):
             return None
@@ -355,12 +343,12 @@ class Hooks:
         self, outcome: HookOutcome, confirmation: Confirmation, confirm: Confirm | None
     ) -> HookOutcome:
         """Ask a person whether the event may happen. Return the outcome, which is aborted by the
-        extension of the confirmation if the event may not happen."""
+        extension of the confirmation if the event must not happen."""
         id, message = confirmation.extension, confirmation.message
         try:
             has_agreed = await ask_person(confirmation, confirm, self.confirm)
         except ExthostError as error:
-            reason = f"wants a person to be asked, and {error.message}: {message}"
+            reason = f"requires a confirmation, and {error.message}: {message}"
             return outcome._replace(aborted_by=id, reason=reason, unasked=error)
         if has_agreed:
             return outcome
@@ -418,7 +406,7 @@ class Hooks:
 def _too_many_error(extension: Hooked, name: str) -> Refused:
     return Refused(
         "X0334",
-        f"{MAX_EXTENSIONS} extensions with {name} were asked already, so it was not",
+        f"{MAX_EXTENSIONS} extensions with {name} have run already, so it was not called",
         extension=extension.id,
         help="disable extensions with this hook",
     )

@@ -37,8 +37,6 @@ from exthost.model.offer import Offer
 from exthost.model.spec import Pins, Refusal, Spec
 from exthost.process.state_dirs import state_root
 
-__all__ = ["KnownForm", "KnownHooks", "read_known_ids"]
-
 _log = logging.getLogger("exthost.hooks")
 
 _TABLE = """CREATE TABLE IF NOT EXISTS hooks (

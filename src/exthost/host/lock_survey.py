@@ -18,7 +18,7 @@ from exthost.host.connection import Connection
 from exthost.launch.locked_code import StartState, platform_name, read_start_state
 from exthost.launch.plan import prepare
 from exthost.model.lock_record import (
-    Change,
+    LockChange,
     LockRecord,
     compare_records,
     compare_start,
@@ -26,8 +26,6 @@ from exthost.model.lock_record import (
 )
 from exthost.model.spec import Spec
 from exthost.model.text_review import find_hidden_parts
-
-__all__ = ["Comparison", "compare_with_lock", "find_flags", "merge_record"]
 
 # How many extensions are started at a time.
 _PARALLEL_STARTS = 4
@@ -49,7 +47,7 @@ class Comparison:
     id: str
     locked: LockRecord | None
     now: LockRecord | None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[LockChange, ...] = ()
     error: ExthostError | None = None
 
     @property
@@ -84,7 +82,7 @@ async def compare_with_lock(
     return list(await asyncio.gather(*map(compare, specs)))
 
 
-def _everything_new(now: LockRecord) -> list[Change]:
+def _everything_new(now: LockRecord) -> list[LockChange]:
     """Return the changes from nothing to a record."""
     return [
         change

@@ -31,8 +31,6 @@ from exthost.process.environment import Variables
 from exthost.process.private_folders import make_folder
 from exthost.process.state_dirs import state_folder, state_root
 
-__all__ = ["hide_bytecode"]
-
 _PREFIX = "PYTHONPYCACHEPREFIX"
 _NO_WRITING = "PYTHONDONTWRITEBYTECODE"
 

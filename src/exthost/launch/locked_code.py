@@ -27,20 +27,11 @@ from exthost.launch.integrity import package_root
 from exthost.launch.package_tree import PackageTree, UnusableTree, first_difference
 from exthost.launch.portable_tree import PortableCode, read_portable
 from exthost.model.launch_plan import LaunchPlan
-from exthost.model.lock_record import Change, LockRecord, SpecLock, compare_start
+from exthost.model.lock_record import LockChange, LockRecord, SpecLock, compare_start
 from exthost.model.spec import Permissions, Spec
 from exthost.process.environment import looks_secret
 from exthost.process.small_files import read_start
 from exthost.process.state_dirs import state_root
-
-__all__ = [
-    "StartCheck",
-    "StartState",
-    "check_start",
-    "mismatch_error",
-    "platform_name",
-    "read_start_state",
-]
 
 # How much of a package-lock.json is read.
 _LOCKFILE_BYTES = 32 * 1024 * 1024
@@ -63,7 +54,7 @@ class StartCheck(NamedTuple):
     """How a start differs from the lock, the worst first, and whether its folder has compiled
     Python files (see `bytecode`)."""
 
-    changes: list[Change]
+    changes: list[LockChange]
     has_bytecode: bool
 
 
@@ -90,7 +81,7 @@ def _state(environ: Mapping[str, str]) -> str:
     return os.path.join(state_root(environ), "locks")  # noqa: PTH118
 
 
-def mismatch_error(spec: Spec, changes: Sequence[Change]) -> Refused:
+def mismatch_error(spec: Spec, changes: Sequence[LockChange]) -> Refused:
     """Return the error for an extension that differs from its record."""
     lock, change = spec.lock, changes[0]
     assert isinstance(lock, SpecLock)
@@ -233,12 +224,12 @@ class StartState:
         """Whether its folder has compiled Python files in caches."""
         return any(tree.has_bytecode for tree in self._code.trees)
 
-    def explain(self, changes: Sequence[Change]) -> list[Change]:
+    def explain(self, changes: Sequence[LockChange]) -> list[LockChange]:
         """Return the changes. Those of a digest name the first file that differs, if that is
         known."""
         return [self._with_file(change) for change in changes]
 
-    def _with_file(self, change: Change) -> Change:
+    def _with_file(self, change: LockChange) -> LockChange:
         trees = {"program": self._code.program, "package": self._code.package}
         tree = trees.get(change.key)
         if tree is None or change.kind != "changed":

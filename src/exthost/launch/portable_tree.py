@@ -31,8 +31,6 @@ from exthost.launch.package_tree import MAX_BYTES, MAX_FILES, PackageTree, Unusa
 from exthost.process.private_folders import make_folder
 from exthost.process.small_files import read_start
 
-__all__ = ["PortableCode", "read_portable"]
-
 _CACHES = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"))
 _IGNORED_FILES = frozenset((".DS_Store", "Thumbs.db"))
 

@@ -3,13 +3,11 @@ words."""
 
 from collections.abc import Mapping
 
-from exthost.model.lock_record import Change
+from exthost.model.lock_record import LockChange
 from exthost.model.text_review import word_diff
 
-__all__ = ["describe_change"]
 
-
-def describe_change(change: Change) -> str:
+def describe_change(change: LockChange) -> str:
     """Return one line about a change, with a word diff of a text."""
     head = _HEADS.get((change.path[0], change.kind))
     name = change.path[1] if len(change.path) > 1 else ""

@@ -18,22 +18,6 @@ from exthost.model.documents.toml_positions import find_key_lines, find_line
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.offer import Offer, Tool
 
-__all__ = [
-    "Change",
-    "LockRecord",
-    "LockedTool",
-    "Quarantine",
-    "Severity",
-    "SpecLock",
-    "compare_offer",
-    "compare_records",
-    "compare_start",
-    "digest_text",
-    "judge_tools",
-    "record_tool",
-    "with_offer",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class LockedTool:
@@ -102,7 +86,7 @@ class SpecLock:
     path: str = field(default="", compare=False)
     text: str = field(default="", compare=False, repr=False)
 
-    def line_of(self, extension: str, change: "Change") -> int:
+    def line_of(self, extension: str, change: "LockChange") -> int:
         """Return the line of the lock that a change differs from; 0 if it is not known."""
         return find_line(find_key_lines(self.text), ("extensions", extension, *change.path))
 
@@ -119,7 +103,7 @@ class Severity(IntEnum):
     LESS = 6
 
 
-class Change(NamedTuple):
+class LockChange(NamedTuple):
     """A difference between a record and the present state.
 
     path    the keys that lead to the value in the record: ("tools", "get", "description")
@@ -179,7 +163,7 @@ _VALUES: Mapping[str, Severity] = {
 }
 
 
-def compare_start(locked: LockRecord, now: LockRecord, platform: str) -> list[Change]:
+def compare_start(locked: LockRecord, now: LockRecord, platform: str) -> list[LockChange]:
     """Return how the code and the rights of an extension differ from the record, the worst first.
     `platform` is the one whose compiled files are compared."""
     changes = [*_compare_items("permissions", locked.permissions, now.permissions)]
@@ -188,11 +172,11 @@ def compare_start(locked: LockRecord, now: LockRecord, platform: str) -> list[Ch
         before, after = _text(getattr(locked, name)), _text(getattr(now, name))
         if before != after:
             kind: Any = "changed" if before and after else "new" if after else "gone"
-            changes.append(Change(severity, (name,), kind, before, after))
+            changes.append(LockChange(severity, (name,), kind, before, after))
     before, after = locked.compiled.get(platform, ""), now.compiled.get(platform, "")
     if before != after:
         kind = "changed" if before and after else "new" if after else "gone"
-        changes.append(Change(Severity.PROGRAM, ("compiled", platform), kind, before, after))
+        changes.append(LockChange(Severity.PROGRAM, ("compiled", platform), kind, before, after))
     changes += _compare_items("limits", locked.limits, now.limits)
     return sorted(changes)
 
@@ -204,13 +188,13 @@ def _text(value: str | tuple[str, ...]) -> str:
 _ITEM_SEVERITIES = {"permissions": Severity.PERMISSION, "variables": Severity.VARIABLE}
 
 
-def _compare_items(name: str, before: Iterable[str], after: Iterable[str]) -> list[Change]:
+def _compare_items(name: str, before: Iterable[str], after: Iterable[str]) -> list[LockChange]:
     old, new = set(before), set(after)
     severity = _ITEM_SEVERITIES.get(name, Severity.LESS)
     # Taking "unrestricted" away restricts the extension. Any other loss of a permission cannot
     # harm, and is a difference all the same.
-    added = [Change(severity, (name,), "new", "", item) for item in sorted(new - old)]
-    return added + [Change(Severity.LESS, (name,), "gone", item) for item in sorted(old - new)]
+    added = [LockChange(severity, (name,), "new", "", item) for item in sorted(new - old)]
+    return added + [LockChange(Severity.LESS, (name,), "gone", item) for item in sorted(old - new)]
 
 
 # -- after a handshake -----------------------------------------------------------------------------
@@ -271,7 +255,7 @@ def _instructions(offer: Offer) -> str:
     return _plain(text) if isinstance(text, str) else ""
 
 
-def compare_offer(locked: LockRecord, offer: Offer) -> list[Change]:
+def compare_offer(locked: LockRecord, offer: Offer) -> list[LockChange]:
     """Return how hooks, capabilities and instructions differ from the record, the worst first.
     Tools are judged one by one (`judge_tools`)."""
     changes = [
@@ -281,7 +265,7 @@ def compare_offer(locked: LockRecord, offer: Offer) -> list[Change]:
     before, after = locked.instructions, _instructions(offer)
     if before != after:
         kind: Any = "changed" if before and after else "new" if after else "gone"
-        changes.append(Change(Severity.DESCRIPTION, ("instructions",), kind, before, after))
+        changes.append(LockChange(Severity.DESCRIPTION, ("instructions",), kind, before, after))
     return sorted(changes)
 
 
@@ -293,7 +277,7 @@ class Quarantine(NamedTuple):
     """
 
     tool: Tool
-    changes: tuple[Change, ...]
+    changes: tuple[LockChange, ...]
 
     @property
     def reason(self) -> str:
@@ -318,23 +302,25 @@ def judge_tools(
     return tuple(tool for name, tool in allowed.items() if name not in quarantined), quarantined
 
 
-def _compare_tool(name: str, before: LockedTool | None, after: LockedTool | None) -> list[Change]:
+def _compare_tool(
+    name: str, before: LockedTool | None, after: LockedTool | None
+) -> list[LockChange]:
     path = ("tools", name)
     if before is None:
         description = after.description if after is not None else ""
-        return [Change(Severity.NEW_TOOL, path, "new", "", description)]
+        return [LockChange(Severity.NEW_TOOL, path, "new", "", description)]
     if after is None:
-        return [Change(Severity.REMOVED_TOOL, path, "gone", before.description)]
+        return [LockChange(Severity.REMOVED_TOOL, path, "gone", before.description)]
     changes = []
     for part in ("description", "schema", "annotations"):
         old, new = getattr(before, part), getattr(after, part)
         if old != new:
             kind: Any = "changed" if old and new else "new" if new else "gone"
-            changes.append(Change(Severity.DESCRIPTION, (*path, part), kind, old, new))
+            changes.append(LockChange(Severity.DESCRIPTION, (*path, part), kind, old, new))
     return changes
 
 
-def compare_records(locked: LockRecord, now: LockRecord, platform: str) -> list[Change]:
+def compare_records(locked: LockRecord, now: LockRecord, platform: str) -> list[LockChange]:
     """Return every difference between a record and the present state, the worst first. A `now`
     without an offer is compared by `compare_start`."""
     changes = compare_start(locked, now, platform)

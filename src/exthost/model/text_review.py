@@ -10,8 +10,6 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["find_hidden_parts", "word_diff"]
-
 # A description of this length is shown as a whole; of a longer one, only the changed words are.
 _SHOWN_CHARACTERS = 4000
 

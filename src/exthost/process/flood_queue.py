@@ -40,7 +40,7 @@ _MIN_REST_FACTOR = 20
 _UNIT_SECONDS = 0.000005
 
 
-class Turn(Enum):
+class TurnEnd(Enum):
     """How a turn of a pipe ended."""
 
     EMPTY = "nothing is left in the pipe, or it is paused"
@@ -53,7 +53,7 @@ class FloodedPipe(Protocol):
 
     budget: FloodBudget
 
-    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
         """Handle output, until this time of `perf_counter` if there is so much. Without
         `may_be_long`, do not handle a large frame."""
 
@@ -132,15 +132,15 @@ class FloodQueue:
 
     def _serve_pipe(self, pipe: FloodedPipe, now: float, end: float) -> None:
         self._pipes.remove(pipe)
-        turn = Turn.MORE
+        turn = TurnEnd.MORE
         began = thread_time()  # without the time in which other programs had the processor
         try:
             turn = pipe.take_turn(end, may_be_long=now >= self._rest_until)
         finally:  # KeyboardInterrupt may come out of it
             self.rest_after(pipe, thread_time() - began, now)
-            if turn is Turn.LARGE:
+            if turn is TurnEnd.LARGE:
                 self._resting.append(pipe)
-            elif turn is Turn.MORE and pipe not in self._pipes:
+            elif turn is TurnEnd.MORE and pipe not in self._pipes:
                 self._pipes.append(pipe)
 
 

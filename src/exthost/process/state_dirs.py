@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-__all__ = ["log_file", "state_folder", "state_root"]
-
 # An id of this form is used as it is. In other ids, characters are replaced (also a leading dot),
 # and a hash is added, so that two ids never have the same name.
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")

@@ -24,7 +24,7 @@ from os import read
 from time import perf_counter, thread_time
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget, message_units
-from exthost.process.flood_queue import Turn, flood_queue
+from exthost.process.flood_queue import TurnEnd, flood_queue
 from exthost.process.large_frame_queue import SHARED_READ_BYTES, large_frame_queue
 from exthost.process.large_reads import allocate_message, read_large, widen
 from exthost.process.stdout_loan import CAN_LEND, StdoutLoan
@@ -208,11 +208,10 @@ class StdoutReader:
         self.on_items(items)  # even if there are none: a thread may have read the last reply
         return True
 
-    def pass_to(self, on_items: Callable[[list[Item]], None], *, may_lend: bool) -> None:
-        """Pass all further frames to this function. `may_lend`: it need not see every frame, so
-        other threads may read some."""
-        self.on_items, self.may_lend = on_items, may_lend and CAN_LEND
-        if not may_lend:
+    def allow_loans(self, are_allowed: bool) -> None:
+        """Set whether other threads may read frames. If not, `on_items` gets every frame."""
+        self.may_lend = are_allowed and CAN_LEND
+        if not are_allowed:
             self.take_back()
 
     def forget_first_output(self) -> None:
@@ -323,22 +322,22 @@ class StdoutReader:
         if not self.is_flooded and not self._is_finishing:
             self.is_flooded = self._queue.others.charge(units, now) or is_over
 
-    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
         """Pass on frames of a flood until this time of `perf_counter`, and read if there are none.
         Without `may_be_long`, pass on no frame that is larger than a read."""
         if not self._pending and not self._read_little():
-            return Turn.EMPTY
+            return TurnEnd.EMPTY
         while self._pending:
             if not may_be_long and len(self._pending[0]) > _FLOOD_READ_BYTES:
-                return Turn.LARGE
+                return TurnEnd.LARGE
             self.on_items([self._pending.popleft()])
             if not self.is_reading or not self.is_flooded:  # paused, closed, or finished
-                return Turn.EMPTY
+                return TurnEnd.EMPTY
             if self.unawaited_units:
                 self._charge()
                 if perf_counter() >= end:
                     break
-        return Turn.MORE
+        return TurnEnd.MORE
 
     def _read_little(self) -> bool:
         """Read once during a flood. Return False if nothing is left: watch the pipe again, and end

@@ -8,7 +8,7 @@ import pytest
 from exthost.config.discovery.configfile import read_config
 from exthost.faces.cli.first_use import say_lock
 from tests.extensions.nexo_tree import plugin
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
 @pytest.fixture

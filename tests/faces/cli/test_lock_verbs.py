@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.extensions.locked_project import Project, tool
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
 @pytest.fixture

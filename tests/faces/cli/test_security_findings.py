@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
 def findings(folder: Path, text: str) -> dict[str, str]:

@@ -14,12 +14,10 @@ from typing import Any
 
 from exthost.config import Config
 from exthost.model.spec import Spec
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 from exthost.process.private_folders import make_folder
 from exthost.process.small_files import read_start
 from exthost.process.state_dirs import state_root
-
-__all__ = ["has_agreed", "remember_agreement"]
 
 # More than the answers about thousands of extensions.
 _MAX_BYTES = 1024 * 1024

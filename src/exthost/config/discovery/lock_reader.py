@@ -9,8 +9,6 @@ import stat
 
 from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem, parse_lock
 
-__all__ = ["read_lock"]
-
 # Larger than the lock of thousands of tools, and small enough to be read at each start of a host.
 _MAX_BYTES = 16 * 1024 * 1024
 

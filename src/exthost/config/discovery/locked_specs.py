@@ -22,11 +22,6 @@ from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem
 from exthost.model.lock_record import SpecLock
 from exthost.model.spec import Refusal, Spec
 
-__all__ = ["NEW", "LockState", "lock_specs", "read_lock_state", "without_lock"]
-
-# The code of the refusal of a new extension.
-NEW = "X1825"
-
 Mode = Literal["enforce", "warn", "off"]
 
 
@@ -103,7 +98,7 @@ def _judge(config: Config, spec: Spec, state: LockState, diagnostics: list[Diagn
 def without_lock(spec: Spec) -> Spec:
     """Return an extension that is started whatever the lock says, for `dev`, `check` and `lock`."""
     refusal = spec.refusal
-    is_refused_by_lock = refusal is not None and refusal.code in _CODES
+    is_refused_by_lock = refusal is not None and refusal.rule in ("lock", "new")
     return replace(spec, lock=None, refusal=None if is_refused_by_lock else refusal)
 
 
@@ -118,6 +113,7 @@ def _unusable_refusal(config: Config, problem: LockProblem) -> Refusal:
         f"{where} cannot be used: {problem}",
         "restore it from your repository, or resolve the conflict; `exthost lock` writes a new one "
         "of what is installed now",
+        "lock",
     )
 
 
@@ -139,6 +135,7 @@ def _missing_refusal(spec: Spec) -> Refusal:
         "X1824",
         f"{LOCK_NAME} has no record of it",
         f"if you trust it: exthost lock {shlex.quote(spec.id)}",
+        "lock",
     )
 
 
@@ -150,7 +147,5 @@ def _new_refusal(spec: Spec, new: str) -> Refusal:
         f"it is new: neither the config nor {LOCK_NAME} names it, and it was found in "
         f"{spec.manifest_file or spec.origin}",
         f"if you trust it: {asks}{ways}",
+        "new",
     )
-
-
-_CODES = frozenset(("X1823", "X1824", "X1825"))

@@ -18,7 +18,6 @@ from exthost.faces.cli.common import (
     Args,
     add_config_option,
     print_error,
-    refuse_command,
     say,
     show_json,
     show_result,
@@ -49,7 +48,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     configured = read_extensions(args)
     lock = require_lock(configured.config)
     known_ids = {spec.id for spec in (*configured.specs, *configured.disabled)}

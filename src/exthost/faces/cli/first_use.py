@@ -6,14 +6,12 @@ import shlex
 from exthost.config import Config
 from exthost.config.discovery.configfile import find_extensions
 from exthost.config.discovery.first_use import remember_agreement
-from exthost.config.discovery.locked_specs import NEW, read_lock_state
+from exthost.config.discovery.locked_specs import read_lock_state
 from exthost.config.lock_file import LOCK_NAME
 from exthost.faces.cli.common import Args, plural, say
 from exthost.faces.cli.lock_edit import record_extension
 from exthost.faces.cli.terminal_question import ask_on_terminal
 from exthost.model.spec import Spec
-
-__all__ = ["ask_about_new", "say_lock"]
 
 
 def ask_about_new(args: Args, config: Config, target: str | None = None) -> None:
@@ -23,7 +21,7 @@ def ask_about_new(args: Args, config: Config, target: str | None = None) -> None
     if config.trust.new != "ask":
         return
     for spec in find_extensions(config).specs:
-        is_new = spec.refusal is not None and spec.refusal.code == NEW
+        is_new = spec.refusal is not None and spec.refusal.rule == "new"
         if not is_new or target not in (None, spec.id):
             continue
         _show(spec)

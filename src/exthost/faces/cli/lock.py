@@ -17,7 +17,6 @@ from exthost.faces.cli.common import (
     add_config_option,
     plural,
     print_error,
-    refuse_command,
     say,
     show_json,
     show_result,
@@ -50,7 +49,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     configured = read_extensions(args)
     specs = select_specs(configured, args.names)
     print_diagnostics([item for item in configured.diagnostics if item.code != "X1823"])

@@ -23,21 +23,9 @@ from exthost.faces.cli.target_specs import read_extensions
 from exthost.faces.cli.verb_loop import run_once
 from exthost.host.lock_survey import Comparison, compare_with_lock, find_flags, merge_record
 from exthost.model.change_text import describe_change
-from exthost.model.lock_record import Change, LockRecord, Severity
+from exthost.model.lock_record import LockChange, LockRecord, Severity
 from exthost.model.names import nearest
 from exthost.model.spec import Spec
-
-__all__ = [
-    "change_as_dict",
-    "drop_record",
-    "lock_path",
-    "print_comparison",
-    "read_existing_lock",
-    "record_extension",
-    "require_lock",
-    "select_specs",
-    "write_records",
-]
 
 
 def lock_path(config: Config) -> Path:
@@ -97,7 +85,7 @@ def write_records(
     *,
     anew: bool = False,
 ) -> bool:
-    """Change the records of the lock and write it. `change` edits them by id. With `anew` the
+    """LockChange the records of the lock and write it. `change` edits them by id. With `anew` the
     present lock is not read, unless it can be used. Return whether the file has changed."""
     path = lock_path(config)
     with lock_config(Path(config_path(args))):
@@ -195,7 +183,7 @@ def print_comparison(comparison: Comparison, flags: Sequence[tuple[str, str]] = 
         say(f"{key} has {flag}" if key != "unknown_code" else flag)
 
 
-def change_as_dict(change: Change) -> dict[str, Any]:
+def change_as_dict(change: LockChange) -> dict[str, Any]:
     """Return a change as data."""
     return {
         "key": change.key,

@@ -13,8 +13,6 @@ from exthost.config.lock_file import LOCK_NAME
 from exthost.model.spec import HostEnvRef, Spec
 from exthost.process.environment import looks_secret
 
-__all__ = ["Weakness", "find_weaknesses"]
-
 # The code of the diagnostic for a config that others can write.
 _OPEN_FILE = "X0113"
 

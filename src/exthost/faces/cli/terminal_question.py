@@ -11,8 +11,6 @@ import termios
 
 from exthost.faces.cli.common import escape_controls
 
-__all__ = ["ask_on_terminal"]
-
 
 def ask_on_terminal(question: str) -> bool | None:
     """Return whether the answer is yes; None if nobody can be asked."""

@@ -16,7 +16,6 @@ from exthost.faces.cli.common import (
     add_config_option,
     escape_controls,
     print_error,
-    refuse_command,
     show_json,
     show_result,
     show_text,
@@ -33,7 +32,7 @@ from exthost.faces.cli.verb_loop import run_once
 from exthost.host.lock_survey import Comparison, compare_with_lock
 from exthost.model.change_text import describe_change
 from exthost.model.documents.toml_positions import find_key_lines, find_line
-from exthost.model.lock_record import Change
+from exthost.model.lock_record import LockChange
 
 # The exit code if something differs: that of an extension that is refused.
 _DIFFERS = Refused.exit_code
@@ -48,7 +47,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     configured = read_extensions(args)
     lock = require_lock(configured.config)
     specs = select_specs(configured, ())
@@ -99,7 +97,7 @@ def _as_data(lock: Lock, comparisons: list[Comparison]) -> dict[str, Any]:
     }
 
 
-def _path(id: str, change: Change) -> tuple[str, ...]:
+def _path(id: str, change: LockChange) -> tuple[str, ...]:
     return ("extensions", id, *change.path)
 
 

@@ -39,8 +39,6 @@ from exthost.faces.gateway.tool_list import ToolList
 from exthost.host.host import Host
 from exthost.model.offer import RegisteredTool
 
-__all__ = ["Announcer"]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # Changes of lists within this time are announced together.
@@ -261,7 +259,7 @@ class Announcer:
         self._send_log(extension, message)
 
     def _report_left_out(self, extension: str, count: int) -> None:
-        text = f"{extension}: {count} log messages left out, beyond {MAX_LOGS_PER_SECOND} a second"
+        text = f"{extension}: {count} log messages dropped, beyond {MAX_LOGS_PER_SECOND} a second"
         params = types.LoggingMessageNotificationParams(
             level="warning", logger="exthost", data=text
         )

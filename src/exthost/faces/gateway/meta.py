@@ -16,15 +16,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from exthost.faces.http_server.trace_context import trace_context
 
-__all__ = [
-    "is_stateless",
-    "log_level",
-    "relayed_meta",
-    "sent_trace_context",
-    "to_json_object",
-    "without_server_info",
-]
-
 # The keys with which a stateless request describes its client.
 _CLIENT_KEYS = frozenset(
     {

@@ -22,8 +22,6 @@ from exthost.faces.gateway.exchanges import METHODS, Context, Exchange, Exchange
 from exthost.faces.gateway.held_calls import HeldCalls
 from exthost.faces.gateway.meta import is_stateless, relayed_meta, without_server_info
 
-__all__ = ["RequestRelay", "SendRequest", "is_task", "make_progress_callback", "needs_input"]
-
 # How often a server may ask for input before it answers one request.
 MAX_INPUT_ROUNDS = 8
 
@@ -94,7 +92,7 @@ class RequestRelay:
             result = await send(exchange, {**meta_params, **await _ask_for_input(ctx, result)})
         if needs_input(result):
             raise MCPError(
-                types.INTERNAL_ERROR, f"the server asked for input {MAX_INPUT_ROUNDS} times"
+                types.INTERNAL_ERROR, f"the server requested input {MAX_INPUT_ROUNDS} times"
             )
         return result
 
@@ -121,7 +119,7 @@ async def _ask_for_input(ctx: Context, result: Mapping[str, Any]) -> dict[str, A
         for key, question in questions.items():
             method = question.get("method") if isinstance(question, Mapping) else None
             if method not in METHODS:
-                raise MCPError(types.INTERNAL_ERROR, f"the server asked for {method}")
+                raise MCPError(types.INTERNAL_ERROR, f"the server requested {method}")
             try:
                 answers[key] = await ask_client(
                     ctx.session, method, question.get("params"), ctx.request_id

@@ -11,7 +11,7 @@ from typing import Any
 
 from exthost.errors import ExthostError
 from exthost.faces.web.page_values import error_as_data, result_as_data
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.requests import RequestPerformer
 from exthost.host.host import Host
 from exthost.tool_result import ToolResult
@@ -43,7 +43,7 @@ class _Queue:
 
 
 async def call_events(
-    host: Host, requests: RequestPerformer, request: Request
+    host: Host, requests: RequestPerformer, request: ControlRequest
 ) -> AsyncGenerator[Mapping[str, Any], None]:
     """Make the call, and yield its events; the last event is `result` or `error`."""
     loop = asyncio.get_running_loop()

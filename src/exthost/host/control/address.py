@@ -20,15 +20,6 @@ from exthost.errors import Evidence, Refused
 from exthost.process.private_folders import make_shared_root
 from exthost.process.state_dirs import state_root
 
-__all__ = [
-    "config_key",
-    "is_own_folder",
-    "lock_folder",
-    "make_private_folder",
-    "socket_paths",
-    "unusable_folder_error",
-]
-
 # The maximum length of a socket address in bytes, with its terminating NUL.
 _MAX_ADDRESS_BYTES = 104 if sys.platform == "darwin" else 108
 
@@ -66,7 +57,7 @@ def lock_folder() -> Path:
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Return whether the path is a folder, and not a symlink, that this user owns."""
+    """Return whether the path is a folder, not a symlink, that this user owns."""
     try:
         status = folder.lstat()
     except OSError:

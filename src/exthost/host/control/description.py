@@ -38,7 +38,7 @@ def describe_extension(
         "state": str(extension.state),
         "tools": [
             {
-                "name": extension.registered_name(tool.name),
+                "name": extension.internals.registered_name(tool.name),
                 "tool": tool.name,
                 "description": prefixed_description(extension.id, tool.description),
                 "input_schema": tool.input_schema,
@@ -124,7 +124,9 @@ def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
             if not name or tool.extension == name
         ],
         "quarantined": [row for extension in extensions for row in describe_quarantine(extension)],
-        "not_asked": [extension.id for extension in extensions if extension.is_offer_unknown],
+        "not_asked": [
+            extension.id for extension in extensions if extension.internals.is_offer_unknown
+        ],
         "failed": [
             extension.cause.as_dict() for extension in extensions if extension.cause is not None
         ],

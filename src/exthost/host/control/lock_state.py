@@ -5,8 +5,6 @@ from typing import Any
 from exthost.extension.extension import Extension
 from exthost.model.change_text import describe_change
 
-__all__ = ["describe_quarantine", "lock_state"]
-
 # The codes of errors for an extension that differs from its record, and for one without a record.
 _CHANGED = frozenset(("X1820", "X1821", "X1827"))
 _UNLOCKED = frozenset(("X1823", "X1824", "X1825"))
@@ -29,7 +27,7 @@ def describe_quarantine(extension: Extension) -> list[dict[str, Any]]:
     """Return the tools in quarantine, each with what differs from the lock."""
     return [
         {
-            "name": extension.registered_name(name),
+            "name": extension.internals.registered_name(name),
             "tool": name,
             "extension": extension.id,
             "changes": [describe_change(change) for change in quarantine.changes],

@@ -13,8 +13,6 @@ import socket
 import struct
 from pathlib import Path
 
-__all__ = ["is_same_user", "is_sandboxed", "peer_pid"]
-
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _SO_PEERCRED = getattr(socket, "SO_PEERCRED", None)
 

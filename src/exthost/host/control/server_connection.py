@@ -21,7 +21,7 @@ from exthost.errors import ExthostError, Refused
 from exthost.host.control import protocol
 from exthost.host.control.call_requests import StartedCall
 from exthost.host.control.line_connection import LineConnection
-from exthost.host.control.protocol import REQUEST_BYTES, Request
+from exthost.host.control.protocol import REQUEST_BYTES, ControlRequest
 from exthost.host.control.requests import CANCELLED_WITH_CLIENT, RequestPerformer
 from exthost.model.connection_limit import ConnectionLimit
 from exthost.wire.framing import Item, Skipped
@@ -37,7 +37,7 @@ UNREAD_SECONDS = 10.0
 # the answers come behind the requests that the client has sent meanwhile.
 MAX_REQUESTS = 256
 
-# The most questions of one client that are open. A program whose `confirm` asks nobody may have
+# The most questions of one client that are open. A program whose `confirm` never asks may have
 # thousands of calls in progress.
 MAX_QUESTIONS = 4096
 
@@ -58,7 +58,7 @@ class ServerConnection(LineConnection):
         self._is_silent = True
         self._performer = requests
         self._open_connections = open_connections
-        self._tasks: dict[asyncio.Task[None], Request] = {}
+        self._tasks: dict[asyncio.Task[None], ControlRequest] = {}
         # The calls in progress that have no task, by the id of the request. None is never a key,
         # because a request without an id needs a task.
         self._calls: dict[int | None, StartedCall] = {}
@@ -104,18 +104,8 @@ class ServerConnection(LineConnection):
             self._limit.authenticate(self)
         if self._questions:  # answers are not requests: they do not wait for room
             items = [item for item in items if not self._take_answer(item)]
-            if not items:
-                return
-        # A part of the condition of `_has_room` is repeated here, to save a function call.
-        is_free = not self._unhandled_lines and len(self._tasks) + len(self._calls) < MAX_REQUESTS
-        if is_free and len(items) == 1:  # the common case: one call
-            request = protocol.read_plain_call(items[0])
-            if request is None or not self._try_start_call(request):
-                self._unhandled_lines.extend(items)
-                self._handle_lines()
-        else:
-            self._unhandled_lines.extend(items)
-            self._handle_lines()
+        self._unhandled_lines.extend(items)
+        self._handle_lines()
 
     def end_received(self) -> None:
         self._finish_and_close()  # the client may still read the replies to requests in progress
@@ -218,7 +208,7 @@ class ServerConnection(LineConnection):
         except ExthostError as error:
             # The line has no readable request, so there is no verb and no id: the error is the
             # reply to a request without an id.
-            self._start_task(Request(""), error)
+            self._start_task(ControlRequest(""), error)
             return
         if request.verb == "cancel":
             for task, other in self._tasks.items():
@@ -232,7 +222,7 @@ class ServerConnection(LineConnection):
         if request.verb != "call" or not self._try_start_call(request):
             self._start_task(request)
 
-    def _try_start_call(self, request: Request) -> bool:
+    def _try_start_call(self, request: ControlRequest) -> bool:
         """Start a call without a task, which is faster, and return True. Return False if the
         request needs a task: it has no id, its id is in use, it is not a plain call of a tool, or
         output waits to be written, for which only a task can wait."""
@@ -263,7 +253,7 @@ class ServerConnection(LineConnection):
         if not self._may_stay_idle:
             self._close_or_time_if_idle()
 
-    def _start_task(self, request: Request, error: ExthostError | None = None) -> None:
+    def _start_task(self, request: ControlRequest, error: ExthostError | None = None) -> None:
         """Start a task that performs the request, or that only replies with `error`."""
         # While output waits, the timer is the one for a client that does not read, and goes on.
         if self._drained is None:
@@ -287,7 +277,7 @@ class ServerConnection(LineConnection):
 
     async def _perform_in_task(
         self,
-        request: Request,
+        request: ControlRequest,
         previous: "asyncio.Task[None] | None",
         error: ExthostError | None,
     ) -> None:
