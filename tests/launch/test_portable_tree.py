@@ -40,14 +40,14 @@ def test_compiled_files_are_listed_apart(tmp_path: Path, name: str) -> None:
     before = read_portable(str(root))
     (root / name).write_text("planted")
     after = read_portable(str(root))
-    assert after.portable == before.portable
+    assert after.digest == before.digest
     assert [path for path, _ in after.compiled.files] == [name]
 
 
 def test_a_program_of_the_system_is_a_compiled_file(tmp_path: Path) -> None:
     program = tmp_path / "tool"
     program.write_bytes(b"\x7fELF" + b"x" * 100)
-    assert not read_portable(str(program)).portable.files
+    assert not read_portable(str(program)).digest
     assert [path for path, _ in read_portable(str(program)).compiled.files] == ["tool"]
 
 
@@ -78,19 +78,19 @@ def test_the_interpreter_of_an_environment_is_not_part_of_it(tmp_path: Path) -> 
 
 def test_each_change_of_code_changes_the_digest(tmp_path: Path) -> None:
     root = write(tmp_path / "a", main__py="print()", other__py="x = 1")
-    digests = {read_portable(str(root)).portable.digest}
+    digests = {read_portable(str(root)).digest}
     (root / "main.py").write_text("print(1)")
-    digests.add(read_portable(str(root)).portable.digest)
+    digests.add(read_portable(str(root)).digest)
     (root / "new.py").write_text("")
-    digests.add(read_portable(str(root)).portable.digest)
+    digests.add(read_portable(str(root)).digest)
     (root / "new.py").rename(root / "json.py")
-    digests.add(read_portable(str(root)).portable.digest)
+    digests.add(read_portable(str(root)).digest)
     (root / "main.py").chmod(0o755)
-    digests.add(read_portable(str(root)).portable.digest)
+    digests.add(read_portable(str(root)).digest)
     (root / "link").symlink_to("main.py")
-    digests.add(read_portable(str(root)).portable.digest)
+    digests.add(read_portable(str(root)).digest)
     (root / "other.py").unlink()
-    digests.add(read_portable(str(root)).portable.digest)
+    digests.add(read_portable(str(root)).digest)
     assert len(digests) == 7
 
 

@@ -71,8 +71,6 @@ def read_start_state(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -
     """Return an extension as it would be started now. Reads all files of the package: call it in a
     thread. Raises Refused if a file cannot be read."""
     code = _read_code(spec, plan, environ)
-    for tree in code.trees:
-        tree.portable.keep(_state(environ))
     return StartState(_make_record(spec, code, environ), code, _state(environ))
 
 
@@ -144,9 +142,7 @@ def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Cod
     code = result.code
     try:
         if spec.manifest_file:
-            result.manifest = _digest(
-                read_portable(spec.manifest_file, marks, cache=cache).portable
-            )
+            result.manifest = _mark(read_portable(spec.manifest_file, marks, cache=cache).digest)
         if spec.pool.engine is not None and spec.pool.files != "sent":
             result.unknown = "it runs on other machines"
             return result
@@ -180,13 +176,13 @@ def _make_record(spec: Spec, code: _Code, environ: Mapping[str, str]) -> LockRec
         command=_portable_command(spec, marks),
         folder=_portable(os.path.abspath(spec.cwd), marks) if spec.own_cwd and spec.cwd else "",  # noqa: PTH100
         interpreter=_interpreter_name(code.code.interpreter) if spec.source == "process" else "",
-        program=_digest(code.program.portable) if code.program is not None else "",
-        package=_digest(code.package.portable) if code.package is not None else "",
+        program=_mark(code.program.digest) if code.program is not None else "",
+        package=_mark(code.package.digest) if code.package is not None else "",
         manifest=code.manifest,
         registry=registry,
         integrity=integrity,
         unknown_code=_portable(code.unknown, marks),
-        compiled={platform_name(): _digest(compiled)} if compiled.files else {},
+        compiled={platform_name(): _mark(compiled.digest)} if compiled.files else {},
         sandbox=spec.sandbox or "",
         permissions=_describe_permissions(spec, marks),
         env_policy=spec.env_policy or "",
@@ -207,8 +203,8 @@ def _make_record(spec: Spec, code: _Code, environ: Mapping[str, str]) -> LockRec
     )
 
 
-def _digest(tree: PackageTree) -> str:
-    return f"sha256:{tree.digest}" if tree.files else ""
+def _mark(digest: str) -> str:
+    return f"sha256:{digest}" if digest else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +231,10 @@ class StartState:
         if tree is None or change.kind != "changed":
             return change
         digest = change.before.removeprefix("sha256:")
-        difference = first_difference(digest, tree.portable, self._listings)
+        try:
+            difference = first_difference(digest, tree.read_files(), self._listings)
+        except UnusableTree:  # it has changed once more
+            return change
         return change if difference is None else change._replace(detail=" ".join(difference))
 
 
