@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import exthost
+from exthost.launch import sealed_bytecode
 from tests.extensions.locked_project import Project
 
 IMPORT = "import helper\n"
@@ -101,11 +102,16 @@ async def test_compiled_files_of_an_earlier_state_are_deleted(tmp_path: Path) ->
     assert len(list(state.glob("bytecode/demo/*"))) == 1
 
 
-async def test_in_a_sandbox_planted_bytecode_is_not_run_either(tmp_path: Path) -> None:
-    project = make_project(tmp_path, [])
+def make_sandboxed_project(tmp_path: Path, flags: list[str]) -> Project:
+    project = make_project(tmp_path, flags)
     paths = [tmp_path / "offer.json", tmp_path / "initialize.json", project.program.parent]
     project.entries[0]["permissions"] = {"filesystem": list(map(str, paths))}
     project.write_config()
+    return project
+
+
+async def test_in_a_sandbox_planted_bytecode_is_not_run_either(tmp_path: Path) -> None:
+    project = make_sandboxed_project(tmp_path, [])
     await project.write_lock()
     assert await run(project) == "ran get"
     plant(project.program.parent / "helper.py", "raise SystemExit(7)")
@@ -114,3 +120,89 @@ async def test_in_a_sandbox_planted_bytecode_is_not_run_either(tmp_path: Path) -
     async with exthost.Host.from_config(project.config) as host:
         cause = host["demo"].cause
         assert cause is not None and "exited with 7" in cause.evidence.exit
+
+
+# Replies to a call with the modules that have compiled files.
+REPORT = """
+import os, sys
+def report():
+    names = ("helper", "json.decoder")
+    return " ".join(name for name in names if os.path.exists(sys.modules[name].__cached__))
+"""
+
+
+def let_report(project: Project) -> None:
+    text = project.program.read_text().replace("f\"ran {params['name']}\"", "report()")
+    project.program.write_text(f"{REPORT}{text}")
+
+
+@pytest.mark.parametrize("flags", [["-S"], ["-S", "-E"], ["-SIu"]])
+async def test_in_a_sandbox_only_compiled_files_of_the_package_are_hidden(
+    tmp_path: Path, flags: list[str]
+) -> None:
+    project = make_sandboxed_project(tmp_path, flags)
+    let_report(project)
+    text = project.program.read_text()
+    project.program.write_text(f"import sys; sys.path.insert(0, sys.argv[0][:-8])\n{text}")
+    await project.write_lock()
+    plant(project.program.parent / "helper.py", "raise SystemExit(7)")
+    assert await run(project) == "json.decoder"
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("flags", [["-S"], ["-S", "-E"]])
+async def test_in_a_sandbox_a_large_package_is_compiled_once_for_each_content(
+    tmp_path: Path, flags: list[str]
+) -> None:
+    project = make_sandboxed_project(tmp_path, flags)
+    let_report(project)
+    helper = plant_many(project)
+    state = Path(os.environ["EXTHOST_HOME"])
+    for content in ("x = 1\n", "x = 2\n"):
+        helper.write_text(content)
+        await project.write_lock()
+        cache = plant(helper, "raise SystemExit(7)")
+        for _ in range(2):
+            assert await run(project) == "helper json.decoder"
+        cache.unlink()
+    modules = f"{project.program.parent}/helper.*.pyc"
+    sealed = [path for path in state.glob("bytecode/demo/sealed-*") if list(path.glob(modules[1:]))]
+    assert len(sealed) == 2
+    for folder in sealed:
+        (compiled,) = folder.glob(modules[1:])
+        assert not compiled.is_symlink() and b"SystemExit" not in compiled.read_bytes()
+
+
+def plant_many(project: Project) -> Path:
+    """Give the package many folders with compiled files, one of them of a module that cannot be
+    compiled. Return the module that the program imports."""
+    for number in range(9):
+        module = project.program.parent / f"part{number}" / "module.py"
+        module.parent.mkdir()
+        module.write_text("x = 1" if number else "def (")
+        plant(module, "raise SystemExit(7)")
+    return project.program.parent / "helper.py"
+
+
+@pytest.mark.more
+async def test_a_package_that_changes_while_it_is_compiled_has_no_compiled_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_sandboxed_project(tmp_path, [])
+    let_report(project)
+    helper = plant_many(project)
+    await project.write_lock()
+    plant(helper, "raise SystemExit(7)")
+    compile_modules = sealed_bytecode.BytecodeCompilation._compile
+
+    def compile_and_change(compilation: sealed_bytecode.BytecodeCompilation) -> bytes:
+        output = compile_modules(compilation)
+        (project.program.parent / "part1" / "module.py").write_text("x = 2")
+        return output
+
+    monkeypatch.setattr(sealed_bytecode.BytecodeCompilation, "_compile", compile_and_change)
+    async with exthost.Host.from_config(project.config):
+        pass
+    state = Path(os.environ["EXTHOST_HOME"])
+    folder = str(project.program.parent)[1:]
+    assert not [path for path in state.glob("bytecode/demo/sealed-*") if (path / folder).exists()]

@@ -62,7 +62,7 @@ def test_a_folder_that_has_not_changed_is_not_read_again(reader: Reader) -> None
     first, count = reader.read()
     assert count == 3 and first.digest and first.compiled.files
     again, count = reader.read()
-    assert count == 0 and again == first and again.has_bytecode == first.has_bytecode
+    assert count == 0 and again == first and again.caches == first.caches
     assert again.read_files() == first.read_files()
 
 
@@ -101,16 +101,16 @@ def test_each_change_is_noticed(reader: Reader, change: str) -> None:
 
 
 def test_new_compiled_python_files_are_noticed(reader: Reader) -> None:
-    assert not reader.read()[0].has_bytecode
+    assert not reader.read()[0].caches
     (reader.root / "sub" / "__pycache__" / "lib.pyc").write_text("planted")
-    assert reader.read()[0].has_bytecode
+    assert reader.read()[0].caches
     reader.root = reader.root / "main.py"
-    assert not reader.read()[0].has_bytecode
+    assert not reader.read()[0].caches
     cache = reader.root.parent / "__pycache__"
     cache.mkdir()
     (cache / "main.pyc").write_text("planted")
     code, count = reader.read()
-    assert code.has_bytecode and count == 0
+    assert code.caches and count == 0
 
 
 def test_a_folder_that_changed_a_moment_ago_is_read_again(

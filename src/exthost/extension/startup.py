@@ -30,9 +30,10 @@ from exthost.launch.advice import (
 from exthost.launch.bytecode import hide_bytecode
 from exthost.launch.grant_advice import suggest_grant
 from exthost.launch.integrity import check_files, check_folders, check_tools, has_code_pin
-from exthost.launch.locked_code import check_start, mismatch_error
+from exthost.launch.locked_code import Bytecode, check_start, mismatch_error
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
+from exthost.launch.sealed_bytecode import BytecodeCompilation
 from exthost.launch.shared_folders import Neighbours, is_writer
 from exthost.launch.wasm import Compilation, is_module
 from exthost.model.launch_plan import LaunchPlan
@@ -89,7 +90,7 @@ class ProcessStarter:
     argv             the command line of the last start, or of the next one
     tools_digest     the digest of the first offer's tools if they are pinned, else ""
     uses_fallback    whether the usual handshake made a process exit, so that the fallback is used
-    has_bytecode     whether the folder of a locked extension has compiled Python files
+    bytecode         the compiled Python files of a locked extension, which it must not run
     last_offer       the offer of the last start that succeeded; empty before the first
     limits           the effective limits of time and size
     queue            the call queue of the extension
@@ -104,10 +105,10 @@ class ProcessStarter:
         "_weaknesses",
         "admission",
         "argv",
+        "bytecode",
         "check_offer",
         "dialect",
         "handlers",
-        "has_bytecode",
         "last_offer",
         "limits",
         "on_new_process",
@@ -150,7 +151,7 @@ class ProcessStarter:
         self.admission: Admission | None = None
         self.tools_digest = ""
         self.uses_fallback = False
-        self.has_bytecode = False
+        self.bytecode = Bytecode()
         self.last_offer = NO_OFFER
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
@@ -253,7 +254,13 @@ class ProcessStarter:
         """Return the launch of a start. Python does not run compiled files that no lock covers."""
         if self.spec.lock is None or self.spec.pool.engine is not None:
             return launch  # the files of a remote process are elsewhere
-        plan = hide_bytecode(self.spec, launch.plan, self.environ(), has_bytecode=self.has_bytecode)
+        plan = hide_bytecode(
+            self.spec,
+            launch.plan,
+            self.environ(),
+            self.bytecode,
+            launch.state_owner,
+        )
         return replace(launch, plan=plan)
 
     def prepared(self) -> Launch:
@@ -415,9 +422,9 @@ class Start:
             return help
         return f"{_ASSUMED_DIALECT_HELP.format(starter.dialect.name)}; {help}"
 
-    async def _compile_module(self) -> None:
-        """Compile a WebAssembly module. The time limit of the start begins afterwards."""
-        compilation = Compilation(self._starter.spec, self._starter.environ())
+    async def _compile(self, compilation: Compilation | BytecodeCompilation) -> None:
+        """Compile a WebAssembly module, or the modules of a locked extension. The time limit of the
+        start begins afterwards."""
         self._timeout.reschedule(None)
         running = asyncio.ensure_future(asyncio.to_thread(compilation.run))
         try:
@@ -457,10 +464,15 @@ class Start:
             except Refused as refused:
                 starter.report_mismatch(refused, "package")
             else:
-                starter.has_bytecode = checked.has_bytecode
+                starter.bytecode = checked.bytecode
                 starter.judge_lock(checked.changes)
+                compilation = BytecodeCompilation(
+                    starter.spec, plan, starter.environ(), checked.bytecode
+                )
+                if is_local and compilation.is_needed:
+                    await self._compile(compilation)
         if is_module(starter.spec):
-            await self._compile_module()
+            await self._compile(Compilation(starter.spec, starter.environ()))
         async with spawn_turn(queue.loop):  # the block must not wait for anything
             starter.check_code()
             launch = self._launch = starter.hide_bytecode(make_state_folder(starter.prepared()))

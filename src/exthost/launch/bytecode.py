@@ -7,8 +7,10 @@ those in its own folder:
 - Without a sandbox, Python keeps its compiled files in a folder of the host (`pycache_prefix`): one
   for each digest of the package, empty at first. The first start after a change compiles
   everything; later ones are as fast as without a lock.
-- In a sandbox, a folder without compiled files is used as it is. For one with compiled files Python
-  looks for them where nothing can be, and compiles everything at each start.
+- In a sandbox, an empty folder hides each `__pycache__`, and Python compiles these modules at each
+  start. The modules of a package with many such folders are compiled once by exthost
+  (`sealed_bytecode`), and Python reads only the result. Where that is not possible, Python looks
+  where nothing can be, and compiles everything at each start.
 
 The variables hold for all Python processes of the extension that inherit them. If the command makes
 Python ignore variables (`-I`, `-E`), it gets an option instead; if that is not possible, and the
@@ -20,16 +22,17 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from exthost.errors import Refused
 from exthost.launch.command_code import find_interpreter_command
 from exthost.launch.known_programs import program_name
+from exthost.launch.locked_code import Bytecode
+from exthost.launch.sandbox.strict import hide_folders, with_folder
+from exthost.launch.sealed_bytecode import bytecode_root, find_sealed, is_small
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
 from exthost.process.environment import Variables
 from exthost.process.private_folders import make_folder
-from exthost.process.state_dirs import state_folder, state_root
 
 _PREFIX = "PYTHONPYCACHEPREFIX"
 _NO_WRITING = "PYTHONDONTWRITEBYTECODE"
@@ -39,23 +42,37 @@ _NOWHERE = "/dev/null/bytecode"
 
 
 def hide_bytecode(
-    spec: Spec, plan: LaunchPlan, environ: Mapping[str, str], *, has_bytecode: bool
+    spec: Spec,
+    plan: LaunchPlan,
+    environ: Mapping[str, str],
+    bytecode: Bytecode,
+    uid: int | None = None,
 ) -> LaunchPlan:
     """Return the plan of a locked extension, with which Python does not run compiled files of its
-    folder. `has_bytecode` is whether there are any. Raises Refused if that is not possible."""
+    folder. `uid` is the user that the extension runs as; None for that of the host. Raises
+    Refused if that is not possible."""
     lock = spec.lock
     is_covered = lock is not None and bool(lock.record.package or lock.record.program)
     if lock is None or lock.mode == "warn" or not is_covered or spec.source == "wasm":
         return plan
-    is_sandboxed = plan.wrapper is not None and plan.wrapper.is_strict
-    if is_sandboxed:
-        settings = {_NO_WRITING: "1"} | ({_PREFIX: _NOWHERE} if has_bytecode else {})
+    needs_variables = bool(bytecode.caches)
+    wrapper = plan.wrapper
+    if wrapper is not None and wrapper.is_strict:
+        needs_variables = not is_small(bytecode)
+        settings = {_NO_WRITING: "1"}
+        if is_small(bytecode):
+            plan = replace(plan, wrapper=hide_folders(wrapper, bytecode.caches))
+        elif bytecode.caches:
+            sealed = find_sealed(spec, plan, environ, bytecode, uid)
+            settings[_PREFIX] = _NOWHERE if sealed is None else str(sealed)
+            if sealed is not None:
+                plan = replace(plan, wrapper=with_folder(wrapper, str(sealed)))
     else:
         digest = (lock.record.package or lock.record.program).removeprefix("sha256:")
         settings = {_PREFIX: _make_folder(spec, environ, digest[:32])}
     variables = {name: value for name, value in plan.env.items() if name != _NO_WRITING}
     plan = replace(plan, env=Variables(variables | settings))
-    if has_bytecode and (flags := _ignoring_flags(plan)):
+    if needs_variables and (flags := _ignoring_flags(plan)):
         prefix = settings.get(_PREFIX, _NOWHERE)
         if program_name(plan.argv[0]) != "python":
             raise Refused(
@@ -94,8 +111,7 @@ def _find_flag(words: Sequence[str]) -> str:
 def _make_folder(spec: Spec, environ: Mapping[str, str], digest: str) -> str:
     """Return the folder for the compiled files of an extension, and delete those of other digests.
     If it cannot be made, return a path at which there is nothing."""
-    name = os.path.basename(state_folder(environ, spec.id))  # noqa: PTH119
-    parent = Path(state_root(environ), "bytecode", name).absolute()
+    parent = bytecode_root(spec, environ)
     folder = parent / digest
     try:
         if not folder.is_dir():

@@ -50,12 +50,22 @@ def platform_name() -> str:
     return f"{sys.platform}-{platform.machine()}"
 
 
+class Bytecode(NamedTuple):
+    """The compiled Python files beside the code of an extension, which its lock does not cover.
+
+    folder  the folder that the lock covers; "" if it covers the program alone
+    caches  the folders with these files
+    """
+
+    folder: str = ""
+    caches: tuple[str, ...] = ()
+
+
 class StartCheck(NamedTuple):
-    """How a start differs from the lock, the worst first, and whether its folder has compiled
-    Python files (see `bytecode`)."""
+    """How a start differs from the lock, the worst first, and its compiled Python files."""
 
     changes: list[LockChange]
-    has_bytecode: bool
+    bytecode: Bytecode
 
 
 def check_start(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> StartCheck:
@@ -64,7 +74,7 @@ def check_start(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> Sta
     assert spec.lock is not None
     state = read_start_state(spec, plan, environ)
     changes = state.explain(compare_start(spec.lock.record, state.record, platform_name()))
-    return StartCheck(changes, state.has_bytecode)
+    return StartCheck(changes, state.bytecode)
 
 
 def read_start_state(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> "StartState":
@@ -122,6 +132,7 @@ class _Code:
     """The code of an extension, as it is now.
 
     program, package  the files, by the keys of a record; None if there are none
+    folder            the real path of the folder of `package`
     """
 
     def __init__(self, code: ProgramCode) -> None:
@@ -130,6 +141,7 @@ class _Code:
         self.program: PortableCode | None = None
         self.package: PortableCode | None = None
         self.manifest = ""
+        self.folder = ""
 
     @property
     def trees(self) -> list[PortableCode]:
@@ -146,7 +158,7 @@ def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Cod
         if spec.pool.engine is not None and spec.pool.files != "sent":
             result.unknown = "it runs on other machines"
             return result
-        folder = _find_folder(spec, code)
+        folder = result.folder = _find_folder(spec, code)
         if folder:
             result.package = read_portable(folder, marks, _writable_folders(spec), cache)
         real = os.path.realpath(code.path) if code.path else ""
@@ -216,9 +228,26 @@ class StartState:
     _listings: str
 
     @property
-    def has_bytecode(self) -> bool:
-        """Whether its folder has compiled Python files in caches."""
-        return any(tree.has_bytecode for tree in self._code.trees)
+    def folder(self) -> str:
+        """The real path of the folder that the lock covers; "" if it covers the program alone."""
+        return self._code.folder
+
+    def list_package(self) -> list[str]:
+        """Return the relative paths of the files in that folder, without compiled ones. Raises
+        OSError if a file cannot be read."""
+        if self._code.package is None:
+            return []
+        try:
+            return [path for path, _ in self._code.package.read_files().files]
+        except UnusableTree as unusable:
+            raise OSError(0, str(unusable)) from None
+
+    @property
+    def bytecode(self) -> Bytecode:
+        """The compiled Python files beside its code."""
+        return Bytecode(
+            self.folder, tuple(path for tree in self._code.trees for path in tree.caches)
+        )
 
     def explain(self, changes: Sequence[LockChange]) -> list[LockChange]:
         """Return the changes. Those of a digest name the first file that differs, if that is

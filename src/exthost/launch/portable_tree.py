@@ -50,14 +50,14 @@ class PortableCode:
 
     digest        of the files that are the same on every machine; "" if there are none
     compiled      the compiled files
-    has_bytecode  whether there are compiled Python files in caches, which are left out
+    caches        the folders with compiled Python files, which are left out
     read_files    returns the files that `digest` covers; may read them again, and raise
                   UnusableTree
     """
 
     digest: str
     compiled: PackageTree
-    has_bytecode: bool = field(compare=False)
+    caches: tuple[str, ...] = field(compare=False)
     read_files: Callable[[], PackageTree] = field(compare=False, repr=False)
 
 
@@ -126,7 +126,7 @@ def read_portable(
         return PortableCode(
             stored["digest"],
             compiled,
-            tree.has_bytecode_beside() or stored["has_bytecode"],
+            (*stored["caches"], *tree.caches_beside()),
             lambda: tree.read().read_files(),
         )
     began_ns = time.time_ns()
@@ -135,7 +135,7 @@ def read_portable(
     value = {
         "digest": code.digest,
         "compiled": code.compiled.files,
-        "has_bytecode": code.has_bytecode and tree.is_folder,
+        "caches": code.caches if tree.is_folder else (),
     }
     snapshot.store(tree.paths, tree.links, value, read_since_ns=began_ns)
     return code
@@ -183,13 +183,14 @@ class _Tree:
         return PortableCode(
             portable.digest if portable.files else "",
             compiled,
-            any(map(_has_bytecode, caches)) or self.has_bytecode_beside(),
+            (*filter(_has_files, caches), *self.caches_beside()),
             lambda: portable,
         )
 
-    def has_bytecode_beside(self) -> bool:
-        """Return whether there are compiled Python files beside a single file."""
-        return not self.is_folder and _has_bytecode(f"{os.path.dirname(self.base)}/__pycache__")  # noqa: PTH120
+    def caches_beside(self) -> list[str]:
+        """Return the folder with compiled Python files beside a single file, if there is one."""
+        cache = f"{os.path.dirname(self.base)}/__pycache__"  # noqa: PTH120
+        return [cache] if not self.is_folder and _has_files(cache) else []
 
     def _walk(self, caches: list[str]) -> Iterator[str]:
         """Yield everything below the folder that is listed and not a folder itself. Append the
@@ -255,10 +256,10 @@ class _Tree:
         return f"link {target} {file.digest}", file.is_compiled, status.st_size
 
 
-def _has_bytecode(cache: str) -> bool:
-    """Return whether a folder `__pycache__` has any file, or cannot be read."""
+def _has_files(folder: str) -> bool:
+    """Return whether a folder has any file, or cannot be read."""
     try:
-        return bool(os.listdir(cache))  # noqa: PTH208
+        return bool(os.listdir(folder))  # noqa: PTH208
     except FileNotFoundError:
         return False
     except OSError:
