@@ -1,5 +1,6 @@
 """A folder in which nothing has changed is not read again, and each change is noticed."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -131,5 +132,14 @@ def test_a_damaged_snapshot_is_not_used(reader: Reader, damage: str) -> None:
     first, _ = reader.read()
     (snapshot,) = reader.cache.glob("*.snapshot")
     snapshot.write_text(damage)
+    again, count = reader.read()
+    assert again == first and count == 3
+
+
+def test_a_snapshot_with_other_values_is_not_used(reader: Reader) -> None:
+    first, _ = reader.read()
+    (snapshot,) = reader.cache.glob("*.snapshot")
+    document = json.loads(snapshot.read_text())
+    snapshot.write_text(json.dumps(document | {"value": {"digest": first.digest}}))
     again, count = reader.read()
     assert again == first and count == 3

@@ -70,7 +70,9 @@ def hide_bytecode(
     else:
         digest = (lock.record.package or lock.record.program).removeprefix("sha256:")
         settings = {_PREFIX: _make_folder(spec, environ, digest[:32])}
-    variables = {name: value for name, value in plan.env.items() if name != _NO_WRITING}
+    # A folder that the config names for compiled files may be one that the extension can write.
+    own = (_NO_WRITING, _PREFIX)
+    variables = {name: value for name, value in plan.env.items() if name not in own}
     plan = replace(plan, env=Variables(variables | settings))
     if needs_variables and (flags := _ignoring_flags(plan)):
         prefix = settings.get(_PREFIX, _NOWHERE)

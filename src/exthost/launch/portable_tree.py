@@ -21,6 +21,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -122,13 +123,13 @@ def read_portable(
     key = [list(map(list, own_marks)), list(skipped)]
     snapshot = TreeSnapshot(os.path.join(cache, f"{name}.snapshot"), key)  # noqa: PTH118
     if (stored := snapshot.load()) is not None:
-        compiled = PackageTree(tuple((path, content) for path, content in stored["compiled"]))
-        return PortableCode(
-            stored["digest"],
-            compiled,
-            (*stored["caches"], *tree.caches_beside()),
-            lambda: tree.read().read_files(),
-        )
+        with suppress(KeyError, TypeError, ValueError):  # another state of exthost wrote it
+            return PortableCode(
+                stored["digest"],
+                PackageTree(tuple((path, content) for path, content in stored["compiled"])),
+                (*stored["caches"], *tree.caches_beside()),
+                lambda: tree.read().read_files(),
+            )
     began_ns = time.time_ns()
     code = tree.read()
     code.read_files().keep(cache)
