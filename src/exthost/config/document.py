@@ -430,6 +430,6 @@ def _unreadable_error(origin: str, line: int, why: str) -> ConfigError:
     return ConfigError(
         UNREADABLE,
         f"{where}: not valid TOML: {why}",
-        help=f"correct {'the line named' if line else 'it'}; https://toml.io shows the notation",
+        help=f"correct {'that line' if line else 'it'}; see https://toml.io for the syntax",
         evidence=Evidence(path=origin, line=line),
     )

@@ -107,7 +107,7 @@ def _escape_unencodable_text() -> None:
     """Make stdout write characters that its encoding lacks as escapes, as stderr does. Otherwise
     they would raise UnicodeEncodeError."""
     # A stdout with another error handler can write them; one that a caller of `main` has put in
-    # place may be no TextIOWrapper.
+    # place may not be a TextIOWrapper.
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -115,9 +115,10 @@ def _escape_unencodable_text() -> None:
 def _short_help() -> str:
     return (
         "usage: exthost VERB [OPTIONS] [-- COMMAND ARGS…]\n\n"
+        "exthost runs extensions as child processes, and calls their tools.\n\n"
         f"{_verb_lines(COMMON_VERBS)}\n\n"
         f"  exthost --help          all {len(VERBS)} verbs\n"
-        "  exthost help VERB       the options of a verb\n"
+        "  exthost VERB --help     the options of a verb\n"
     )
 
 
@@ -130,12 +131,13 @@ def _help() -> str:
     verbs = "\n\n".join(f"{name}:\n{_verb_lines(group)}" for name, group in VERB_GROUPS.items())
     return (
         "usage: exthost VERB [OPTIONS] [-- COMMAND ARGS…]\n\n"
-        "One host for extensions that run as child processes, whichever dialect they speak.\n\n"
+        "Run extensions as child processes, and call their tools. An extension is a program that\n"
+        "speaks MCP or another supported protocol (dialect).\n\n"
         f"{verbs}\n\n"
         "  exthost VERB --help     the options of a verb\n"
         "  exthost --version\n\n"
         "examples:\n"
         "  exthost inspect --dialect morphir -- python3 ext.py\n"
-        "  exthost call transform --args '{\"ir\": {}}' -- python3 ext.py\n"
+        "  exthost call shout text=hello --dialect morphir -- python3 ext.py\n"
         "  exthost call ext_weather_forecast city=Lima --config exthost.toml\n"
     )

@@ -31,7 +31,9 @@ from exthost.host.host import Host
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_http_options(parser)
     parser.add_argument(
-        "--host", metavar="ADDRESS", help=f"with --http: listen here (default: {DEFAULT_HOST})"
+        "--host",
+        metavar="ADDRESS",
+        help=f"with --http: the address to listen on (default: {DEFAULT_HOST})",
     )
     add_config_option(parser)
 

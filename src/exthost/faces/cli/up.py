@@ -29,7 +29,9 @@ _POLL_SECONDS = 0.05
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-d", "--detach", action="store_true", help="in the background")
+    parser.add_argument(
+        "-d", "--detach", action="store_true", help="run the host in the background"
+    )
     run_module.add_options(parser)
 
 

@@ -171,7 +171,7 @@ class Breaker(_Settings):
         integer_at_least(1), "After how many failures in a row calls are refused.", "5"
     )
     open: float | None = setting(
-        POSITIVE_DURATION, "For how long, before a fresh process is tried; it doubles.", '"10s"'
+        POSITIVE_DURATION, "For how long, before a new process is tried; it doubles.", '"10s"'
     )
     max_open: float | None = setting(POSITIVE_DURATION, "The longest such time.", '"2m"')
     successes: int | None = setting(
