@@ -87,5 +87,6 @@ class ExtensionSettings(TypedDict, total=False):
     lifetime: Literal["tree", "plain"]
     on_weaker: Literal["refuse", "warn"]
     hooks: Mapping[str, Any]
+    tools: Any
     options: Mapping[str, Any]
     args: Sequence[str]

@@ -6,7 +6,7 @@ If a host of this config is running, these are the tools that can be called ther
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +42,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
     parser.add_argument("--start", action="store_true", help="start the extensions and ask them")
     parser.add_argument(
+        "--all", action="store_true", help="also list the tools that cannot be called, and why"
+    )
+    parser.add_argument(
         "--format", choices=FORMS, help="print them in the form of this API; --start includes all"
     )
     add_config_option(parser)
@@ -52,7 +55,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     with running_host(args) as host:
         if host is not None:
-            request = ControlRequest("tools", args.target or "", {"start": args.start})
+            request = ControlRequest(
+                "tools", args.target or "", {"start": args.start, "all": args.all}
+            )
             try:
                 return _print_report(args, host.ask(request))
             except NotFound as error:
@@ -76,7 +81,7 @@ async def _list_tools(args: Args, specs: list[Spec], searched: Sequence[str]) ->
     start = "eager" if args.start else "lazy"
     config = Config(specs=tuple(replace(spec, start=start) for spec in specs))
     async with Host(config) as host:
-        report = describe_tools(host)
+        report = describe_tools(host, with_hidden=args.all)
     code = _print_report(args, report)
     if not specs and not args.json and args.format is None:
         say_no_extensions(args, searched)
@@ -100,6 +105,7 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
         return code
     else:
         _print_table(report["tools"])
+        _print_hidden(report.get("hidden", ()))
     not_asked = report["not_asked"]
     if not_asked:
         say(f"not asked, since that means starting them (--start): {', '.join(not_asked)}")
@@ -115,6 +121,14 @@ def _print_for_model(form: Form, tools: list[dict[str, Any]]) -> None:
     for tool in model_tools:
         for change in tool.changes:
             say(f"warning: {change}")
+
+
+def _print_hidden(tools: Sequence[Mapping[str, Any]]) -> None:
+    """Print the tools that cannot be called, after an empty line."""
+    if tools:
+        print()
+        rows = [(tool["tool"], tool["extension"], tool["reason"]) for tool in tools]
+        show_table(rows, ("HIDDEN", "EXTENSION", "REASON"))
 
 
 def _print_table(tools: list[dict[str, Any]]) -> None:

@@ -42,7 +42,7 @@ def describe_extension(
                 "description": prefixed_description(extension.id, tool.description),
                 "input_schema": tool.input_schema,
             }
-            for tool in offer.tools
+            for tool in extension.tools.values()
         ],
         "hooks": list(offer.hooks),
         "extra": dict(offer.extra),
@@ -63,7 +63,7 @@ def describe_extension(
 # The settings of an extension that change in a running host only when it reloads its config.
 _RELOADED_SETTINGS = (
     "argv", "cwd", "env", "config", "options", "limits", "restart", "breaker", "pool",
-    "permissions", "sandbox", "retry", "start", "lifetime", "dialect",
+    "permissions", "sandbox", "retry", "start", "lifetime", "dialect", "tools",
 )  # fmt: skip
 
 
@@ -96,13 +96,26 @@ def _without_none(settings: Limits | Restart) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
-def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
-    """Return the tools of the extension `name`, or of all extensions if it is "".
+def describe_tools(
+    host: ServedHost, name: str = "", *, with_hidden: bool = False
+) -> dict[str, Any]:
+    """Return the tools of the extension `name`, or of all extensions if it is "". With
+    `with_hidden`, `hidden` in the result lists the tools that do not exist for the host, and why.
 
     `not_asked` in the result lists the extensions whose tools are unknown, because they were not
     started yet. `failed` lists the errors of the extensions that are not ready because of an error.
     """
     extensions = [host[name]] if name else host.extensions
+    hidden = [
+        {
+            "tool": tool.name,
+            "extension": extension.id,
+            "description": prefixed_description(extension.id, tool.description),
+            "reason": reason,
+        }
+        for extension in extensions
+        for tool, reason in extension.internals.hidden_tools
+    ]
     return {
         "tools": [
             {
@@ -125,4 +138,5 @@ def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
         "failed": [
             extension.cause.as_dict() for extension in extensions if extension.cause is not None
         ],
+        **({"hidden": hidden} if with_hidden else {}),
     }

@@ -160,7 +160,8 @@ class RequestPerformer:
             await start_all(
                 extension.start for extension in chosen if extension.internals.is_offer_unknown
             )
-        return describe_tools(self._host, request.name)
+        with_hidden = request.params.get("all") is True
+        return describe_tools(self._host, request.name, with_hidden=with_hidden)
 
     async def _trace(self, request: ControlRequest, events: EventSender) -> None:
         """Send the trace records of the extensions as events, until the client disconnects. A
