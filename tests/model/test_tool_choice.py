@@ -35,18 +35,20 @@ def test_allow_and_deny_choose_by_pattern_and_deny_wins() -> None:
 def test_a_renamed_tool_has_its_new_name_and_knows_its_own() -> None:
     settings = ToolSettings(rename=(("get_one", "first"),), describe=(("get_one", "The first."),))
     tool = choose_tools(OFFERED, settings).tools["first"]
-    assert (tool.name, tool.own_name, tool.description) == ("first", "get_one", "The first.")
+    assert (tool.name, tool.original_name, tool.description) == ("first", "get_one", "The first.")
 
 
 def test_two_tools_can_exchange_their_names() -> None:
     settings = ToolSettings(rename=(("get_one", "get_two"), ("get_two", "get_one")))
     tools = choose_tools(OFFERED, settings).tools
-    assert tools["get_one"].own_name == "get_two" and tools["get_two"].own_name == "get_one"
+    assert (
+        tools["get_one"].original_name == "get_two" and tools["get_two"].original_name == "get_one"
+    )
 
 
 def test_the_operator_s_name_belongs_to_the_renamed_tool() -> None:
     choice = choose_tools(OFFERED, ToolSettings(rename=(("file_delete", "get_one"),)))
-    assert choice.tools["get_one"].own_name == "file_delete"
+    assert choice.tools["get_one"].original_name == "file_delete"
     [(tool, reason)] = choice.hidden
     assert tool.name == "get_one" and "file_delete" in reason
 

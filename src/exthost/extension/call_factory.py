@@ -209,7 +209,7 @@ class CallFactory:
         if checker is not None and checker.warning:
             _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
         quick_check = None if checker is None else checker.passes
-        return tool, tool.own_name or tool.name, quick_check, checker, self._limit_of(tool)
+        return tool, tool.original_name or tool.name, quick_check, checker, self._limit_of(tool)
 
     def _limit_of(self, tool: Tool) -> float:
         """Return the time limit of a tool's calls. An extension may set it, but not beyond what the

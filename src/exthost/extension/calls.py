@@ -166,9 +166,13 @@ class Calls:
         queue = self._queue
         if get_ident() != self._thread or not queue.loop.is_running():  # as in `call`
             check_loop(queue)
-        if not (is_judged or (hooks and self.interceptor.is_idle)):
+        interceptor = self.interceptor
+        if not (
+            is_judged
+            or (hooks and (interceptor.is_idle or (self._spec.id, name) in interceptor.unjudged))
+        ):
             options = ToolOptions(timeout, context, wait, on_progress, check, hooks, confirm)
-            return await self.interceptor.run(self, name, arguments, options)
+            return await interceptor.run(self, name, arguments, options)
         if not wait:
             self.require_session(name)
         try:
@@ -211,6 +215,16 @@ class Calls:
         """The id of the extension."""
         return self._spec.id
 
+    @property
+    def dialect_name(self) -> str:
+        """The name of its dialect."""
+        return self._dialect.name
+
+    def is_unjudged(self, name: str) -> bool:
+        """Return whether neither a rule nor a hook judges the calls of a tool."""
+        interceptor = self.interceptor
+        return interceptor.is_idle or (self._spec.id, name) in interceptor.unjudged
+
     def registered_name(self, name: str) -> str:
         """Return the name under which a tool of the extension is registered."""
         return self._dialect.registered_name(self._spec.id, name)
@@ -251,13 +265,13 @@ class Calls:
         """Call a tool without a task that awaits the result: `on_end` is called with the value or
         the error. Return the call, which `cancel` takes.
 
-        Return None if no process is ready, the tool is not known yet, or hooks judge the call; the
-        caller then uses `call_tool`, which waits. Raises the error that keeps the call from being
-        sent.
+        Return None if no process is ready, the tool is not known yet, or rules or hooks judge the
+        call; the caller then uses `call_tool`, which waits. Raises the error that keeps the call
+        from being sent.
         """
         queue = self._queue
         prepared = self.prepare_announced_tool(name)
-        if prepared is None or not queue.sessions or not self.interceptor.is_idle:
+        if prepared is None or not queue.sessions or not self.is_unjudged(name):
             return None
         parts = self.factory.for_tool(prepared, arguments, timeout, context)
         call = CallbackCall(*parts, queue, on_end, context)

@@ -6,12 +6,13 @@ interceptor of the host, unless that has nothing to do (`is_idle`). An extension
 `NO_INTERCEPTOR`.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Set
 from typing import Any, NamedTuple, Protocol
 
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed
 from exthost.extension.confirmation import Confirm
+from exthost.model.offer import Tool
 from exthost.tool_result import ToolResult
 
 
@@ -34,8 +35,15 @@ class InterceptedCalls(Protocol):
     def extension(self) -> str:
         """The id of the extension."""
 
+    @property
+    def dialect_name(self) -> str:
+        """The name of its dialect."""
+
     def registered_name(self, name: str) -> str:
         """Return the name under which a tool of the extension is registered."""
+
+    def tool(self, name: str) -> Tool:
+        """Return the tool of this name. Raises NotFound."""
 
     async def prepare_to_call(self, name: str, options: ToolOptions) -> None:
         """Raise the error of a call that cannot be made: an unknown tool, a wrong option, or with
@@ -56,12 +64,16 @@ class ToolInterceptor(Protocol):
     While `is_idle` is True, nothing would judge a call, so a call is made directly. It is a plain
     attribute, since every call reads it, on any thread; the thread of the event loop sets it. It is
     False after each change of an extension, until `refresh` or the next call (`is_stale`).
+    `unjudged` are the tools of which the same is true, by extension and name, while `is_idle` is
+    False. It is replaced after each change.
     """
 
     @property
     def is_idle(self) -> bool: ...
     @property
     def is_stale(self) -> bool: ...
+    @property
+    def unjudged(self) -> Set[tuple[str, str]]: ...
 
     def refresh(self) -> None:
         """Set `is_idle` again after a change. Only the thread of the event loop calls this."""
@@ -75,6 +87,7 @@ class ToolInterceptor(Protocol):
 class _NoInterceptor:
     is_idle = True
     is_stale = False
+    unjudged: frozenset[tuple[str, str]] = frozenset()
 
     def refresh(self) -> None:
         pass

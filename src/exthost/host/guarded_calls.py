@@ -1,8 +1,12 @@
-"""What a host runs around every tool call: the hooks before it, the call, the hooks after it.
+"""What a host runs around every tool call: rules, hooks before it, the call, hooks after it.
 
 `Calls.call_tool` passes every tool call of the host here, whoever makes it, unless `is_idle` is
-True: then no hook may be called, and a call costs what it costs without hooks. `is_idle` is False
-whenever an extension has changed, until the next call has looked at the hooks again.
+True: then there are no rules and no hook may be called, and a call costs what it costs without
+them. `is_idle` is False whenever an extension has changed, until the next call has looked at the
+hooks again. If there are rules and no hooks, `unjudged` has the tools that no rule is about, so
+that their calls do not come here either.
+
+Rules judge the arguments again after hooks have changed them.
 """
 
 from typing import Any
@@ -13,49 +17,66 @@ from exthost.extension.misuse import check_context
 from exthost.extension.tool_interceptor import InterceptedCalls, ToolOptions
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Hooks
+from exthost.host.ruled_calls import RuledCalls, digest_arguments
 from exthost.tool_result import ToolResult
 
 
 class GuardedCalls:
     """Runs the tool calls of one host. Implements `ToolInterceptor`."""
 
-    def __init__(self, hooks: Hooks, bus: Bus) -> None:
+    def __init__(self, hooks: Hooks, rules: RuledCalls, bus: Bus) -> None:
         self._hooks = hooks
+        self.rules = rules
         self._bus = bus
         self.is_idle = False
         self.is_stale = True
+        self.unjudged: set[tuple[str, str]] = set()
 
     def mark_stale(self) -> None:
         """Look at the hooks again at the next call. Must be called when an extension has changed,
-        was added or removed, and when the settings of hooks have changed."""
+        was added or removed, and when the rules or the settings of hooks have changed."""
         self._hooks.index.mark_stale()
-        self.is_idle, self.is_stale = False, True
+        self.is_idle, self.is_stale, self.unjudged = False, True, set()
 
     def refresh(self) -> None:
         """Set `is_idle` again after a change."""
-        self.is_idle, self.is_stale = not self._hooks.may_be_called(), False
+        self.is_idle = not self.rules and not self._hooks.may_be_called()
+        self.is_stale = False
 
     async def run(
         self, calls: InterceptedCalls, name: str, arguments: Any, options: ToolOptions
     ) -> ToolResult:
-        """Call a tool between its hooks. Raises Refused if a hook stops the call or could not judge
-        it. A call that cannot be made raises before a hook is called."""
+        """Call a tool between its hooks. Raises Refused if a rule or a hook stops the call, or a
+        hook could not judge it. A call that cannot be made raises before that."""
         if not options.hooks:
             return await self._run_without_hooks(calls, name, arguments, options)
         self.refresh()
         if self.is_idle:
             return await calls.call_directly(name, arguments, options)
         await calls.prepare_to_call(name, options)
+        rules = self.rules.for_tool(calls, calls.tool(name))
+        if rules:
+            arguments = {} if arguments is None else arguments
+            await self.rules.judge(rules, calls, name, arguments, options)
+        if not self._hooks.may_be_called():
+            if not rules:
+                self.unjudged.add((calls.extension, name))
+            return await calls.call_directly(name, arguments, options)
         context = check_context(options.context)
         registered_name = calls.registered_name(name)
         call = HookedCall(
             calls.extension, name, registered_name, self._hooks, context, options.confirm
         )
         direct = options._replace(check=False)
+        judged = digest_arguments(arguments) if rules else ""
+
+        async def call_changed(changed: Any) -> ToolResult:
+            if rules and digest_arguments(changed) != judged:
+                await self.rules.judge(rules, calls, name, changed, options)
+            return await calls.call_directly(name, changed, direct)
+
         try:
-            result = await call.run(
-                arguments, lambda changed: calls.call_directly(name, changed, direct)
-            )
+            result = await call.run(arguments, call_changed)
         except CallFailed as error:
             if options.check:
                 raise

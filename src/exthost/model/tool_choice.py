@@ -52,7 +52,7 @@ def choose_tools(offered: Iterable[Tool], settings: ToolSettings) -> ChosenTools
             hidden.append(HiddenTool(tool, reason))
             continue
         if new_name != name:
-            tool = replace(tool, name=new_name, own_name=name)
+            tool = replace(tool, name=new_name, original_name=name)
         if name in texts:
             tool = replace(tool, description=texts[name])
         tools[new_name] = tool

@@ -1,0 +1,157 @@
+"""Applies the rules of the config to tool calls, and asks a person if a rule requests that.
+
+An answer counts for one call: for its caller, its tool and the digest of its arguments. If the
+arguments have changed when the answer comes, the call is refused. Without an answer in time, or
+without anybody to ask, it is refused as well.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.errors import ExthostError, Refused
+from exthost.events import Bus, RuleApplied
+from exthost.extension.caller import CLIENT
+from exthost.extension.confirmation import Confirm, Confirmation
+from exthost.extension.tool_interceptor import InterceptedCalls, ToolOptions
+from exthost.host.person import ask_person
+from exthost.model.offer import Tool
+from exthost.model.rules import NO_RULES, Rule, Rules, ToolTraits, find_rule
+from exthost.wire import jsontext
+
+# How long a person has to answer if the caller sets no timeout. A person reads the arguments first.
+ANSWER_SECONDS = 120.0
+
+
+class RuledCalls:
+    """The rules of one host. `confirm` is the host's function that asks a person, or None."""
+
+    def __init__(self, rules: Rules, confirm: Confirm | None, bus: Bus) -> None:
+        self._rules = rules
+        self._confirm = confirm
+        self._bus = bus
+        # The rules that may decide about each tool, by extension and own name, with the tool for
+        # which they were found.
+        self._by_tool: dict[tuple[str, str], tuple[Tool, tuple[Rule, ...]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def replace(self, rules: Rules) -> None:
+        """Use these rules from now on."""
+        self._rules = rules
+        self._by_tool = {}
+
+    def for_tool(self, calls: InterceptedCalls, tool: Tool) -> tuple[Rule, ...]:
+        """Return the rules that may decide about calls of this tool, in order."""
+        if self._rules is NO_RULES:
+            return ()
+        key = calls.extension, tool.name
+        known = self._by_tool.get(key)
+        if known is not None and known[0] is tool:
+            return known[1]
+        name = calls.registered_name(tool.name)
+        traits = ToolTraits.of(tool, name, calls.extension, calls.dialect_name)
+        rules = self._rules.for_tool(traits)
+        self._by_tool[key] = tool, rules
+        return rules
+
+    async def judge(
+        self,
+        rules: tuple[Rule, ...],
+        calls: InterceptedCalls,
+        tool: str,
+        arguments: Any,
+        options: ToolOptions,
+    ) -> None:
+        """Raise Refused if the rules of a tool do not let this call be made."""
+        client = CLIENT.get()
+        rule = find_rule(rules, arguments, client)
+        if rule is None:
+            return
+        name = calls.registered_name(tool)
+        about = (calls.extension, name, rule.number)
+        more = (rule.reason, client, options.context)
+        if rule.action == "allow":
+            self._publish(RuleApplied(*about, "allowed", *more))
+            return
+        if rule.action == "deny":
+            self._publish(RuleApplied(*about, "denied", *more))
+            raise Refused(
+                "X1841",
+                f"{name} was not called: rule {rule.number} of the config denies it"
+                f"{_because(rule)}",
+                extension=calls.extension,
+                help="the operator of the host can change [[rules]]; exthost rules test shows "
+                "which rule fits a call",
+            )
+        digest = digest_arguments(arguments)
+        event = {
+            "tool_name": name,
+            "tool": tool,
+            "extension_id": calls.extension,
+            "context": options.context,
+            "arguments": arguments,
+        }
+        message = f"rule {rule.number} of the config: {rule.reason or 'may this call be made?'}"
+        try:
+            agreed = await self._ask(Confirmation("", message, "rules", event), options)
+        except ExthostError as error:
+            self._publish(RuleApplied(*about, "unanswered", *more))
+            text = f"{name} was not called: rule {rule.number} of the config asks a person first"
+            raise Refused(
+                "X1842", f"{text}, and {error.message}", extension=calls.extension, help=error.help
+            ) from None
+        self._publish(RuleApplied(*about, "agreed" if agreed else "declined", *more))
+        if not agreed:
+            raise Refused(
+                "X1842",
+                f"{name} was not called: a person did not agree, whom rule {rule.number} of the "
+                f"config asks{_because(rule)}",
+                extension=calls.extension,
+            )
+        if digest_arguments(arguments) != digest:
+            raise Refused(
+                "X1843",
+                f"{name} was not called: its arguments have changed since a person agreed",
+                extension=calls.extension,
+                help="do not change the arguments of a call while it is in progress",
+            )
+
+    async def _ask(self, confirmation: Confirmation, options: ToolOptions) -> bool:
+        seconds = ANSWER_SECONDS if options.timeout is None else options.timeout
+        try:
+            async with asyncio.timeout(seconds):
+                return await ask_person(confirmation, options.confirm, self._confirm)
+        except TimeoutError:
+            raise Refused(
+                "X1842",
+                f"no answer came within {seconds:g} s",
+                help="answer sooner, or give the call more time: timeout=…, --timeout",
+            ) from None
+
+    def _publish(self, event: RuleApplied) -> None:
+        if RuleApplied in self._bus.listeners:
+            self._bus.publish(event)
+
+
+def _because(rule: Rule) -> str:
+    return f": {rule.reason}" if rule.reason else ""
+
+
+def digest_arguments(arguments: Any) -> str:
+    """Return a digest of the arguments of a call, which does not depend on the order of keys.
+    Raises Refused for arguments that are nested too deep."""
+    try:
+        return hashlib.sha256(jsontext.encode(_sorted(arguments))).hexdigest()
+    except RecursionError:
+        raise Refused("X1843", "the arguments are nested too deep to be judged") from None
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _sorted(value[key]) for key in sorted(value, key=str)}
+    if isinstance(value, list | tuple):
+        return [_sorted(item) for item in value]
+    return value
