@@ -42,6 +42,7 @@ from exthost.host.hooks import Hooks
 from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.model_api.model_calls import run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.host.model_api.tool_search import ToolSearch
 from exthost.host.registry import Registry
 from exthost.host.ruled_calls import RuledCalls
 from exthost.host.tool_finder import ToolFinder
@@ -128,6 +129,7 @@ class Host:
             interceptor=self._guarded_calls,
         )
         self._config_reloader = ConfigReloader(self._extensions, self._factory, self._api)
+        self._tool_search = ToolSearch()
         self._finder = ToolFinder(self.registry, self._extensions)
         self._is_strict = strict
         self._change_spec: Callable[[Spec], Spec] | None = None
@@ -275,7 +277,8 @@ class Host:
     @property
     def tools(self) -> RegisteredTools:
         """The tools that can be called now, by their registered names."""
-        return RegisteredTools(self.registry.tools, self.registry.logged_warnings)
+        registry = self.registry
+        return RegisteredTools(registry.tools, registry.logged_warnings, self._tool_search)
 
     def call_tool(
         self,

@@ -16,6 +16,7 @@ order:
     exchanges        the requests in progress, and the requests that servers send to clients
     tasks            calls that a server runs in the background
     held_calls       calls that wait for the input of a stateless client
+    search_mode      the two tools of a gateway whose clients search for tools
     tool_list        the tools that clients see, and when they see them
     catalog          resources, resource templates and prompts of MCP servers
     resource_subscriptions  the clients that subscribed to changes of resources

@@ -18,8 +18,9 @@ from exthost.dialects.mcp.calls import INPUT_METHODS
 from exthost.dialects.mcp.relayed import RELAYED, RelayedParams, RelayedRequest
 from exthost.dialects.mcp.tasks import TASK_METHODS
 from exthost.errors import CallFailed, ExthostError, NotFound
+from exthost.extension.caller import CLIENT
 from exthost.extension.extension import Extension
-from exthost.faces.gateway import mcp_values
+from exthost.faces.gateway import mcp_values, search_mode
 from exthost.faces.gateway.catalog import Catalog, is_mcp_server
 from exthost.faces.gateway.clients import LEVELS, Clients
 from exthost.faces.gateway.exchanges import Context, Exchange, Exchanges
@@ -96,12 +97,25 @@ class RequestHandlers:
 
     async def call_tool(self, ctx: Context, params: Params) -> dict[str, Any]:
         """Return the result of `tools/call`."""
+        client = ctx.session.client_params
+        token = CLIENT.set("" if client is None else client.client_info.name)
+        try:
+            return await self._call_tool(ctx, params)
+        finally:
+            CLIENT.reset(token)
+
+    async def _call_tool(self, ctx: Context, params: Params) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
             raise MCPError(types.INVALID_PARAMS, "tools/call has a name and an object of arguments")
         if self._held_calls.continues_held_call(params):
             resumed: dict[str, Any] = await self._held_calls.resume(ctx, params)
             return resumed
+        if self._tools.is_searched and name == search_mode.SEARCH:
+            return await self._search_tools(ctx, arguments)
+        if self._tools.is_searched and name == search_mode.CALL:
+            params = search_mode.unwrap_call(params)
+            name, arguments = params["name"], params["arguments"]
         try:
             tool = await self._tools.find(name)
             extension = self._host[tool.extension]
@@ -144,6 +158,15 @@ class RequestHandlers:
         except ExthostError as error:
             _log.warning("%s failed: %s", name, error)
             return mcp_values.error_result(error)
+
+    async def _search_tools(self, ctx: Context, arguments: Any) -> dict[str, Any]:
+        query, limit = search_mode.read_search(arguments)
+        await self._tools.wait_for_first_list()
+        try:
+            found = self._tools.search_tools(query, limit, ctx.protocol_version)
+        except ExthostError as error:
+            return mcp_values.error_result(error)
+        return search_mode.search_result(found)
 
     async def _relay_task_request(
         self, method: str, ctx: Context, params: Params

@@ -32,6 +32,7 @@ from exthost.host.control.questions import QuestionAnswers
 from exthost.host.control.served_host import ReloadOutcome
 from exthost.host.model_api.model_calls import run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.host.model_api.tool_search import ToolSearch
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.names import nearest
 from exthost.model.offer import RegisteredTool
@@ -68,6 +69,7 @@ class AttachedHost:
         self._client: AsyncHostClient | None = None
         self._tools: Mapping[str, RegisteredTool] = {}
         self._logged_warnings: set[str] = set()  # of the lists that `tools` makes
+        self._tool_search = ToolSearch()
         self._rows: dict[str, Mapping[str, Any]] = {}  # the state of each extension, by its id
         self._readers: dict[str, ResultReader] = {}  # by the name of the dialect
         self.pid = 0
@@ -201,7 +203,7 @@ class AttachedHost:
     @property
     def tools(self) -> RegisteredTools:
         """The tools that could be called at the last refresh, by their registered names."""
-        return RegisteredTools(self._tools, self._logged_warnings)
+        return RegisteredTools(self._tools, self._logged_warnings, self._tool_search)
 
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
