@@ -28,6 +28,7 @@ class LimitSettings(TypedDict, total=False):
     fsize: Size
     nproc: int
     store: Size
+    result: Size
 
 
 class RestartSettings(TypedDict, total=False):

@@ -34,6 +34,7 @@ from exthost.extension.tool_interceptor import ToolInterceptor, ToolOptions
 from exthost.model.messages import Notification
 from exthost.model.names import nearest
 from exthost.model.offer import Tool
+from exthost.model.result_limit import limit_reader
 from exthost.model.spec import Limits, Spec
 from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.call import Call
@@ -90,7 +91,7 @@ class Calls:
 
     __slots__ = (
         "_dialect", "_queue", "_spec", "_status", "_supervisor", "_thread", "factory",
-        "interceptor", "result_reader",
+        "interceptor", "result_limit", "result_reader",
     )  # fmt: skip
 
     def __init__(
@@ -106,7 +107,8 @@ class Calls:
         self._spec = spec
         self._dialect = dialect
         self._queue = queue
-        self.result_reader = dialect.result_reader
+        self.result_limit = limits.result
+        self.result_reader = limit_reader(dialect.result_reader, limits.result)
         self._status = status
         self._supervisor = supervisor
         self._thread = get_ident()  # of the loop

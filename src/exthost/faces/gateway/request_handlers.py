@@ -40,6 +40,7 @@ from exthost.faces.gateway.tasks import (
     with_public_id,
 )
 from exthost.faces.gateway.tool_list import ToolList
+from exthost.faces.gateway.whole_results import PREFIX, SEARCH_MODE_BYTES, WholeResults
 from exthost.host.host import Host
 
 _log = logging.getLogger("exthost.faces.gateway")
@@ -74,6 +75,7 @@ class RequestHandlers:
         self._relay = RequestRelay(exchanges, held_calls)
         self._subscriptions = subscriptions
         self._set_level = set_level
+        self._whole_results = WholeResults()
         self.methods: Mapping[str, Handler] = {
             "tools/list": self._list_tools,
             "tools/call": self.call_tool,
@@ -144,9 +146,10 @@ class RequestHandlers:
                     return with_public_id(extension.id, result.raw)
                 if from_mcp_server:
                     self._catalog.remember_links(extension.id, result.raw)
-                return mcp_values.result_value(
-                    result, from_mcp_server=from_mcp_server, version=ctx.protocol_version
+                whole = mcp_values.result_value(
+                    result.whole, from_mcp_server=from_mcp_server, version=ctx.protocol_version
                 )
+                return self._whole_results.limit(whole, self._result_limit(extension))
 
             answer: dict[str, Any] = await self._relay.run(ctx, params, extension, send)
             return answer
@@ -158,6 +161,10 @@ class RequestHandlers:
         except ExthostError as error:
             _log.warning("%s failed: %s", name, error)
             return mcp_values.error_result(error)
+
+    def _result_limit(self, extension: Extension) -> int | None:
+        limit = extension.internals.calls.result_limit
+        return SEARCH_MODE_BYTES if limit is None and self._tools.is_searched else limit
 
     async def _search_tools(self, ctx: Context, arguments: Any) -> dict[str, Any]:
         query, limit = search_mode.read_search(arguments)
@@ -197,6 +204,11 @@ class RequestHandlers:
 
     async def _read_resource(self, ctx: Context, params: Params) -> dict[str, Any]:
         uri = _require_text(params, "uri")
+        if uri.startswith(PREFIX):
+            whole = self._whole_results.read(uri)
+            if whole is None:
+                raise _unknown_resource_error(ctx, uri)
+            return whole
         if self._held_calls.continues_held_call(params):
             resumed: dict[str, Any] = await self._held_calls.resume(ctx, params)
             return resumed

@@ -36,6 +36,7 @@ from exthost.host.model_api.tool_search import ToolSearch
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.names import nearest
 from exthost.model.offer import RegisteredTool
+from exthost.model.result_limit import limit_reader
 from exthost.tool_result import ResultReader, ToolResult
 
 
@@ -329,7 +330,7 @@ class AttachedHost:
                 raise error
             return _with_warnings(ToolResult.from_error_reply(error), reply)
         reader = self._readers.get(reply["dialect"]) or self.result_reader(reply["dialect"])
-        result = read_tool_result(reply, reader)
+        result = read_tool_result(reply, limit_reader(reader, reply.get("result_limit")))
         if check and result.is_error:
             raise read_tool_error(reply, result, name, extension)
         return _with_warnings(result, reply) if "warnings" in reply else result

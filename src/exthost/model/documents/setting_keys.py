@@ -61,8 +61,8 @@ class Limits(_Settings):
 
     start, handshake, call, write and stop are timeouts in seconds. idle is the number of seconds
     without a call after which the process is ended. cpu is seconds of processor time. max_message,
-    fsize and store (what the extension may keep in the host's store) are bytes. max_in_flight (open
-    calls), nofile (open files) and nproc (processes) are counts.
+    fsize, store (what the extension may keep in the host's store) and result (the text of a result)
+    are bytes. max_in_flight (open calls), nofile (open files) and nproc (processes) are counts.
     """
 
     start: float | None = setting(
@@ -115,6 +115,12 @@ class Limits(_Settings):
         integer_at_least(1), "How many processes it may have.", "16", "(no limit; 512 in a sandbox)"
     )
     store: int | None = setting(SIZE, "How much it may store through the host.", '"16MiB"')
+    result: int | None = setting(
+        SIZE,
+        "How much text of a result a model reads; the beginning and the end are kept.",
+        '"40KB"',
+        '(no limit; "100KB" in a gateway with mode = "search")',
+    )
 
 
 def _read_retries(value: Any, place: Place) -> int | None:
