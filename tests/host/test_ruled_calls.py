@@ -228,3 +228,42 @@ def test_exthost_call_answers_a_rule_with_yes_or_refuses(tmp_path: Path) -> None
     with running(tmp_path):
         assert run_inside("call", ECHO, "a=1", "--config", path).returncode == 4
         assert run_inside("call", ECHO, "a=1", "--yes", "--config", path).returncode == 0
+
+
+def test_rules_test_says_which_rule_fits_and_exits_with_0(tmp_path: Path) -> None:
+    path = config(
+        tmp_path,
+        {"tools": ECHO, "when": {"argument": {"path": "/etc/*"}}, "do": "deny", "reason": "no"},
+        {"tools": "agent:*", "when": {"client": "claude-*"}, "do": "ask"},
+    )
+
+    def test(*words: str) -> Any:
+        run = run_inside("rules", "test", *words, "--json", "--config", path)
+        assert run.returncode == 0, run.stderr
+        report = json.loads(run.stdout)
+        return report["rule"], report["do"], report["reason"]
+
+    def check() -> None:
+        assert test("agent:echo", "path=/etc/x") == (1, "deny", "no")
+        assert test(ECHO, "path=/tmp") == (None, "allow", "")
+        assert test(ECHO, "--client", "claude-code") == (2, "ask", "")
+        assert test(ECHO, "--args", '{"path": ["/etc/x"]}') == (1, "deny", "no")
+
+    check()
+    with running(tmp_path):
+        check()
+    run = run_inside("rules", "test", ECHO, "path=/etc/x", "--config", path)
+    assert run.returncode == 0 and "rule 1 (ext_agent_echo) says deny: no" in run.stdout
+    assert run_inside("rules", "test", "nothing", "--config", path).returncode == 2
+
+
+def test_tools_all_shows_the_tools_that_rules_deny(tmp_path: Path) -> None:
+    path = config(
+        tmp_path,
+        {"tools": ECHO, "when": {"argument": {"a": "*"}}, "do": "deny"},
+        {"tools": "agent:env", "do": "deny", "reason": "secrets"},
+    )
+    for words in ([], ["agent"]):
+        run = run_inside("tools", *words, "--start", "--all", "--json", "--config", path)
+        [hidden] = json.loads(run.stdout)["hidden"]
+        assert (hidden["tool"], hidden["reason"]) == ("env", "rule 2 denies it: secrets")

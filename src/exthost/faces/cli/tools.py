@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from exthost.config import Config
+from exthost.config.discovery.configfile import read_config
 from exthost.errors import NotFound, Refused
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
     add_dialect_option,
     print_error,
+    require_config_path,
     say,
     say_no_extensions,
     show_json,
@@ -29,12 +31,18 @@ from exthost.faces.cli.running_host import (
     running_host,
 )
 from exthost.faces.cli.started_extension import detect_dialect
-from exthost.faces.cli.target_specs import find_spec, read_extensions, refuse_dialect
+from exthost.faces.cli.target_specs import (
+    find_spec,
+    has_config,
+    read_extensions,
+    refuse_dialect,
+)
 from exthost.faces.cli.verb_loop import run_once
 from exthost.host.control.description import describe_tools
 from exthost.host.control.protocol import ControlRequest, read_error
 from exthost.host.host import Host
 from exthost.host.model_api.model_tools import FORMS, Form, model_tool
+from exthost.model.rules import NO_RULES, Rules
 from exthost.model.spec import Spec
 
 
@@ -64,6 +72,7 @@ def run(args: Args) -> int:
                 if not is_path_unknown_to_host(error, args.target):
                     raise
     spec = find_spec(args, args.target)
+    rules = NO_RULES
     searched: Sequence[str] = ()
     if spec is not None:
         specs: tuple[Spec, ...] = (spec,)
@@ -71,15 +80,19 @@ def run(args: Args) -> int:
         refuse_dialect(args)
         configured = read_extensions(args)
         specs, searched = configured.specs, configured.report.searched
+        rules = configured.config.rules
         print_diagnostics(configured.diagnostics)
-    return run_once(_list_tools(args, [spec for spec in specs if spec.enabled], searched))
+    if spec is not None and not args.command and has_config(args):
+        rules = read_config(require_config_path(args)).rules
+    enabled = [spec for spec in specs if spec.enabled]
+    return run_once(_list_tools(args, enabled, searched, rules))
 
 
-async def _list_tools(args: Args, specs: list[Spec], searched: Sequence[str]) -> int:
+async def _list_tools(args: Args, specs: list[Spec], searched: Sequence[str], rules: Rules) -> int:
     if args.command and args.dialect is None and args.start:
         specs = [await detect_dialect(args, specs[0])]
     start = "eager" if args.start else "lazy"
-    config = Config(specs=tuple(replace(spec, start=start) for spec in specs))
+    config = Config(specs=tuple(replace(spec, start=start) for spec in specs), rules=rules)
     async with Host(config) as host:
         report = describe_tools(host, with_hidden=args.all)
     code = _print_report(args, report)

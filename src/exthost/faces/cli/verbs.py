@@ -48,6 +48,7 @@ VERB_GROUPS = {
     "trust": {
         "info": "everything that is known of one extension; starts nothing",
         "validate": "check manifests and the config, with file, line and key of each mistake",
+        "rules": "show which rule of the config decides about a tool call",
         "doctor": "find out what keeps extensions from running, and how to fix it",
     },
 }

@@ -15,6 +15,7 @@ from exthost.host.control.as_data import as_data
 from exthost.host.control.served_host import ServedHost
 from exthost.launch.limits import resolve_limits
 from exthost.model.names import prefixed_description
+from exthost.model.rules import find_rule
 from exthost.model.spec import Limits, Restart, Spec
 
 
@@ -96,6 +97,20 @@ def _without_none(settings: Limits | Restart) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
+async def describe_rule(
+    host: ServedHost, name: str, arguments: Any, client: str | None
+) -> dict[str, Any]:
+    """Return the rule of the config that decides about a call of the tool `name`. Raises
+    NotFound."""
+    tool = await host.find_tool(name, ask_all=True)
+    rule = find_rule(host.rules_for(tool), arguments, client)
+    about = {"tool": tool.name, "extension": tool.extension}
+    if rule is None:
+        return {**about, "rule": None, "tools": "", "do": "allow", "reason": ""}
+    decision = {"rule": rule.number, "tools": rule.tools, "do": rule.action, "reason": rule.reason}
+    return {**about, **decision}
+
+
 def describe_tools(
     host: ServedHost, name: str = "", *, with_hidden: bool = False
 ) -> dict[str, Any]:
@@ -115,6 +130,18 @@ def describe_tools(
         }
         for extension in extensions
         for tool, reason in extension.internals.hidden_tools
+    ]
+    hidden += [
+        {
+            "tool": tool.tool,
+            "extension": tool.extension,
+            "description": tool.description,
+            "reason": f"rule {rule.number} denies it" + (f": {rule.reason}" if rule.reason else ""),
+        }
+        for tool in host.tools.values()
+        if not name or tool.extension == name
+        for rule in host.rules_for(tool)[:1]
+        if rule.action == "deny" and rule.is_unconditional
     ]
     return {
         "tools": [

@@ -41,7 +41,7 @@ REPLY_BYTES = 256 * 2**20
 # The verbs that need the name of an extension.
 _VERBS_WITH_NAME = frozenset({"start", "stop", "restart", "inspect", "notify"})
 VERBS = (
-    "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "call",
+    "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "rules", "call",
     "notify", "trace", "cancel", "answer",
 )  # fmt: skip
 

@@ -11,6 +11,7 @@ from exthost.errors import ExthostError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.model.offer import RegisteredTool
+from exthost.model.rules import Rule
 from exthost.session.trace.traffic import Traffic
 
 
@@ -46,5 +47,7 @@ class ServedHost(Protocol):
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
     ) -> RegisteredTool: ...
+
+    def rules_for(self, tool: RegisteredTool) -> tuple[Rule, ...]: ...
 
     async def reload(self) -> ReloadOutcome: ...
