@@ -164,7 +164,7 @@ async def test_an_answer_counts_for_one_call(tmp_path: Path) -> None:
 
     async def confirm(confirmation: Confirmation) -> bool:
         asked.append(confirmation)
-        return confirmation.event["arguments"]["a"] == 1
+        return bool(confirmation.event["arguments"]["a"] == 1)
 
     async with exthost.Host.from_config(config(tmp_path, ASK), confirm=confirm) as host:
         calls = [host.call_tool(ECHO, {"a": n}) for n in (1, 2, 1)]

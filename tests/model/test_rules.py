@@ -51,8 +51,8 @@ def test_the_first_rule_that_fits_decides() -> None:
 
 
 def test_missing_annotations_count_as_mcp_s_defaults() -> None:
-    destructive = [{"tools": "*", "when": {"destructive": True}, "do": "ask"}]
-    reading = [{"tools": "*", "when": {"read_only": True}, "do": "allow"}]
+    destructive: list[Any] = [{"tools": "*", "when": {"destructive": True}, "do": "ask"}]
+    reading: list[Any] = [{"tools": "*", "when": {"read_only": True}, "do": "allow"}]
     assert decide(destructive) == 1 and decide(reading) is None
     reader = traits(readOnlyHint=True)
     assert decide(destructive, tool=reader) is None and decide(reading, tool=reader) == 1

@@ -222,6 +222,14 @@ class Calls:
         """The name of its dialect."""
         return self._dialect.name
 
+    def announced_tool(self, name: str) -> Tool | None:
+        """Return the tool of this name if it was called before and has not changed, else None."""
+        try:
+            prepared = self._status.prepared_tools.get(name)
+        except TypeError:  # it has no hash, so it is no string
+            return None
+        return None if prepared is None else prepared[0]
+
     def is_unjudged(self, name: str) -> bool:
         """Return whether neither a rule nor a hook judges the calls of a tool."""
         interceptor = self.interceptor

@@ -45,6 +45,9 @@ class InterceptedCalls(Protocol):
     def tool(self, name: str) -> Tool:
         """Return the tool of this name. Raises NotFound."""
 
+    def announced_tool(self, name: str) -> Tool | None:
+        """Return the tool of this name if it was called before and has not changed, else None."""
+
     async def prepare_to_call(self, name: str, options: ToolOptions) -> None:
         """Raise the error of a call that cannot be made: an unknown tool, a wrong option, or with
         `wait` False no process. Start the extension if only that makes its tools known."""

@@ -30,6 +30,7 @@ class GuardedCalls:
         self._bus = bus
         self.is_idle = False
         self.is_stale = True
+        self._has_hooks = True
         self.unjudged: set[tuple[str, str]] = set()
 
     def mark_stale(self) -> None:
@@ -40,7 +41,8 @@ class GuardedCalls:
 
     def refresh(self) -> None:
         """Set `is_idle` again after a change."""
-        self.is_idle = not self.rules and not self._hooks.may_be_called()
+        self._has_hooks = self._hooks.may_be_called()
+        self.is_idle = not self._has_hooks and not self.rules.are_set
         self.is_stale = False
 
     async def run(
@@ -50,18 +52,25 @@ class GuardedCalls:
         hook could not judge it. A call that cannot be made raises before that."""
         if not options.hooks:
             return await self._run_without_hooks(calls, name, arguments, options)
-        self.refresh()
+        if self.is_stale:
+            self.refresh()
         if self.is_idle:
             return await calls.call_directly(name, arguments, options)
-        await calls.prepare_to_call(name, options)
-        rules = self.rules.for_tool(calls, calls.tool(name))
+        tool = calls.announced_tool(name) if not self._has_hooks else None
+        if tool is None:
+            await calls.prepare_to_call(name, options)
+            tool = calls.tool(name)
+        rules = self.rules.for_tool(calls, tool)
         if rules:
-            arguments = {} if arguments is None else arguments
-            await self.rules.judge(rules, calls, name, arguments, options)
-        if not self._hooks.may_be_called():
+            rule = self.rules.decide(rules, calls, name, arguments, options)
+            if rule is not None:
+                await self.rules.ask(rule, calls, name, arguments, options)
+        if not self._has_hooks:
             if not rules:
                 self.unjudged.add((calls.extension, name))
             return await calls.call_directly(name, arguments, options)
+        if rules:
+            arguments = {} if arguments is None else arguments
         context = check_context(options.context)
         registered_name = calls.registered_name(name)
         call = HookedCall(
@@ -72,7 +81,9 @@ class GuardedCalls:
 
         async def call_changed(changed: Any) -> ToolResult:
             if rules and digest_arguments(changed) != judged:
-                await self.rules.judge(rules, calls, name, changed, options)
+                rule = self.rules.decide(rules, calls, name, changed, options)
+                if rule is not None:
+                    await self.rules.ask(rule, calls, name, changed, options)
             return await calls.call_directly(name, changed, direct)
 
         try:

@@ -29,18 +29,17 @@ class RuledCalls:
 
     def __init__(self, rules: Rules, confirm: Confirm | None, bus: Bus) -> None:
         self._rules = rules
+        self.are_set = bool(rules)
         self._confirm = confirm
         self._bus = bus
         # The rules that may decide about each tool, by extension and own name, with the tool for
         # which they were found.
         self._by_tool: dict[tuple[str, str], tuple[Tool, tuple[Rule, ...]]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._rules)
-
     def replace(self, rules: Rules) -> None:
         """Use these rules from now on."""
         self._rules = rules
+        self.are_set = bool(rules)
         self._by_tool = {}
 
     def for_tool(self, calls: InterceptedCalls, tool: Tool) -> tuple[Rule, ...]:
@@ -57,53 +56,63 @@ class RuledCalls:
         self._by_tool[key] = tool, rules
         return rules
 
-    async def judge(
+    def decide(
         self,
         rules: tuple[Rule, ...],
         calls: InterceptedCalls,
         tool: str,
         arguments: Any,
         options: ToolOptions,
-    ) -> None:
-        """Raise Refused if the rules of a tool do not let this call be made."""
+    ) -> Rule | None:
+        """Return the rule because of which a person must be asked about a call; None if it may be
+        made. Raises Refused if a rule denies it."""
         client = CLIENT.get()
         rule = find_rule(rules, arguments, client)
         if rule is None:
-            return
-        name = calls.registered_name(tool)
-        about = (calls.extension, name, rule.number)
-        more = (rule.reason, client, options.context)
+            return None
+        if rule.action == "ask":
+            return rule
+        outcome = "allowed" if rule.action == "allow" else "denied"
+        self._publish(rule, calls, tool, outcome, options)
         if rule.action == "allow":
-            self._publish(RuleApplied(*about, "allowed", *more))
-            return
-        if rule.action == "deny":
-            self._publish(RuleApplied(*about, "denied", *more))
-            raise Refused(
-                "X1841",
-                f"{name} was not called: rule {rule.number} of the config denies it"
-                f"{_because(rule)}",
-                extension=calls.extension,
-                help="the operator of the host can change [[rules]]; exthost rules test shows "
-                "which rule fits a call",
-            )
+            return None
+        name = calls.registered_name(tool)
+        raise Refused(
+            "X1841",
+            f"{name} was not called: rule {rule.number} of the config denies it{_because(rule)}",
+            extension=calls.extension,
+            help="the operator of the host can change [[rules]]; exthost rules test shows which "
+            "rule fits a call",
+        )
+
+    async def ask(
+        self,
+        rule: Rule,
+        calls: InterceptedCalls,
+        tool: str,
+        arguments: Any,
+        options: ToolOptions,
+    ) -> None:
+        """Ask a person about a call. Raises Refused unless the answer is yes."""
+        name = calls.registered_name(tool)
         digest = digest_arguments(arguments)
         event = {
             "tool_name": name,
             "tool": tool,
             "extension_id": calls.extension,
             "context": options.context,
-            "arguments": arguments,
+            "arguments": {} if arguments is None else arguments,
         }
         message = f"rule {rule.number} of the config: {rule.reason or 'may this call be made?'}"
         try:
             agreed = await self._ask(Confirmation("", message, "rules", event), options)
         except ExthostError as error:
-            self._publish(RuleApplied(*about, "unanswered", *more))
+            self._publish(rule, calls, tool, "unanswered", options)
             text = f"{name} was not called: rule {rule.number} of the config asks a person first"
             raise Refused(
                 "X1842", f"{text}, and {error.message}", extension=calls.extension, help=error.help
             ) from None
-        self._publish(RuleApplied(*about, "agreed" if agreed else "declined", *more))
+        self._publish(rule, calls, tool, "agreed" if agreed else "declined", options)
         if not agreed:
             raise Refused(
                 "X1842",
@@ -131,9 +140,13 @@ class RuledCalls:
                 help="answer sooner, or give the call more time: timeout=…, --timeout",
             ) from None
 
-    def _publish(self, event: RuleApplied) -> None:
+    def _publish(
+        self, rule: Rule, calls: InterceptedCalls, tool: str, outcome: str, options: ToolOptions
+    ) -> None:
         if RuleApplied in self._bus.listeners:
-            self._bus.publish(event)
+            name = calls.registered_name(tool)
+            about = (calls.extension, name, rule.number, outcome, rule.reason)
+            self._bus.publish(RuleApplied(*about, CLIENT.get(), options.context))
 
 
 def _because(rule: Rule) -> str:

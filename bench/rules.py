@@ -1,0 +1,110 @@
+"""What rules cost a call: `python -m bench rules`. Measures the host's own code, without a process.
+
+A call of a tool that no rule is about costs a look-up. A call that a rule decides about passes the
+interceptor; its cost is compared with that of the call that the interceptor makes.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from exthost.config import config_from_mapping
+from exthost.events import Bus
+from exthost.extension.tool_interceptor import ToolOptions
+from exthost.host.guarded_calls import GuardedCalls
+from exthost.host.hooks import Hooks
+from exthost.host.ruled_calls import RuledCalls
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.offer import Tool
+
+RULES = 100
+TIMES = 20_000
+ROUNDS = 9
+TARGET_MICROSECONDS = 1.0
+OPTIONS = ToolOptions(None, EMPTY_MAPPING, True, None, True, True, None)
+
+
+class OneTool:
+    """The calls of an extension with one tool, whose calls do nothing."""
+
+    extension = "fs"
+    dialect_name = "mcp"
+
+    def __init__(self) -> None:
+        self._tool = Tool("read")
+
+    def registered_name(self, name: str) -> str:
+        return f"ext_fs_{name}"
+
+    def tool(self, name: str) -> Tool:
+        return self._tool
+
+    def announced_tool(self, name: str) -> Tool:
+        return self._tool
+
+    async def prepare_to_call(self, name: str, options: ToolOptions) -> None:
+        pass
+
+    async def call_directly(self, name: str, arguments: Any, options: ToolOptions) -> Any:
+        return None
+
+    def tool_error(self, result: Any, name: str) -> Any:
+        raise AssertionError("no call fails")
+
+
+def make_interceptor(last: dict[str, Any]) -> GuardedCalls:
+    """Return an interceptor with many rules about other tools, and this one at the end."""
+    others = [{"tools": f"ext_other{n}_*", "do": "deny"} for n in range(RULES - 1)]
+    rules = config_from_mapping({"rules": [*others, last]}).rules
+    bus = Bus()
+    return GuardedCalls(Hooks(lambda: ()), RuledCalls(rules, None, bus), bus)
+
+
+async def measure(run: Callable[[], Coroutine[Any, Any, Any]]) -> float:
+    """Return the microseconds of processor time of one call, in the best round."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        for _ in range(TIMES):
+            await run()
+        best = min(best, time.process_time() - began)
+    return best / TIMES * 1e6
+
+
+async def measure_all() -> dict[str, float]:
+    """Return the cost of rules for a call, in microseconds, for three kinds of last rule."""
+    calls = OneTool()
+    arguments = {"path": "/srv/data"}
+
+    async def call_plainly() -> None:
+        await calls.call_directly("read", arguments, OPTIONS)
+
+    plain = await measure(call_plainly)
+    costs = {}
+    about = {"argument": {"path": "/etc/*"}}
+    for label, rule in {
+        "no rule is about the tool": {"tools": "ext_other_*", "do": "deny"},
+        "a rule allows the tool": {"tools": "ext_fs_read", "do": "allow"},
+        "a rule compares an argument": {"tools": "ext_fs_*", "when": about, "do": "deny"},
+    }.items():
+        interceptor = make_interceptor(rule)
+        await interceptor.run(calls, "read", arguments, OPTIONS)
+
+        async def call(interceptor: GuardedCalls = interceptor) -> None:
+            if interceptor.is_idle or ("fs", "read") in interceptor.unjudged:
+                await calls.call_directly("read", arguments, OPTIONS)
+            else:
+                await interceptor.run(calls, "read", arguments, OPTIONS)
+
+        costs[label] = await measure(call) - plain
+    return costs
+
+
+def main() -> int:
+    """Print the costs. Return 1 if a call that no rule is about costs more than the target."""
+    costs = asyncio.run(measure_all())
+    print(f"cost of {RULES} rules for one call, in µs (target {TARGET_MICROSECONDS:g})")
+    for label, cost in costs.items():
+        print(f"{label:30} {cost:.2f}")
+    return 0 if max(costs.values()) <= TARGET_MICROSECONDS else 1
