@@ -23,6 +23,7 @@ from exthost.extension.extension import Extension
 from exthost.faces.gateway import mcp_values, search_mode
 from exthost.faces.gateway.catalog import Catalog, is_mcp_server
 from exthost.faces.gateway.clients import LEVELS, Clients
+from exthost.faces.gateway.confirmations import make_confirm
 from exthost.faces.gateway.exchanges import Context, Exchange, Exchanges
 from exthost.faces.gateway.held_calls import HeldCalls
 from exthost.faces.gateway.meta import is_stateless, sent_trace_context
@@ -111,7 +112,11 @@ class RequestHandlers:
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
             raise MCPError(types.INVALID_PARAMS, "tools/call has a name and an object of arguments")
         if self._held_calls.continues_held_call(params):
-            resumed: dict[str, Any] = await self._held_calls.resume(ctx, params)
+            try:
+                resumed: dict[str, Any] = await self._held_calls.resume(ctx, params)
+            except ExthostError as error:  # such as a call that a person did not agree to
+                _log.warning("%s failed: %s", name, error)
+                return mcp_values.error_result(error)
             return resumed
         if self._tools.is_searched and name == search_mode.SEARCH:
             return await self._search_tools(ctx, arguments)
@@ -136,6 +141,7 @@ class RequestHandlers:
                     context=context,
                     on_progress=make_progress_callback(exchange),
                     check=False,  # a result that is marked as an error is returned, not raised
+                    confirm=make_confirm(exchange) if may_ask else None,
                 )
                 failure = result.error_reply
                 if failure is not None:
@@ -151,7 +157,10 @@ class RequestHandlers:
                 )
                 return self._whole_results.limit(whole, self._result_limit(extension))
 
-            answer: dict[str, Any] = await self._relay.run(ctx, params, extension, send)
+            may_ask = not extension.internals.calls.is_unjudged(tool.tool)
+            answer: dict[str, Any] = await self._relay.run(
+                ctx, params, extension, send, may_ask=may_ask
+            )
             return answer
         except NotFound as error:
             # The help without a near name is about the command line.
