@@ -83,11 +83,12 @@ async def measure_all() -> dict[str, float]:
     plain = await measure(call_plainly)
     costs = {}
     about = {"argument": {"path": "/etc/*"}}
-    for label, rule in {
+    kinds: dict[str, dict[str, Any]] = {
         "no rule is about the tool": {"tools": "ext_other_*", "do": "deny"},
         "a rule allows the tool": {"tools": "ext_fs_read", "do": "allow"},
         "a rule compares an argument": {"tools": "ext_fs_*", "when": about, "do": "deny"},
-    }.items():
+    }
+    for label, rule in kinds.items():
         interceptor = make_interceptor(rule)
         await interceptor.run(calls, "read", arguments, OPTIONS)
 

@@ -7,7 +7,7 @@ import pytest
 from exthost.config import config_from_mapping
 from exthost.errors import ConfigError
 from exthost.model.offer import Tool
-from exthost.model.rules import Rule, ToolTraits, find_rule
+from exthost.model.rules import CallRule, ToolTraits, find_rule
 
 
 def traits(name: str = "write", dialect: str = "mcp", **hints: Any) -> ToolTraits:
@@ -40,7 +40,7 @@ def test_other_names_do_not_fit(pattern: str) -> None:
 
 
 def test_the_first_rule_that_fits_decides() -> None:
-    rules = [
+    rules: list[dict[str, Any]] = [
         {"tools": "other", "do": "deny"},
         {"tools": "ext_fs_*", "when": {"argument": {"path": "/tmp/*"}}, "do": "allow"},
         {"tools": "*", "do": "deny"},
@@ -134,4 +134,4 @@ def test_one_rule_without_brackets_says_how_to_write_it() -> None:
 
 def test_rules_after_an_unconditional_one_are_not_looked_at() -> None:
     read = config_from_mapping({"rules": [{"tools": "*", "do": "allow"}] * 3}).rules
-    assert read.for_tool(traits()) == (Rule(number=1, tools="*", action="allow"),)
+    assert read.for_tool(traits()) == (CallRule(number=1, tools="*", action="allow"),)

@@ -15,7 +15,7 @@ from exthost.model.documents.keys import (
 from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import describe_type, read_table, read_text, read_variables
 from exthost.model.documents.setting_keys import check_pattern
-from exthost.model.rules import Rule, Rules
+from exthost.model.rules import CallRule, Rules
 
 # More rules than a person can read are a mistake of a program that writes them.
 _MAX_RULES = 10_000
@@ -92,7 +92,7 @@ def read_rules(value: Any, place: Place) -> Rules:
     return Rules(tuple(rule for rule in rules if rule is not None))
 
 
-def _read_rule(value: Any, place: Place, number: int) -> Rule | None:
+def _read_rule(value: Any, place: Place, number: int) -> CallRule | None:
     read = read_table(value, place, RULE_KEYS)
     for name, key in RULE_KEYS.items():
         if key.required and isinstance(value, Mapping) and name not in value:
@@ -102,7 +102,7 @@ def _read_rule(value: Any, place: Place, number: int) -> Rule | None:
     if read.get("tools") is None or read.get("do") is None:
         return None  # the problem is reported
     when = read.get("when") or {}
-    return Rule(
+    return CallRule(
         number=number,
         tools=read["tools"],
         action=read["do"],

@@ -49,7 +49,7 @@ from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import RegisteredTool
-from exthost.model.rules import Rule
+from exthost.model.rules import CallRule
 from exthost.model.spec import Spec
 from exthost.process import own_process
 from exthost.process.own_process import host_environ
@@ -362,7 +362,7 @@ class Host:
         """
         return await self._finder.find(name, capability, ask_all)
 
-    def rules_for(self, tool: RegisteredTool) -> tuple[Rule, ...]:
+    def rules_for(self, tool: RegisteredTool) -> tuple[CallRule, ...]:
         """Return the rules of the config that may decide about calls of a tool, in order."""
         calls = self[tool.extension].internals.calls
         return self._rules.for_tool(calls, calls.tool(tool.tool))

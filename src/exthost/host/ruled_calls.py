@@ -17,7 +17,7 @@ from exthost.extension.confirmation import Confirm, Confirmation
 from exthost.extension.tool_interceptor import InterceptedCalls, ToolOptions
 from exthost.host.person import ask_person
 from exthost.model.offer import Tool
-from exthost.model.rules import NO_RULES, Rule, Rules, ToolTraits, find_rule
+from exthost.model.rules import NO_RULES, CallRule, Rules, ToolTraits, find_rule
 from exthost.wire import jsontext
 
 # How long a person has to answer if the caller sets no timeout. A person reads the arguments first.
@@ -34,7 +34,7 @@ class RuledCalls:
         self._bus = bus
         # The rules that may decide about each tool, by extension and own name, with the tool for
         # which they were found.
-        self._by_tool: dict[tuple[str, str], tuple[Tool, tuple[Rule, ...]]] = {}
+        self._by_tool: dict[tuple[str, str], tuple[Tool, tuple[CallRule, ...]]] = {}
 
     def replace(self, rules: Rules) -> None:
         """Use these rules from now on."""
@@ -42,7 +42,7 @@ class RuledCalls:
         self.are_set = bool(rules)
         self._by_tool = {}
 
-    def for_tool(self, calls: InterceptedCalls, tool: Tool) -> tuple[Rule, ...]:
+    def for_tool(self, calls: InterceptedCalls, tool: Tool) -> tuple[CallRule, ...]:
         """Return the rules that may decide about calls of this tool, in order."""
         if self._rules is NO_RULES:
             return ()
@@ -58,12 +58,12 @@ class RuledCalls:
 
     def decide(
         self,
-        rules: tuple[Rule, ...],
+        rules: tuple[CallRule, ...],
         calls: InterceptedCalls,
         tool: str,
         arguments: Any,
         options: ToolOptions,
-    ) -> Rule | None:
+    ) -> CallRule | None:
         """Return the rule because of which a person must be asked about a call; None if it may be
         made. Raises Refused if a rule denies it."""
         client = CLIENT.get()
@@ -87,7 +87,7 @@ class RuledCalls:
 
     async def ask(
         self,
-        rule: Rule,
+        rule: CallRule,
         calls: InterceptedCalls,
         tool: str,
         arguments: Any,
@@ -141,7 +141,7 @@ class RuledCalls:
             ) from None
 
     def _publish(
-        self, rule: Rule, calls: InterceptedCalls, tool: str, outcome: str, options: ToolOptions
+        self, rule: CallRule, calls: InterceptedCalls, tool: str, outcome: str, options: ToolOptions
     ) -> None:
         if RuleApplied in self._bus.listeners:
             name = calls.registered_name(tool)
@@ -149,7 +149,7 @@ class RuledCalls:
             self._bus.publish(RuleApplied(*about, CLIENT.get(), options.context))
 
 
-def _because(rule: Rule) -> str:
+def _because(rule: CallRule) -> str:
     return f": {rule.reason}" if rule.reason else ""
 
 

@@ -46,7 +46,7 @@ class ToolTraits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class CallRule:
     """One rule. `number` is its position in the config, from 1.
 
     tools        a pattern of registered names, or of `extension:tool`
@@ -135,13 +135,13 @@ class Rules:
 
     __slots__ = ("_rules",)
 
-    def __init__(self, rules: tuple[Rule, ...] = ()) -> None:
+    def __init__(self, rules: tuple[CallRule, ...] = ()) -> None:
         self._rules = rules
 
     def __bool__(self) -> bool:
         return bool(self._rules)
 
-    def __iter__(self) -> Iterator[Rule]:
+    def __iter__(self) -> Iterator[CallRule]:
         return iter(self._rules)
 
     def __eq__(self, other: object) -> bool:
@@ -150,7 +150,7 @@ class Rules:
     def __hash__(self) -> int:
         return hash(self._rules)
 
-    def for_tool(self, tool: ToolTraits) -> tuple[Rule, ...]:
+    def for_tool(self, tool: ToolTraits) -> tuple[CallRule, ...]:
         """Return the rules that may decide about a call of this tool, in order."""
         fitting = []
         for rule in self._rules:
@@ -161,7 +161,7 @@ class Rules:
         return tuple(fitting)
 
 
-def find_rule(rules: tuple[Rule, ...], arguments: Any, client: str | None) -> Rule | None:
+def find_rule(rules: tuple[CallRule, ...], arguments: Any, client: str | None) -> CallRule | None:
     """Return the rule that decides about a call, of those for its tool; None if none fits."""
     for rule in rules:
         if rule.fits_call(arguments, client):

@@ -28,8 +28,9 @@ def make_confirm(exchange: Exchange) -> Confirm | None:
     async def confirm(confirmation: Confirmation) -> bool:
         answer = await exchange.ask(_METHOD, _make_params(confirmation))
         content = answer.get("content") if isinstance(answer, Mapping) else None
-        is_accepted = isinstance(content, Mapping) and answer.get("action") == "accept"
-        return is_accepted and content.get("agree") is True
+        if not isinstance(content, Mapping) or answer.get("action") != "accept":
+            return False
+        return content.get("agree") is True
 
     return confirm
 

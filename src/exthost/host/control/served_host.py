@@ -11,7 +11,7 @@ from exthost.errors import ExthostError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.model.offer import RegisteredTool
-from exthost.model.rules import Rule
+from exthost.model.rules import CallRule
 from exthost.session.trace.traffic import Traffic
 
 
@@ -48,6 +48,6 @@ class ServedHost(Protocol):
         self, name: str, *, capability: str = "", ask_all: bool = False
     ) -> RegisteredTool: ...
 
-    def rules_for(self, tool: RegisteredTool) -> tuple[Rule, ...]: ...
+    def rules_for(self, tool: RegisteredTool) -> tuple[CallRule, ...]: ...
 
     async def reload(self) -> ReloadOutcome: ...
