@@ -40,7 +40,7 @@ def test_an_error_as_text_has_no_control_characters_of_a_child() -> None:
     evidence = Evidence(stderr=("\x1b[31mred\x1b[0m\x07",))
     error = errors.CallFailed("X0701", "no\x1b]0;title\x07\x9b2J\r", evidence=evidence)
     text = str(error)
-    assert all(one.isprintable() or one == "\n" for one in text)
+    assert all(item.isprintable() or item == "\n" for item in text)
     assert "red" in text and "\\x1b" in text
     assert error.message.startswith("no\x1b")  # a program may still have it as it came
 
@@ -72,7 +72,7 @@ def test_an_error_as_text_has_the_first_and_the_last_lines_of_stderr() -> None:
     assert "panic: no such index" in text and text.endswith("stderr: stack 18")
 
 
-def test_what_only_some_errors_have_survives_too() -> None:
+def test_fields_of_only_some_errors_survive_too() -> None:
     failed = errors.CallFailed("X0701", "no", error_code=-1, error_message="m", data={"a": [1]})
     opened = errors.BreakerOpen("X1170", "later")
     opened.seconds_left = 2.5
@@ -81,7 +81,7 @@ def test_what_only_some_errors_have_survives_too() -> None:
     assert again[1].seconds_left == 2.5
 
 
-def test_errors_are_what_python_calls_them() -> None:
+def test_errors_are_also_the_matching_builtin_exceptions() -> None:
     assert isinstance(errors.CallTimeout("X0801", "late"), TimeoutError)
     assert isinstance(errors.SpawnFailed("X0401", "no program"), OSError)
     assert isinstance(errors.NotFound("X1202", "no tool"), LookupError)

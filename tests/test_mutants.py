@@ -21,7 +21,7 @@ def test_each_condition_is_changed_once(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(TEXT, encoding="utf-8")
     found = list(find_mutants(path))
-    assert sorted((one.before, one.text) for one in found) == sorted(
+    assert sorted((item.before, item.text) for item in found) == sorted(
         [
             ("a < b", "(a <= b)"),
             ("a < b and not é", "(a < b or not é)"),
@@ -31,15 +31,15 @@ def test_each_condition_is_changed_once(tmp_path: Path) -> None:
         ]
     )
     data = TEXT.encode()
-    for one in found:
-        assert data[one.start : one.end].decode() == one.before
-        compile(data[: one.start] + one.text.encode() + data[one.end :], "module.py", "exec")
+    for item in found:
+        assert data[item.start : item.end].decode() == item.before
+        compile(data[: item.start] + item.text.encode() + data[item.end :], "module.py", "exec")
 
 
 def test_a_sample_is_the_same_for_the_same_seed_and_has_tests_near_it() -> None:
     chosen = sample("seed", 20)
     assert chosen == sample("seed", 20) != sample("other", 20)
-    assert all(near_tests(one.path) for one in chosen)
+    assert all(near_tests(item.path) for item in chosen)
 
 
 @pytest.mark.parametrize(("returned", "noticed"), [(1, True), (0, False)])
@@ -51,12 +51,12 @@ def test_a_change_is_noticed_if_tests_fail(
     copy.parent.mkdir(parents=True)
     copy.write_bytes(path.read_bytes())
     mutant = next(find_mutants(path))
-    seen: list[bytes] = []
+    observed: list[bytes] = []
 
     def run(*_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
-        seen.append(copy.read_bytes())
+        observed.append(copy.read_bytes())
         return subprocess.CompletedProcess((), returned)
 
     monkeypatch.setattr(subprocess, "run", run)
     assert mutants.is_noticed(mutant, tmp_path) is noticed
-    assert mutant.text.encode() in seen[0] and copy.read_bytes() == path.read_bytes()
+    assert mutant.text.encode() in observed[0] and copy.read_bytes() == path.read_bytes()

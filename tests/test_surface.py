@@ -16,7 +16,7 @@ from exthost.dialects import find
 from exthost.dialects.facet_attributes import FACET_DIALECTS
 from exthost.errors import UsageError
 from exthost.extension.extension import Extension
-from exthost.host.control.attached_extension import AttachedExtension
+from exthost.host.control.attached_host import AttachedExtension
 from exthost.host.sync.sync_extension import SyncExtension
 from exthost.host.sync.sync_host import SyncHost
 from exthost.model.spec import Spec

@@ -258,7 +258,7 @@ def tool_error(
     if result.error_reply is not None:
         return result.error_reply
     text = result.text
-    reason = _shorten(text, _MESSAGE_CHARACTERS) if text.strip() else "it does not say why"
+    reason = _shorten(text, _MESSAGE_CHARACTERS) if text.strip() else "it gives no reason"
     return ErrorResult(
         "X0702",
         f"{tool} failed: {reason}",

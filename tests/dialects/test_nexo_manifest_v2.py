@@ -74,7 +74,7 @@ def test_plugin_toml_comes_before_nexo_plugin_toml() -> None:
 
 
 @shows("nexo-second-03")
-def test_without_a_command_it_is_listed_and_not_started() -> None:
+def test_without_a_command_it_is_listed_but_not_started() -> None:
     for text in (LEAST, LEAST + '[plugin.entrypoint]\ncommand = " "\n'):
         spec = accepted(text).spec
         assert spec.argv == () and "no command" in spec.unrunnable
@@ -115,7 +115,7 @@ MISTAKES = {
     + 'env = { NEXO_X = "1" }\n',
     "plugin.extends.tools: 'a' is also in hooks": RUN
     + '[plugin.extends]\nhooks = ["a"]\ntools = ["a"]\n',
-    "is there twice": RUN + '[plugin.extends]\ntools = ["tide_a", "tide_a"]\n',
+    "is repeated": RUN + '[plugin.extends]\ntools = ["tide_a", "tide_a"]\n',
     "plugin.tools.deferred: 'tide_b' is not in expose": RUN
     + '[plugin.tools]\nexpose = ["tide_a"]\ndeferred = ["tide_b"]\n',
     "'tide_c' is not in expose": RUN

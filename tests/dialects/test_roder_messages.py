@@ -12,7 +12,7 @@ from exthost.dialects.roder.messages import METHODS, WireObject
 from exthost.dialects.roder.types import Definition, InferenceModel, TaskSpec
 from exthost.errors import ProtocolViolation
 from tests.dialects.requirements import shows
-from tests.extensions.driving import closing
+from tests.extensions.harness import closing
 from tests.extensions.roder import said, toy
 
 CLASSES = sorted({cls for row in METHODS.values() for cls in row if cls}, key=lambda c: c.__name__)
@@ -167,7 +167,7 @@ def test_a_missing_field_is_refused_unless_it_is_optional() -> None:
     )
 
 
-async def test_what_the_host_sends_can_be_read_by_the_classes(tmp_path: Path) -> None:
+async def test_the_messages_of_the_host_can_be_read_by_the_classes(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         params = (await ext.call_tool("echo", {"a": 1}, context={"call_id": "c"})).data
         [initialize] = await said(ext, "extension/initialize")

@@ -54,18 +54,18 @@ async def test_a_result_that_is_marked_as_an_error_counts_as_an_error() -> None:
 
 async def test_a_listener_that_raises_keeps_no_call_from_its_caller() -> None:
     bus = Bus()
-    seen: list[object] = []
+    observed: list[object] = []
 
     def fail(_: object) -> None:
         raise asyncio.CancelledError
 
     for kind in (CallStarted, CallEnded):
         bus.subscribe(kind, fail)
-        bus.subscribe(kind, seen.append)
+        bus.subscribe(kind, observed.append)
     queue = queue_of(VALUE_RESULT, bus)
     queue.submit(CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, error: None, {}))
     assert complete(queue, 1, 2) == [1, 2]
-    assert [type(event) for event in seen] == [CallStarted, CallEnded, CallEnded]
+    assert [type(event) for event in observed] == [CallStarted, CallEnded, CallEnded]
     queue.deadlines.stop()
 
 
@@ -85,7 +85,7 @@ async def test_where_no_result_is_an_error_a_member_of_that_name_means_nothing()
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_a_stream_whose_last_event_says_that_it_failed_is_an_error(
+async def test_a_stream_whose_last_event_reports_a_failure_is_an_error(
     last: Any, errors: int
 ) -> None:
     queue = queue_of(RODER.result_reader)

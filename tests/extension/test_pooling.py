@@ -25,8 +25,8 @@ from exthost.model.spec import Pool, Spec
 from exthost.session.call import Call
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.driving import NEVER, Ledger, command, failing, plain, until
-from tests.extensions.looking import gone, runs
+from tests.extensions.harness import NEVER, Ledger, command, failing, plain, until
+from tests.extensions.proc import gone, runs
 
 
 async def pids(ext: exthost.Extension, calls: int) -> list[int]:
@@ -38,7 +38,7 @@ def spawned(marks: Path) -> list[int]:
 
 
 @pytest.mark.both_loops
-async def test_calls_are_spread_over_the_pool_and_its_limits_hold(
+async def test_calls_are_spread_over_the_pool_within_its_limits(
     tmp_path: Path, clock: Clock
 ) -> None:
     marks = tmp_path / "marks"
@@ -232,7 +232,7 @@ async def test_a_pool_shrinks_to_its_least_and_no_further(clock: Clock) -> None:
         assert ext.state == "ready" and await ext.call("pid") == pid
 
 
-async def test_many_are_started_a_few_at_a_time_and_the_slow_hold_up_nobody(
+async def test_many_are_started_a_few_at_a_time_and_the_slow_delay_no_other(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sixteen, half of which never answer: those that do are ready before any limit is over."""

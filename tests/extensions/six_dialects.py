@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.roder import entry as roder_entry
 from tests.extensions.synaps_tree import CHILD as SYNAPS
-from tests.faces.gateway.running import ROOT, extension
+from tests.faces.gateway.gateway_process import ROOT, extension
 
 FOLDER = ROOT / "tests" / "extensions"
 

@@ -8,12 +8,12 @@ import pytest
 
 import exthost
 from exthost.errors import NotFound
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin as nexo_plugin
 from tests.extensions.six_dialects import TOOLS, document
-from tests.faces.cli.running import run_inside
-from tests.faces.gateway.running import extension, write_config
+from tests.faces.cli.cli_process import run_inside
+from tests.faces.gateway.gateway_process import extension, write_config
 
 RENAMED = {
     dialect: {"tools": {"allow": [tool.name], "rename": {tool.name: "chosen"}}}

@@ -11,12 +11,12 @@ import exthost
 from exthost.errors import NotFound, Refused
 from exthost.events import HooksSkipped, RuleApplied
 from exthost.extension.confirmation import Confirmation
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.six_dialects import TOOLS, document
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import run_inside, running
-from tests.faces.gateway.running import extension, write_config
+from tests.faces.cli.cli_process import run_inside, running
+from tests.faces.gateway.gateway_process import extension, write_config
 
 ECHO = "ext_agent_echo"
 ASK = {"tools": ECHO, "do": "ask", "reason": "it may shout"}
@@ -143,7 +143,7 @@ async def test_without_an_answer_the_call_is_refused(tmp_path: Path) -> None:
         late = await failing(host.call_tool(ECHO, confirm=never, timeout=0.05))
         failed = await failing(host.call_tool(ECHO, confirm=broken))
     assert [error.code for error in (nobody, late, failed)] == ["X1842"] * 3
-    assert "nobody to ask" in nobody.message and "no answer came" in late.message
+    assert "there is no person to ask" in nobody.message and "no answer came" in late.message
     assert [row[2] for row in audited(tmp_path)] == ["unanswered"] * 3
 
 

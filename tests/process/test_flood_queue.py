@@ -8,7 +8,7 @@ import pytest
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
 from exthost.process.flood_queue import FloodQueue, TurnEnd, flood_queue
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 
 class Pipe:
@@ -49,7 +49,7 @@ async def turned(*pipes: Pipe, times: int) -> None:
     await until(lambda: all(len(pipe.turns) >= times for pipe in pipes))
 
 
-async def test_all_pipes_are_served_and_none_after_it_was_removed() -> None:
+async def test_all_pipes_are_served_until_they_are_removed() -> None:
     queue = flood_queue(asyncio.get_running_loop())
     assert queue is flood_queue(asyncio.get_running_loop())
     pipes = [Endless() for _ in range(40)]

@@ -15,7 +15,7 @@ from exthost.process.stdout_reader import StdoutReader
 from exthost.wire.framing import READ_BYTES, Broken, Framing, Item
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 MAX_MESSAGE = 32 * 2**20
 
@@ -74,7 +74,7 @@ class Pipe:
 
 
 @pytest.mark.both_loops
-async def test_what_one_read_completes_is_handed_on_together_and_a_part_waits_for_its_end() -> None:
+async def test_frames_of_one_read_are_passed_on_together_and_a_part_waits_for_its_end() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.write(b"one\ntwo\nthr")
@@ -205,7 +205,7 @@ async def test_a_paused_pipe_is_left_unread_until_it_is_resumed() -> None:
 
 
 @pytest.mark.both_loops
-async def test_the_end_is_told_once_and_an_unfinished_frame_is_known_to_the_framing() -> None:
+async def test_the_end_is_reported_once_and_the_framing_knows_of_an_unfinished_frame() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.write(b"whole\nunfinished")
@@ -219,7 +219,7 @@ async def test_the_end_is_told_once_and_an_unfinished_frame_is_known_to_the_fram
     pipe.close()
 
 
-async def test_reading_now_takes_what_is_there_and_an_empty_pipe_is_not_an_end() -> None:
+async def test_reading_now_takes_the_available_bytes_and_an_empty_pipe_is_not_an_end() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.reader.read_now()

@@ -8,7 +8,7 @@ from exthost.dialects.find import BUILT_IN, find_dialect
 from exthost.model.messages import Failure, Notification, Reply, Request
 from exthost.session.conversation import NOT_TAKEN, Conversation
 from exthost.session.effects import Count, Notified, ServeRequest, join_frame
-from tests.session.talking import MAX_MESSAGE, StubCall, opened, sent
+from tests.session.conversation_peer import MAX_MESSAGE, StubCall, opened, sent
 
 DIALECTS = [find_dialect(name) for name in BUILT_IN]
 JSON_RPC = [dialect for dialect in DIALECTS if not dialect.traits.positional]

@@ -21,7 +21,7 @@ from exthost.authoring.testing.vector_notation import (
     parse_message_pattern,
 )
 from exthost.authoring.testing.vectors import Vector
-from exthost.authoring.testing.vectors.expectations import assert_error, assert_offer
+from exthost.authoring.testing.vectors.check import assert_error, assert_offer
 from exthost.authoring.testing.vectors.read_vector import MAX_MESSAGE_BYTES, ReadVector
 from exthost.authoring.testing.vectors.script_player import (
     ConversationEnded,
@@ -51,7 +51,7 @@ from exthost.session.effects import (
 )
 from exthost.session.failures import Violated
 from tests.dialects.all_vectors import vectors
-from tests.session.talking import StubCall, is_empty, whole
+from tests.session.conversation_peer import StubCall, is_empty, whole
 
 Cut: TypeAlias = Callable[[bytes], list[bytes]]
 
@@ -213,8 +213,8 @@ def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
     data = reading.data
 
     def play(chunks: list[bytes], times: int = 1) -> None:
-        heard = Received(reading, times)
-        assert_effects(reading, heard, heard.effects(chunks), times)
+        received = Received(reading, times)
+        assert_effects(reading, received, received.effects(chunks), times)
 
     play([data])
     play(bytewise(data))
@@ -231,10 +231,10 @@ def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> No
     reading = ReadVector(vector)
     answers = vector.fields["answers"]
     for chunks in ([reading.data], bytewise(reading.data)):
-        heard = Received(reading, 1)
+        received = Received(reading, 1)
         if answers != "nothing":
-            heard._ask(Request("asked", {}, answers))
-        effects = heard.effects(chunks)
+            received._ask(Request("asked", {}, answers))
+        effects = received.effects(chunks)
         failed = [effect.call.id for effect in effects if isinstance(effect, Failed)]
         assert failed == ([] if answers == "nothing" else [answers])
 
@@ -285,8 +285,8 @@ def test_a_notification_comes_with_the_meaning_that_its_dialect_reads(vector: Ve
     expected = read(notice.params) if read is not None else None
     for chunks in ([data], bytewise(data)):
         conversation = Conversation(dialect, MAX_MESSAGE_BYTES)
-        effects = [one for chunk in chunks for one in conversation.receive_bytes(chunk)]
-        (effect,) = (one for one in effects if not _is_unclaimed_event(one))
+        effects = [item for chunk in chunks for item in conversation.receive_bytes(chunk)]
+        (effect,) = (item for item in effects if not _is_unclaimed_event(item))
         assert isinstance(effect, Notified) and stated.matches(effect.notification)
         assert effect.meaning == expected and type(effect.meaning) is type(expected)
 
@@ -333,7 +333,7 @@ def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
 
 
 @each("refusal")
-def test_a_refusal_is_told(vector: Vector) -> None:
+def test_a_refusal_is_reported(vector: Vector) -> None:
     script, about = vector.fields["script"], handshake_context(vector)
     for cut, number in zip(cuts(script), count(), strict=False):
         player = Player(vector, cut, doubled=number == 0)
@@ -369,7 +369,7 @@ def assert_refused(vector: Vector, error: BaseException) -> None:
 
 
 @each("operation")
-def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
+def test_an_operation_has_the_fields_of_the_script(vector: Vector) -> None:
     assert vector.first_handshake is not None
     kept = {"config", "options", "handlers"}
     before = {key: value for key, value in vector.first_handshake.items() if key in kept}

@@ -10,7 +10,7 @@ import pytest
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.dialects.streams import StreamKind
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, UsageError
-from tests.extensions.driving import (
+from tests.extensions.harness import (
     Ledger,
     accounted,
     closing,

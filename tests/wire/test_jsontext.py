@@ -42,12 +42,12 @@ def stdlib(text: bytes) -> Any:
 
 
 @given(any_json)
-def test_what_we_write_the_standard_library_reads(value: Any) -> None:
+def test_the_standard_library_reads_our_output(value: Any) -> None:
     assert stdlib(jsontext.encode(value)) == value
 
 
 @given(any_json, st.booleans(), st.sampled_from([None, 1]))
-def test_what_the_standard_library_writes_we_read(
+def test_we_read_the_output_of_the_standard_library(
     value: Any, ascii_only: bool, indent: int | None
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
@@ -159,7 +159,7 @@ def test_lone_surrogates_are_read_and_written_as_escapes(text: bytes, value: Any
         b'"\x01"',
     ],
 )
-def test_what_is_not_json_is_refused(text: bytes) -> None:
+def test_text_that_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises(NotJson):
         jsontext.decode(text)
 
@@ -207,7 +207,7 @@ def _ring() -> list[Any]:
     [object(), {"a": object()}, _ring(), ["\ud800", object()], ["\ud800", _ring()]],
     ids=["object", "object in a dict", "ring", "object by a surrogate", "ring by a surrogate"],
 )
-def test_what_cannot_be_written_is_a_usage_error(value: Any) -> None:
+def test_an_unwritable_value_is_a_usage_error(value: Any) -> None:
     with pytest.raises(UsageError) as refused:
         jsontext.encode(value)
     assert refused.value.code == "X1302"

@@ -340,7 +340,7 @@ class Cluster:
             f"node {node.name} could not connect: too many connections without a nonce came to "
             f"{self._listener.address}, {self._listener.strangers_closed} were closed so far",
             extension=extension,
-            help="find out who connects to cluster.listen, and let only the nodes reach it",
+            help="find out what connects to cluster.listen, and let only the nodes reach it",
         )
 
     def _release(self, placer: Placer, placement: Placement) -> None:

@@ -43,7 +43,7 @@ def read_folder(root: str, extension: str) -> tuple[SentFolder, PackageTree]:
             "X0395",
             f"its folder cannot be sent to a node: {unusable.path or root or 'cwd'}: {unusable}",
             extension=extension,
-            help='remove what is in the way, or have it on every node: pool.files = "present"',
+            help='remove the file, or keep the folder on every node: pool.files = "present"',
             evidence=Evidence(path=unusable.path, key="pool.files"),
         ) from None
     return SentFolder(root, tree.digest), tree

@@ -87,7 +87,7 @@ class NodeListener:
             self.certificate = fingerprint(settings.certificate)
         elif not is_loopback(settings.host):
             _log.warning(
-                "cluster.listen %s can be reached from other machines, and what is sent there is "
+                "cluster.listen %s can be reached from other machines, and its traffic is "
                 "not encrypted: whoever is on the way reads the variables and calls of extensions; "
                 "set cluster.certificate",
                 settings.host,

@@ -170,7 +170,7 @@ def _check_peer(forwarder: _Forwarder, peer: str) -> None:
     assert forwarder.transport is not None
     certificate = forwarder.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
     if certificate is None or hashlib.sha256(certificate).hexdigest() != peer:
-        raise ConnectionError("what answers there has not the certificate of the host")
+        raise ConnectionError("the server there does not have the certificate of the host")
 
 
 class TlsClient:

@@ -104,7 +104,7 @@ def read_cluster_settings(value: Any, place: Place, folder: str | None) -> Clust
     if not is_loopback(host) and not insecure and not is_encrypted:
         place.at("listen").add_problem(
             WRONG_VALUE,
-            f"{host} can be reached from other machines, and what is sent there is not encrypted; "
+            f"{host} can be reached from other machines, and its traffic is not encrypted; "
             "set certificate and key, or insecure = true if only trusted machines can reach it",
         )
         return None

@@ -83,8 +83,8 @@ class Config:
         return self.overrides.get(id, NO_SETTINGS).over(self.defaults)
 
     def apply_overrides(self, spec: Spec) -> Spec:
-        """Return a discovered extension with overrides and defaults applied. What holds the main
-        extension of a package also holds the further ones of that package."""
+        """Return a discovered extension with overrides and defaults. The restrictions of the main
+        extension of a package also apply to the further ones of that package."""
         settings = self.overrides.get(spec.id, NO_SETTINGS)
         if spec.package is not None and spec.package.owner in self.overrides:
             settings = settings.held_like(self.overrides[spec.package.owner], self.defaults)

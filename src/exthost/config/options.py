@@ -42,7 +42,7 @@ def check_limits(limits: Limits, place: Place, dialect: str) -> None:
         return
     if max_bytes is not None and limits.max_message > max_bytes:
         text = f"must be at most {max_bytes:,} bytes, because {dialect} allows no larger message"
-        place.at("max_message").add_problem(WRONG_VALUE, text, "leave it out, or lower it")
+        place.at("max_message").add_problem(WRONG_VALUE, text, "remove it, or lower it")
 
 
 def _declared_options(dialect: str) -> list[tuple[str, Option]]:

@@ -70,9 +70,7 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
         why = str(getattr(error, "problem", None) or error)
         raise _unreadable_error(origin, mark.line + 1 if mark is not None else 0, why) from error
     except _DuplicateKey as duplicate:
-        raise _unreadable_error(
-            origin, duplicate.line, f"`{duplicate.key}` is there twice"
-        ) from None
+        raise _unreadable_error(origin, duplicate.line, f"`{duplicate.key}` is repeated") from None
     problems = Problems(origin, _lines=lines)
     place = Place(problems)
     if not isinstance(document, Mapping) or "extensions" not in document:

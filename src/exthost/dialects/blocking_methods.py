@@ -48,6 +48,19 @@ class Forwarded(Protocol, Generic[P, T_co]):
     def __get__(self, holder: object, owner: type | None = None) -> Callable[P, T_co]: ...
 
 
+def parameters_of(
+    method: Callable[Concatenate[Any, P], Any],
+) -> Callable[[Callable[..., T]], Forwarded[P, T]]:
+    """Return a decorator for a method that passes its arguments on to `method`: it declares the
+    parameters of `method` to type checkers and to `inspect.signature`."""
+
+    def declare(function: Callable[..., T]) -> Forwarded[P, T]:
+        function.__wrapped__ = method  # type: ignore[attr-defined]
+        return cast(Forwarded[P, T], function)
+
+    return declare
+
+
 def forward(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Forwarded[P, T]:

@@ -35,7 +35,7 @@ class ManifestTable:
             code,
             message,
             extension=self.id,
-            help=help or "the dialect's page shows what a manifest must say",
+            help=help or "the dialect's page shows the required keys of a manifest",
             evidence=Evidence(path=self.path, key=self._place_of(key)),
         )
 

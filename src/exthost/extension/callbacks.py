@@ -54,7 +54,7 @@ async def _call_in_thread(function: Callable[[Any], Any], argument: Any) -> Any:
             error = RuntimeError(f"the function raised {error!r}")
         try:
             loop.call_soon_threadsafe(settle, result, error)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed: no task waits any more
             pass
 
     threading.Thread(target=run, name="exthost confirm", daemon=True).start()

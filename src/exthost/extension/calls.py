@@ -2,7 +2,7 @@
 
 Any task of the loop may call. A call is submitted synchronously, without a task switch, and is
 written to the process at once if one is ready. If none is ready, or every process of a pool is
-busy, the queue tells the supervisor, which starts one.
+busy, the queue notifies the supervisor, which starts one.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ from exthost.session.failures import copy_error, failed_twice_error
 from exthost.session.session import Session
 from exthost.tool_result import ToolResult, tool_error
 
-# States in which the extension is not ready, and a start is under way or a call causes a start.
+# States in which the extension is not ready, and a start is in progress or a call causes a start.
 _BEFORE_READY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
 
 # A part of the help of the error for a tool that an extension does not have.
-_OTHER_METHODS_HELP = "for a method that is no tool: exthost call --method, or ext.call"
+_OTHER_METHODS_HELP = "for a method that is not a tool: exthost call --method, or ext.call"
 
 # How many tools the help of the same error names.
 _MAX_LISTED_TOOLS = 8
@@ -159,7 +159,7 @@ class Calls:
         """Call a tool, starting the extension if needed, and return its result. This is the one way
         to call a tool: the hooks of the host's extensions run before and after it.
 
-        `context` holds values of the caller (a trace context, for example), which the dialect may
+        `context` has values of the caller (a trace context, for example), which the dialect may
         send and events carry. With `check`, a tool that fails raises CallFailed; without, its
         result is returned. With `hooks` False no hook is called, which the audit records. `confirm`
         asks a person if a hook requests that, instead of the host's own. The other parameters are
@@ -179,7 +179,7 @@ class Calls:
             self.require_session(name)
         try:
             prepared = self._status.prepared_tools.get(name)
-        except TypeError:  # it has no hash, so it is no string: `check_name` raises the error
+        except TypeError:  # it has no hash, so it is not a string: `check_name` raises the error
             prepared = None
         wait_began_at = None
         if prepared is None:
@@ -448,7 +448,7 @@ class Calls:
         try:
             prepared = prepared_tools.get(name)
             tool = self._status.tools.get(name)
-        except TypeError:  # a list or another value without a hash, which is no name
+        except TypeError:  # a list or another value without a hash, which is not a name
             return None
         if prepared is None and tool is not None and self._status.offer_is_known:
             prepared = prepared_tools[name] = self.factory.prepare(tool)

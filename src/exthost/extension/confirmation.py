@@ -10,8 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from exthost.errors import UsageError
 
-__all__ = ["Confirm", "Confirmation", "check_confirm"]
-
 
 class Confirmation(NamedTuple):
     """A question to a person before an event may happen. `extension` asks it by its `hook`; if it
@@ -34,6 +32,6 @@ def check_confirm(confirm: Any) -> Confirm | None:
         return confirm  # type: ignore[no-any-return]
     raise UsageError(
         "X1332",
-        f"confirm is a function, and not {confirm!r:.60}",
+        f"confirm must be a function, not {confirm!r:.60}",
         help="pass a plain or an async function that takes a Confirmation",
     )

@@ -197,7 +197,7 @@ class Extension(FacetAttributes):
     async def check_health(self, *, timeout: float | None = None) -> Any:
         """Request a health report, if the dialect has such a request, and return it. `health` shows
         the report until the next one, or until another process is ready."""
-        if timeout is not None:  # a time that was over before is no fault of the extension
+        if timeout is not None:  # an expired limit is not the extension's fault
             require_time_left(self.id, "health", timeout)
         try:
             report = await self._calls.run_operation("health", None, timeout, "health")

@@ -62,7 +62,7 @@ class ExtensionInternals:
 
     @property
     def starts_eagerly(self) -> bool:
-        """Whether a host starts the extension when the host opens, and not at its first use."""
+        """Whether a host starts the extension when the host opens, not at its first use."""
         return (self._spec.start or self._dialect.traits.start) == "eager"
 
     @property

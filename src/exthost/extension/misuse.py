@@ -1,4 +1,4 @@
-"""Errors for mistakes of callers: a timeout that is not a number, a name that is no string, another
+"""Errors for mistakes of callers: a timeout that is not a number, a name that is not text, another
 argument of a wrong type, a use in another event loop or without asyncio, a start without a host, an
 object that is opened twice, and an `await` of an object that is opened with `async with`.
 
@@ -30,7 +30,7 @@ def check_timeout(timeout: Any, argument: str = "timeout") -> float:
             return math.inf
     raise UsageError(
         "X1318",
-        f"{argument} is a number of seconds, and not {timeout!r:.60}",
+        f"{argument} must be a number of seconds, not {timeout!r:.60}",
         help=f"write {argument}=5; without {argument}, the limits of the extension apply",
     )
 
@@ -40,7 +40,7 @@ def check_name(name: Any, owner: str = "a tool or a method") -> None:
     if not isinstance(name, str):
         raise UsageError(
             "X1335",
-            f"the name of {owner} is a string, and not {name!r:.60}",
+            f"the name of {owner} must be a string, not {name!r:.60}",
             help="write the name in quotes; `exthost list` and `exthost tools` list the names",
         )
 
@@ -57,7 +57,7 @@ def check_context(context: Any) -> Mapping[str, Any]:
 
 def wrong_type_error(argument: str, expected: str, value: Any) -> UsageError:
     """Return the error for an argument that has a wrong type."""
-    return UsageError("X1338", f"{argument} is {expected}, and not {value!r:.60}")
+    return UsageError("X1338", f"{argument} must be {expected}, not {value!r:.60}")
 
 
 class _Queue(Protocol):

@@ -237,7 +237,7 @@ class Recovery:
             self._log_fewer_processes(decision.reason)
 
     def _log_fewer_processes(self, reason: str) -> None:
-        _log.warning("[%s] it goes on with fewer processes: %s", self._queue.extension, reason)
+        _log.warning("[%s] it continues with fewer processes: %s", self._queue.extension, reason)
 
     def on_node_draining(self) -> None:
         """Handle a cluster node that is being drained. A process on another node replaces the one

@@ -270,21 +270,8 @@ class Start:
     seconds       how long the handshake took
     tool_refresh  requests the tools again when they have changed; set with `session`
     replaces      whether the process replaces the ready ones
-    was_killed    whether `kill` ended the process, so that its exit is no reason for a fallback
+    was_killed    whether `kill` ended the process, so that its exit does not cause a fallback
     """
-
-    __slots__ = (
-        "_launch",
-        "_starter",
-        "_task",
-        "_timeout",
-        "offer",
-        "replaces",
-        "seconds",
-        "session",
-        "tool_refresh",
-        "was_killed",
-    )
 
     def __init__(
         self,

@@ -53,9 +53,9 @@ class Status:
                        restart was last requested
     offer_is_known     whether `tools` are final: the extension announced them, or its dialect takes
                        tools from the manifest
-    publishes_changes  False while this extension gets ready to replace another one, and after it
+    publishes_changes  False while this extension prepares to replace another one, and after it
                        was replaced
-    ready_at           when a process last got ready (loop time); None while no process is ready
+    ready_at           when a process last became ready (loop time); None while no process is ready
     handshake_seconds  how long the last handshake took
     reported_health    the last health report of the extension, if it was degraded or unhealthy
     """

@@ -11,7 +11,7 @@ synchronously, so when a caller catches the error, state, health, stats and tool
 already. The next process is started after the one that ended is reaped.
 
 **A restart loses no call.** A restart of an extension that is ready starts a process beside the
-running ones. If the new process gets ready, it replaces the old ones in one step, and they end
+running ones. If the new process becomes ready, it replaces the old ones in one step, and they end
 when their calls have ended. If it does not, the old ones stay in use, and the restart raises the
 error. The extension is `ready` all the time.
 """
@@ -350,7 +350,7 @@ class Supervisor:
         if self.processes.workers:
             if start.replaces:
                 id = self._queue.extension
-                _log.warning("[%s] the old process goes on: %s", id, error.message)
+                _log.warning("[%s] the old process continues: %s", id, error.message)
                 self.recovery.restarts.forgive()
                 if not self._commands.restart:
                     self._commands.complete_restarts(kept_old_process_error(error))

@@ -1,6 +1,6 @@
 """Creates extensions from their specs, and connects them with the parts of the host that they use.
 
-The factory also tells each extension about the others of the host. An extension is refused if an
+The factory also shows each extension the others of the host. An extension is refused if an
 earlier extension already has a name or a resource that only one extension may have, and its code
 must be out of reach of those that may write files (`launch.shared_folders`). In a dialect (the
 protocol that an extension speaks) whose extensions need unique names, the handshake fails if

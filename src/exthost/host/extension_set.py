@@ -39,7 +39,7 @@ class ExtensionSet:
 
     by_id    the extensions by their ids
     is_open  whether the host is open: `open` sets it, and the host resets it. While it is False
-             and there are no extensions, look-ups fail with "this host is not open", and not with
+             and there are no extensions, look-ups fail with "this host is not open", not with
              "not found".
     """
 
@@ -221,7 +221,7 @@ class ExtensionSet:
 
 
 def _make_sink(extension: Extension) -> EventSink | None:
-    """Return which events the extension is sent; None if it is no event sink."""
+    """Return which events the extension is sent; None if it is not an event sink."""
     return extension.dialect.event_sink(extension.spec)
 
 

@@ -82,7 +82,7 @@ def safe_path(path: str) -> str:
 
 
 def path_refused_error(path: str, why: str) -> Refused:
-    """Return the error for a file that may not be written."""
+    """Return the error for a file that must not be written."""
     return Refused(
         "X0320",
         f"the file {path!r} is refused: {why}",

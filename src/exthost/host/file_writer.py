@@ -74,7 +74,7 @@ def write_files(
         raise UsageError(
             "X1323",
             f"the files cannot be written to {folder}: {error.strerror or error}",
-            help="check that the folder may be written to, and what is in the way",
+            help="check that the folder is writable, and that no other file is in the way",
             evidence=Evidence(path=str(error.filename or folder)),
         ) from None
     except UnicodeEncodeError:
@@ -110,7 +110,7 @@ def _read_text(root: str, path: str) -> str | None:
         return None
     except UnicodeDecodeError:
         raise CallFailed(
-            "X0721", f"{path} is there and is not text: nothing can be merged into it"
+            "X0721", f"{path} exists and is not text: nothing can be merged into it"
         ) from None
 
 

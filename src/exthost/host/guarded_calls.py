@@ -1,4 +1,4 @@
-"""What a host runs around every tool call: rules, hooks before it, the call, hooks after it.
+"""The steps of a host around every tool call: rules, hooks, the call, and hooks again.
 
 `Calls.call_tool` passes every tool call of the host here, whoever makes it, unless `is_idle` is
 True: then there are no rules and no hook may be called, and a call costs what it costs without

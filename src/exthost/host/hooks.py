@@ -86,7 +86,7 @@ class HookOutcome(NamedTuple):
     aborted_by   the id of the extension that stopped the event, or ""
     reason       why the event was stopped or blocked, or ""
     unasked      the error of asking, if the event was stopped because a person has to confirm it,
-                 and nobody could be asked or nobody answered; otherwise None
+                 and no person could be asked or none answered; otherwise None
     decision     the last decision of an extension; but after "block", later decisions are ignored
     decided_by   the id of the extension that made the decision, or ""
     replacement  what replaces the body of the event, if the decision is "transform"
@@ -180,7 +180,7 @@ class Hooks:
         event that no extension may change, so that later ones judge what will really happen.
         `confirm` asks a person instead of the `confirm` of the host."""
         check_confirm(confirm)
-        if timeout is not None:  # a mistake of the caller is no failure of an extension
+        if timeout is not None:  # a mistake of the caller is not a failure of an extension
             check_timeout(timeout)
         outcome = HookOutcome(dict(event))
         is_after = name.startswith("after_")
@@ -225,7 +225,7 @@ class Hooks:
             self._report_replacement(extension, name, outcome.event, answer)
             outcome = _add_answer(outcome, extension.id, answer)
             if stop_reason is not None and is_after:
-                _log.warning("[%s] %s cannot stop what has happened", extension.id, name)
+                _log.warning("[%s] %s cannot stop an event that has happened", extension.id, name)
                 continue
             if stop_reason is not None:
                 return outcome._replace(aborted_by=extension.id, reason=stop_reason)
@@ -343,12 +343,12 @@ class Hooks:
         self, outcome: HookOutcome, confirmation: Confirmation, confirm: Confirm | None
     ) -> HookOutcome:
         """Ask a person whether the event may happen. Return the outcome, which is aborted by the
-        extension of the confirmation if the event may not happen."""
+        extension of the confirmation if the event must not happen."""
         id, message = confirmation.extension, confirmation.message
         try:
             has_agreed = await ask_person(confirmation, confirm, self.confirm)
         except ExthostError as error:
-            reason = f"wants a person to be asked, and {error.message}: {message}"
+            reason = f"requires a confirmation, and {error.message}: {message}"
             return outcome._replace(aborted_by=id, reason=reason, unasked=error)
         if has_agreed:
             return outcome
@@ -406,7 +406,7 @@ class Hooks:
 def _too_many_error(extension: Hooked, name: str) -> Refused:
     return Refused(
         "X0334",
-        f"{MAX_EXTENSIONS} extensions with {name} were asked already, so it was not",
+        f"{MAX_EXTENSIONS} extensions with {name} have run already, so it was not called",
         extension=extension.id,
         help="disable extensions with this hook",
     )

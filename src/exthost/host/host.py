@@ -312,7 +312,7 @@ class Host:
         """
         try:
             owner = self.registry.fresh_owners.get(name)
-        except TypeError:  # it has no hash, so it is no string: `_find_and_call` raises the error
+        except TypeError:  # without a hash it is not a string: `_find_and_call` raises the error
             owner = None
         if owner is None:
             return self._find_and_call(

@@ -11,8 +11,6 @@ from exthost.errors import ExthostError, Refused
 from exthost.extension.callbacks import call_plain_or_async
 from exthost.extension.confirmation import Confirm, Confirmation
 
-__all__ = ["ask_person"]
-
 _log = logging.getLogger("exthost.hooks")
 
 
@@ -26,7 +24,7 @@ async def ask_person(
     if confirm is None:
         raise Refused(
             "X0354",
-            "there is nobody to ask",
+            "there is no person to ask",
             help="a program passes a function that asks to its host, to exthost.attach or to the "
             "call (confirm=…); exthost call asks on a terminal, or agrees with --yes; the gateway "
             "asks a client that supports elicitation",
@@ -37,7 +35,7 @@ async def ask_person(
         raise
     except Exception:
         _log.exception(
-            "[%s] nobody could be asked: %s", confirmation.extension, confirmation.message
+            "[%s] no person could be asked: %s", confirmation.extension, confirmation.message
         )
         raise Refused(
             "X0354",

@@ -13,11 +13,11 @@ host gets the name, and a warning about the second extension is logged.
 A name means the same tool whatever state its extension is in. While an extension does not serve
 (it is stopped or has failed), its tools are not listed, but the names in its last offer stay its
 own: a look-up by such a name fails, and no other extension gets the name until the first one is
-unloaded. Two more rules hold for extensions that have offered nothing yet: a text that begins like
+unloaded. Two more rules apply to extensions that have offered nothing yet: a text that begins like
 the registered names of a loaded extension (`ext_weather_`) is never looked up as a tool's own name,
 and in `extension:tool` the id of a loaded extension comes before any name that another one reports.
 
-The tables of names are built at the first look-up after a change, and not at each change. So a
+The tables of names are built at the first look-up after a change, not at each change. So a
 hundred extensions that start one after another cause a single build. Any thread may look up a tool
 while the event loop changes extensions: each change begins new tables, and tables that are being
 built meanwhile are not used. The registry does no I/O, except that it logs warnings.
@@ -74,16 +74,6 @@ class _Tables:
     serves       whether an extension serves, by its id
     prefixes     the beginnings of the registered names of each extension
     """
-
-    __slots__ = (
-        "by_name",
-        "by_own_name",
-        "is_built",
-        "owners",
-        "prefixes",
-        "serves",
-        "tools",
-    )
 
     def __init__(self) -> None:
         self.is_built = False
@@ -155,7 +145,7 @@ class Registry:
             tables = self._get_tables()
         try:
             return tables.tools.get(name)
-        except TypeError:  # a list or another value without a hash, which is no name
+        except TypeError:  # a list or another value without a hash, which is not a name
             return None
 
     def get_candidates(self, name: str) -> list[RegisteredTool]:
@@ -243,14 +233,14 @@ def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Table
         return AmbiguousName(
             "X1204",
             f"{len(candidates)} extensions have a tool {name!r}",
-            help=f"say which one you mean: {names}",
+            help=f"use one of these names: {names}",
         )
     own_names = (name for name in tables.by_own_name if not name.startswith(tables.prefixes))
     nearest_name = nearest(name, [*tables.tools, *own_names])
     if nearest_name is not None:
         help = f"did you mean {nearest_name!r}?"
     elif tables.tools:
-        help = "see what there is: exthost tools"
+        help = "see the list of tools: exthost tools"
     else:
         help = "no extension offers a tool right now: see exthost list"
     return NotFound("X1201", f"there is no tool {name!r}", help=help)

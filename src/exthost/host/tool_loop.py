@@ -63,8 +63,8 @@ async def complete_with_tools(
     if type(output_bytes) is not int or output_bytes < 1:
         raise UsageError(
             "X1334",
-            f"max_tool_output is a number of bytes, at least 1, and not {output_bytes!r}",
-            help=f"leave it out for {OUTPUT_BYTES:,}",
+            f"max_tool_output must be a number of bytes, at least 1, not {output_bytes!r}",
+            help=f"the default is {OUTPUT_BYTES:,}",
         )
     conversation = list(messages)
     rounds = max(1, rounds)
@@ -79,12 +79,12 @@ async def complete_with_tools(
             conversation.append({"role": "assistant", "content": list(completion.content)})
             results = [await _run(use, call_tool, output_bytes) for use in uses]
             conversation.append({"role": "user", "content": results})
-    message = f"the provider {provider} still asked for tools in round {rounds}, the last"
+    message = f"the provider {provider} still requested tools in round {rounds}, the last"
     raise CallFailed(
         "X0754",
         message,
         error_message=message,
-        help="allow more rounds, or look at what its tools answer",
+        help="allow more rounds, or check the results of its tools",
     )
 
 
@@ -106,7 +106,7 @@ def _read_tool_use(block: Mapping[str, Any], provider: str) -> _ToolUse:
 def _unreadable_error(provider: str, why: str) -> ProtocolViolation:
     return ProtocolViolation(
         "X0654",
-        f"the provider {provider} asked for a tool in a way that cannot be read: {why}",
+        f"the provider {provider} requested a tool in a way that cannot be read: {why}",
         help="a tool_use block has id, name and input",
     )
 

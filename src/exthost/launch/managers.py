@@ -252,7 +252,7 @@ _NPM_VALUES = frozenset(
     (
         *("--package", "-p", "--call", "-c", "--cache", "--prefix", "--registry"),
         *("--workspace", "-w", "--userconfig", "--loglevel", "--script-shell"),
-        *("--node-options"),
+        "--node-options",
     )
 )
 # npx asks the registry at each start, also for a package that is installed.

@@ -109,7 +109,7 @@ class PathCollection:
         return folder or "/", links
 
     def _may_be_written(self, path: str) -> bool:
-        """Return whether the extension may write this path: it is in a granted folder, and not
+        """Return whether the extension may write this path: it is in a granted folder, but not
         closed there."""
         return any(is_below(path, folder) for folder in self._writable) and not any(
             is_below(path, closed) for closed in self._closed

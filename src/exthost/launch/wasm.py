@@ -5,7 +5,7 @@ program of the extension: it is started, watched and ended as any other.
 
 The engine in the runner is the sandbox of the module, on every platform and without bubblewrap: the
 module reads and writes the folders of `permissions.filesystem` and nothing else, has no network,
-and its memory is limited by `max_memory`. This holds without a `permissions` table, too.
+and its memory is limited by `max_memory`. This applies without a `permissions` table, too.
 
 The engine compiles a module before it runs it, which takes seconds. So the host lets a separate
 process do that before the first start, outside the time limits of the start (`Compilation`), and

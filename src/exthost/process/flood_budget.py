@@ -1,6 +1,6 @@
 """The budget of output that serves no call. Pure.
 
-A caller waits for a reply, and for the events of its stream. Nobody waits for other output: log
+A caller waits for a reply, and for the events of its stream. No caller waits for other output: log
 messages, notifications, progress reports, requests to the host, replies to no request, lines that
 are not messages, and stderr. Such output has a cost, in units: a message costs one unit for itself
 and one for each KiB, and handling a unit takes the host a few microseconds.

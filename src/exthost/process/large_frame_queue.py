@@ -1,6 +1,6 @@
 """Lets readers that are inside a large frame take turns, if there is more than one.
 
-A large frame that may be the reply to a call is read as fast as possible, and not as a flood. One
+A large frame that may be the reply to a call is read as fast as possible, not as a flood. One
 reader alone reads a megabyte in an iteration of the event loop. Forty would read forty, and hold up
 all other extensions. So only one of them reads in each iteration, and less. If that goes on for
 long, one reads only once in a millisecond: replies without end must not take all of the event loop.

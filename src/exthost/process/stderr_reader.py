@@ -17,7 +17,7 @@ from exthost.process.flood_queue import TurnEnd, flood_queue
 _READ_BYTES = 16 * 1024
 _FLOOD_READ_BYTES = 8 * 1024
 
-# So many bytes cost one unit of the budget: the length of an ordinary line.
+# The bytes that cost one unit of the budget: the length of an ordinary line.
 _BYTES_PER_UNIT = 128
 
 

@@ -8,7 +8,7 @@ callers. A caller then sends its request, reads the reply and ends its call, wit
 A caller handles only the plain case: one read returns the result of its call and nothing else.
 Anything else that it reads is left to the event loop, which takes the pipe back. The event loop
 also takes it back when it waits for a reply itself, and when no caller has handled a reply for a
-moment: then nobody calls, or a call takes so long that a switch does not matter.
+moment: then there are no calls, or a call takes so long that a switch does not matter.
 """
 
 from _thread import LockType, allocate_lock
@@ -48,7 +48,7 @@ _UNUSED_SECONDS = 0.02
 def make_blocking_reader(
     reader: StdoutReader, conversation: Conversation, owner: CallOwner
 ) -> "BlockingReader | None":
-    """Return the object for the blocking callers of one session. Return None if nobody calls from
+    """Return the object for the blocking callers of one session. Return None if no calls come from
     other threads, if the owner chooses among several processes by their replies, or if replies
     have no ids, so that all output must be read in order."""
     if not owner.is_shared or owner.is_pool or conversation.dialect.traits.positional:

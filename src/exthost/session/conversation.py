@@ -162,7 +162,7 @@ class Conversation:
 
     def expect(self, method: str) -> None:
         """Decode the next frame as a request of this method, if the dialect needs that: its frames
-        may not name their methods."""
+        must not name their methods."""
         if isinstance(self._codec, Positional):
             self._codec.expect(method)
 
@@ -386,7 +386,7 @@ class Conversation:
             failure = reply if isinstance(reply, Failure) else None
             effects.append(SubscriptionEnded(reply.id, failure))
         elif self._is_positional:
-            raise failures.not_a_message_error(Noise(b"", "an answer that nobody asked for"))
+            raise failures.not_a_message_error(Noise(b"", "an answer without a request"))
         elif not self.requests.take_unanswered(id):
             is_old = type(id) is int and id < self.requests.next_id
             count = Count("late or repeated replies" if is_old else "replies to no question")

@@ -72,12 +72,12 @@ class Diagnostics:
     """Stderr, stray output and dropped messages of one session.
 
     extension        the id of the extension
-    handshake        the steps of the handshake that is under way, or has failed; else None
+    handshake        the steps of the handshake that is in progress, or has failed; else None
     redacts          whether the child's output must not appear in logs and errors
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
     unnamed_error_at when the last error came that names no request; -1 if none came
-    stray_reason     why the last stray output is no message; "" if none came
+    stray_reason     why the last stray output is not a message; "" if none came
     """
 
     __slots__ = (
@@ -225,7 +225,7 @@ class Diagnostics:
             _log.log(level, "[%s] %s", self.extension, text)
 
     def stray(self, data: bytes, why: str) -> None:
-        """Count and log output that is no message, usually a print that should go to stderr."""
+        """Count and log output that is not a message, usually a print that should go to stderr."""
         self.stray_reason = why
         if not self.count(STRAY):
             return

@@ -29,7 +29,7 @@ class RequestTable:
     subscriptions  the requests that stay open, by id; None if none was sent
     unanswered     the ids of the last optional requests that got no reply in time
     next_id        the id of the next request
-    observer       sees each frame before it is written; None if nobody observes
+    observer       sees each frame before it is written; None without an observer
     """
 
     __slots__ = (
@@ -126,7 +126,7 @@ class RequestTable:
         return id, frame
 
     def keep_without_request(self, call: Call) -> Any:
-        """Keep a call that waits for the host or for a notification, and not for a reply. Return
+        """Keep a call that waits for the host or for a notification, not for a reply. Return
         its id, a tuple, which no child can send."""
         id: Any = (self.next_id,)
         self.next_id += 1

@@ -27,6 +27,7 @@ from exthost.model.messages import Message, Notification
 from exthost.model.offer import Offer
 from exthost.model.spec import Limits
 from exthost.process.child_process import ChildProcess
+from exthost.process.shutdown import KILL_SECONDS
 from exthost.process.stdin_writer import StdinWriter
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session import failures
@@ -43,7 +44,7 @@ from exthost.session.internal_calls import InternalCalls
 from exthost.session.latch import Latch
 from exthost.session.observation import MessageObserver, SafeObserver
 from exthost.session.phase import Phase
-from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime, scale_steps
+from exthost.session.process_lifetime import ProcessLifetime, scale_steps
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue
 from exthost.wire.framing import Item
@@ -232,7 +233,7 @@ class Session:
 
     def _read_before_sending(self, method: str) -> None:
         """Read before a request is sent, in positional dialects (replies carry no id): output that
-        the child has written already is no reply to this request, and must not match it."""
+        the child has written already is not a reply to this request, and must not match it."""
         if not self.pending and self._reader.is_reading and get_ident() == self.thread:
             wakes = self._owner.wakes
             wakes.in_task = True  # the loop resumes callers later: no task runs inside another
@@ -363,7 +364,7 @@ class Session:
         self.retired = retired
         self.diagnostics.drain_stderr()
         self._reader.close()
-        if self._close_task is not None:  # the host ends the process, so its exit is no fault
+        if self._close_task is not None:  # the host ends the process, so its exit is not a fault
             cause = failures.ClosedByHost()
         with self.lock:
             self.cause = cause

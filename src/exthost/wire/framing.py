@@ -42,14 +42,14 @@ SHORTEST_MESSAGE_BYTES = 8
 # of the frame itself is up to the extension.
 EVIDENCE_BYTES = 4096
 
-# How many bytes of an incomplete frame are examined: they hold the short fields before a large one.
+# How many bytes of an incomplete frame are examined: they have the short fields before a large one.
 HEAD_BYTES = 256
 
 
 class Skipped(NamedTuple):
     """Bytes that are not part of any frame.
 
-    `head` holds the first of them, `size` is their number. For a frame that is too long, `size` is
+    `head` has the first of them, `size` is their number. For a frame that is too long, `size` is
     the number of bytes that had come when the framing discarded it.
     """
 

@@ -141,10 +141,10 @@ def reply_decoder(*markers: str) -> Callable[[list[Any]], list[tuple[int, Any]] 
     def decode_replies(frames: list[Any]) -> list[tuple[int, Any]] | None:
         try:
             lines = b"\n".join(frames)  # raises if an item is not a frame
-            # A value could continue on the next line, and a line could hold two values. But inside
+            # A value could continue on the next line, and a line could have two values. But inside
             # a value no newline is between `}` and `{`. So if every newline is between them, each
-            # frame holds at least one value, and if there are as many values as frames, each frame
-            # holds exactly one. The search is for `}`, newline and the first bytes of the first
+            # frame has at least one value, and if there are as many values as frames, each frame
+            # has exactly one. The search is for `}`, newline and the first bytes of the first
             # frame, because a longer text is found faster.
             gaps = len(frames) - 1
             if lines[:1] != b"{" or lines[-1:] != b"}" or lines.count(b"\n") != gaps:

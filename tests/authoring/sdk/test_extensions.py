@@ -113,11 +113,11 @@ async def test_the_text_of_a_result_is_the_same_in_every_dialect(dialect: str) -
 @pytest.mark.parametrize("dialect", ["nexo", "synaps"])
 async def test_a_hook_may_block_and_modify(dialect: str) -> None:
     ext = Extension("guard")
-    seen: list[HookEvent] = []
+    observed: list[HookEvent] = []
 
     @ext.hook("before_tool_call")
     def guard(event: HookEvent) -> Any:
-        seen.append(event)
+        observed.append(event)
         if event.arguments == {"city": "Atlantis"}:
             return sdk.Block("it has sunk")
         if event.arguments == {"city": "Byzantium"}:
@@ -134,7 +134,7 @@ async def test_a_hook_may_block_and_modify(dialect: str) -> None:
         blocked = await run("Atlantis")
         assert blocked.abort and blocked.reason == "it has sunk"
         assert (await run("Byzantium")).override == {"arguments": {"city": "Istanbul"}}
-    assert [event.tool for event in seen] == ["weather"] * 3
+    assert [event.tool for event in observed] == ["weather"] * 3
 
 
 @pytest.mark.parametrize("dialect", ["nexo", "synaps"])
@@ -188,11 +188,11 @@ async def test_a_provider_streams_in_synaps_and_in_roder(is_async: bool) -> None
         def repeat_plainly(turn: Turn) -> Iterator[Any]:
             yield from words(turn)
 
-    said = [{"role": "user", "content": "polly wants"}]
+    messages = [{"role": "user", "content": "polly wants"}]
     async with testing.connect(ext, dialect="synaps") as client:
-        completion = await client.providers.complete("p-1", said)
+        completion = await client.providers.complete("p-1", messages)
         assert completion.content[0]["text"] == "pollywants"
-        async with client.providers.stream("p-1", said) as stream:
+        async with client.providers.stream("p-1", messages) as stream:
             kinds = [type(event).__name__ async for event in stream]
         assert len(kinds) == 4 and stream.result.content == completion.content
     async with testing.connect(ext, dialect="roder") as client:
@@ -256,7 +256,7 @@ async def test_a_generator_plans_and_generates_in_cigen() -> None:
     def generate(request: Any) -> dict[str, str]:
         if not request.graph:
             raise sdk.ToolError("there is nothing to generate")
-        return {f"{one.id}.yml": f"target: {request.target}\n" for one in request.graph}
+        return {f"{item.id}.yml": f"target: {request.target}\n" for item in request.graph}
 
     async with testing.connect(ext, dialect="cigen") as client:
         schema = {"version": "1", "jobs": [{"id": "build"}]}

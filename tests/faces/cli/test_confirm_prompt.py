@@ -14,9 +14,9 @@ import pytest
 from exthost.extension.confirmation import Confirmation
 from exthost.faces.cli import confirm_prompt
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import EXTHOST, exthost, shared_host
+from tests.faces.cli.cli_process import EXTHOST, exthost, shared_host
 from tests.faces.cli.test_signals import terminal
-from tests.faces.gateway.running import write_config
+from tests.faces.gateway.gateway_process import write_config
 
 TOOL = "ext_tools_echo"
 QUESTION = "delete\n\x1b[2Jeverything?"
@@ -38,8 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def count_calls(folder: Path) -> int:
-    heard = folder / "heard"
-    return heard.read_text().count("tool.call") if heard.exists() else 0
+    received = folder / "heard"
+    return received.read_text().count("tool.call") if received.exists() else 0
 
 
 STANDALONE = ("--standalone",)
@@ -85,7 +85,7 @@ def test_no_answer_in_time_is_a_no(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("way", [(), STANDALONE])
-def test_without_a_terminal_nobody_is_asked_and_yes_agrees(
+def test_without_a_terminal_no_question_is_asked_and_yes_agrees(
     folder: Path, way: tuple[str, ...]
 ) -> None:
     before = count_calls(folder)
@@ -99,7 +99,7 @@ def test_without_a_terminal_nobody_is_asked_and_yes_agrees(
     assert count_calls(folder) == before + 1
 
 
-def test_what_was_typed_before_the_question_is_no_answer(folder: Path) -> None:
+def test_input_typed_before_the_question_is_not_an_answer(folder: Path) -> None:
     with terminal(folder, (*EXTHOST, "call", TOOL, "a=1"), "--json") as screen:
         screen.press(b"y\n")
         screen.until("[y/N]")
@@ -117,14 +117,14 @@ def test_stdin_may_be_a_pipe(folder: Path) -> None:
         assert b'{"a": 5}' in screen.shown.rpartition(b"[y/N]")[2]
 
 
-def test_the_question_says_how_much_of_the_arguments_it_leaves_out() -> None:
+def test_the_question_counts_the_arguments_it_leaves_out() -> None:
     event = {"tool_name": "t\u202e", "arguments": {"text": "x" * 10_000}}
     text = confirm_prompt.question_text(Confirmation("guard", "sure?", "before_tool_call", event))
     assert len(text) < 5000 and "and 6,012 more characters that are not shown" in text
     assert "\u202e" not in text and "tool: t\\u202e" in text
 
 
-def test_nobody_is_asked_without_a_controlling_terminal(folder: Path) -> None:
+def test_no_question_is_asked_without_a_controlling_terminal(folder: Path) -> None:
     """stderr is a terminal, but /dev/tty cannot be opened: nobody can answer."""
     primary, secondary = os.openpty()
     try:

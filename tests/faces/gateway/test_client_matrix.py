@@ -20,7 +20,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from tests.faces.gateway.running import ROOT, environment, tools_of, write_config
+from tests.faces.gateway.gateway_process import ROOT, environment, tools_of, write_config
 
 TOOLS = Path(os.environ.get("EXTHOST_TEST_TOOLS", sys.prefix))
 PACKAGES = TOOLS / "node/node_modules"

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.faces.gateway.running import ERAS, ROOT, extension, inside
+from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside
 
 MCP = str(ROOT / "tests" / "extensions" / "mcp_child.py")
 RULE = {"tools": "ext_e_echo", "do": "ask", "reason": "look first"}
@@ -71,7 +71,7 @@ async def test_a_client_without_elicitation_gets_a_no(era: str) -> None:
         Client(gateway.server, mode=ERAS[era], cache=None) as client,
     ):
         refused = await client.call_tool("ext_e_echo", {"a": "one"})
-        assert refused.is_error and "nobody to ask" in text(refused)
+        assert refused.is_error and "there is no person to ask" in text(refused)
 
 
 @in_both_eras

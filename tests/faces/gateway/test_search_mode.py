@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from exthost.events import RuleApplied, ToolsChanged
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.six_dialects import TOOLS, document
-from tests.faces.gateway.running import ERAS, extension, inside, on_stdio, write_config
+from tests.faces.gateway.gateway_process import ERAS, extension, inside, on_stdio, write_config
 
 SEARCH = {"gateway": {"mode": "search"}}
 in_both_eras = pytest.mark.parametrize("era", ERAS)

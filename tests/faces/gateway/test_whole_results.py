@@ -12,7 +12,7 @@ import exthost
 from exthost.faces.gateway import whole_results
 from exthost.faces.gateway.whole_results import PREFIX, WholeResults
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.faces.gateway.running import ERAS, ROOT, extension, inside, write_config
+from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside, write_config
 
 MCP = str(ROOT / "tests" / "extensions" / "mcp_child.py")
 in_both_eras = pytest.mark.parametrize("era", ERAS)

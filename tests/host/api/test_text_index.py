@@ -42,7 +42,7 @@ def fill(connection: sqlite3.Connection, numbers: range) -> None:
 
 def found(connection: sqlite3.Connection, words: str) -> list[int]:
     wish = Recall(content_contains=words, limit=1000)
-    return [one.timestamp_ms for one in memory.query(connection, "a", wish)]
+    return [item.timestamp_ms for item in memory.query(connection, "a", wish)]
 
 
 def expected(words: str, records: int) -> list[int]:
@@ -57,7 +57,7 @@ def blocks_read(connection: sqlite3.Connection, words: str) -> int:
     connection.set_trace_callback(statements.append)
     found(connection, words)
     connection.set_trace_callback(None)
-    return sum(one.startswith("SELECT text FROM text_blocks") for one in statements)
+    return sum(statement.startswith("SELECT text FROM text_blocks") for statement in statements)
 
 
 def test_only_blocks_that_may_contain_the_words_are_read(connection: sqlite3.Connection) -> None:

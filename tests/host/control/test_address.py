@@ -37,7 +37,7 @@ def test_the_runtime_folder_comes_first_and_the_others_after_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("folder", ["", "relative", "/no/such/folder", "/proc/1/nothing"])
-def test_a_runtime_folder_that_is_none_is_passed_over(folder: str) -> None:
+def test_an_invalid_runtime_folder_is_skipped(folder: str) -> None:
     places = socket_paths("x.toml", {"XDG_RUNTIME_DIR": folder, "EXTHOST_HOME": "/h"})
     assert str(places[0].parent) == "/h/run"
 

@@ -23,9 +23,9 @@ from exthost.host.control.call_requests import CallPerformer
 from exthost.host.control.client import HostClient, connect_to_host
 from exthost.host.control.protocol import ControlRequest
 from exthost.host.host import Host
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.extensions.synaps_tree import plugin
-from tests.faces.gateway.running import write_config
+from tests.faces.gateway.gateway_process import write_config
 
 TOOL = "ext_tools_echo"
 SECONDS = 60.0  # for what must happen, on a busy machine, too
@@ -55,8 +55,8 @@ def guarded(folder: Path) -> Path:
 
 
 def was_called(folder: Path) -> bool:
-    heard = folder / "heard"
-    return heard.exists() and "tool.call" in heard.read_text()
+    received = folder / "heard"
+    return received.exists() and "tool.call" in received.read_text()
 
 
 @asynccontextmanager
@@ -186,7 +186,7 @@ async def test_a_confirm_that_is_not_a_function_is_refused(tmp_path: Path) -> No
 async def test_a_client_that_cannot_answer_is_not_asked(tmp_path: Path) -> None:
     async with attached(tmp_path, None) as (_, client):
         error = await failing(client.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0354" and "nobody to ask" in error.message
+        assert error.code == "X0354" and "no person to ask" in error.message
         assert "exthost.attach" in error.help and "--yes" in error.help
         # Only `true` declares it.
         assert (await failing(client.ask("call", "tools", call_params(confirm=1)))).code == "X0354"

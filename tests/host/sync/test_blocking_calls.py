@@ -161,7 +161,7 @@ def test_the_host_goes_on_if_a_listener_exits(
 
 
 @pytest.mark.parametrize("kind", ["host", "connection"])
-def test_what_is_open_is_not_opened_twice(kind: str) -> None:
+def test_an_open_host_or_extension_is_not_opened_twice(kind: str) -> None:
     program = hostile()["source"]
     opened: Any = (
         exthost.SyncHost.from_config(config(entry("a")))

@@ -142,14 +142,14 @@ def test_other_output_is_handled_by_the_event_loop(
 
 def test_no_log_message_is_lost_and_they_keep_their_order(always_lent: None) -> None:
     with opened() as (host, ext):
-        seen: list[str] = []
-        host.events.subscribe(LogLine, lambda event: seen.append(event.text))
+        observed: list[str] = []
+        host.events.subscribe(LogLine, lambda event: observed.append(event.text))
         for n in range(200):
             ext.call("log", {"level": "info", "message": f"line {n}"}, timeout=SECONDS)
             assert ext.call("echo", n, timeout=SECONDS) == n
         host.flush_events()
-        wait_until(lambda: len(seen) >= 200)
-        assert seen == [f"line {n}" for n in range(200)]
+        wait_until(lambda: len(observed) >= 200)
+        assert observed == [f"line {n}" for n in range(200)]
 
 
 def test_an_error_reply_is_raised_and_counted() -> None:
@@ -205,15 +205,15 @@ def test_without_a_free_descriptor_the_event_loop_reads(monkeypatch: pytest.Monk
 def test_a_subscriber_sees_every_later_call(never_unused: None) -> None:
     with opened() as (host, ext):
         lend(ext)
-        seen: Counter[str] = Counter()
+        observed: Counter[str] = Counter()
         ends = [
-            host.events.subscribe(kind, lambda event: seen.update([type(event).__name__]))
+            host.events.subscribe(kind, lambda event: observed.update([type(event).__name__]))
             for kind in (CallStarted, CallEnded)
         ]
         for n in range(20):
             assert ext.call("echo", n, timeout=SECONDS) == n
         host.flush_events()
-        assert seen == {"CallStarted": 20, "CallEnded": 20}
+        assert observed == {"CallStarted": 20, "CallEnded": 20}
         for end in ends:
             end()
 
@@ -351,7 +351,7 @@ def test_a_signal_handler_may_use_the_host_while_its_thread_handles_a_reply(
         assert ext.stats.result == ext.stats.calls and ext.stats.in_flight == 0
 
 
-def test_what_one_thread_declines_no_other_thread_reads_past(never_unused: None) -> None:
+def test_bytes_that_one_thread_declines_are_not_passed_by_another(never_unused: None) -> None:
     with opened() as (_, ext), ThreadPoolExecutor(3) as pool:
         lend(ext)
         [session] = ext._target.internals.queue.sessions
@@ -491,7 +491,7 @@ def test_a_restart_and_a_check_by_the_event_loop_take_the_pipe_back(never_unused
         lend(ext)
 
 
-def test_who_waits_for_the_last_call_is_woken_if_a_thread_ends_it(never_unused: None) -> None:
+def test_a_waiter_for_the_last_call_is_woken_if_a_thread_ends_it(never_unused: None) -> None:
     with opened() as (_, ext), ThreadPoolExecutor(2) as pool:
         lend(ext)
         queue = ext._target.internals.queue

@@ -8,16 +8,15 @@ by byte, write bytes that are not a message, and send signals.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from exthost.authoring.check.byte_log import ByteLog
 from exthost.authoring.check.pipes import Pipes
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.conformance import Conformance, Problem
 from exthost.dialects.message_audit import MessageAudit, explain_violation
 from exthost.dialects.steps import Exchanges, Handshake, as_generator
-from exthost.errors import ExthostError, ProtocolViolation
+from exthost.errors import ExthostError, ProtocolViolation, escape_controls
 from exthost.launch.limits import resolve_limits
 from exthost.launch.plan import Launch
 from exthost.model.messages import Batch, Failure, Noise, Notification, Reply, Request
@@ -42,6 +41,62 @@ from exthost.session.failures import Violated
 from exthost.session.observation import Received
 from exthost.session.replies import ANSWER, GeneratorHandler, ReplyHandler
 from exthost.wire.framing import Broken, Bytes, Item, Skipped
+
+Direction: TypeAlias = Literal[">", "<"]
+
+# A piece is one read or one write. How many pieces are kept, how many of them a finding shows, and
+# how many bytes of each piece it shows.
+KEPT_PIECES = 12
+SHOWN_PIECES = 6
+SHOWN_BYTES = 240
+
+
+class ByteLog:
+    """The last pieces of a conversation. `>` marks pieces that were sent, `<` pieces that were
+    received."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[Direction, bytearray]] = deque(maxlen=KEPT_PIECES)
+
+    def add(self, direction: Direction, data: bytes, *, joins: bool = False) -> None:
+        """Add bytes that were sent or received. With `joins` they continue the previous piece, so
+        that a message that is written byte by byte becomes one piece."""
+        if joins and self._pieces and self._pieces[-1][0] == direction:
+            last = self._pieces[-1][1]
+            last += data[: max(0, 4 * SHOWN_BYTES - len(last))]
+        else:
+            self._pieces.append((direction, bytearray(data[: 4 * SHOWN_BYTES])))
+
+    def clear(self) -> None:
+        """Remove all pieces, so that findings show nothing before the next message."""
+        self._pieces.clear()
+
+    def format_last(self, offending: bytes = b"") -> tuple[str, ...]:
+        """Return the last pieces as text, up to the received piece that contains the `offending`
+        bytes; without such a piece, up to the end."""
+        pieces = list(self._pieces)
+        end = len(pieces)
+        if offending:
+            # A piece may end within the offending bytes, so only their beginning is searched for.
+            head = offending[:60]
+            for position in range(len(pieces) - 1, -1, -1):
+                if pieces[position][0] == "<" and head in pieces[position][1]:
+                    end = position + 1
+                    break
+        chosen = pieces[max(0, end - SHOWN_PIECES) : end]
+        return tuple(f"{direction} {format_bytes(data)}" for direction, data in chosen)
+
+
+def format_bytes(data: bytes | bytearray) -> str:
+    """Return bytes as text in one line, shortened. Control characters, and bytes that are not
+    UTF-8, are escaped."""
+    shortened = bytes(data[:SHOWN_BYTES])
+    text = shortened.decode("utf-8", "backslashreplace")
+    text = text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
+    return escape_controls(text) + ("…" if len(data) > SHOWN_BYTES else "")
+
 
 # The time limit for a message that is written in pieces, which includes the start of the program.
 _SPLIT_SECONDS = 60.0
@@ -228,7 +283,7 @@ class CheckedProcess:
         for call in self._calls():
             call.reject(violation or NoAnswer(self.describe_end()))
             if not call.future.cancelled():
-                # Mark the exception as retrieved: otherwise asyncio logs one that nobody awaits.
+                # Mark the exception as retrieved: otherwise asyncio logs one that is never awaited.
                 call.future.exception()
         self._conversation.pending.clear()
         self._changed.set()
@@ -312,7 +367,7 @@ class CheckedProcess:
                     await self._changed.wait()
             except TimeoutError:
                 if self._has_unusable_output and bytes_before == self._bytes_received:
-                    message = f"{method} was not answered: what came cannot be used"
+                    message = f"{method} was not answered: the reply cannot be used"
                     raise NoAnswer(message) from None
 
     @property
@@ -422,7 +477,7 @@ class CheckedProcess:
         return "it closed its stdout" if self.pipes.ended.is_set() else when_running
 
     async def find_own_end(self) -> ExitStatus | None:
-        """Return how the process ended although nothing told it to; None if it runs. Call it before
+        """Return how the process ended without a request to end; None if it runs. Call it before
         anything ends the process."""
         if self.pipes.ended.is_set():
             return await self.pipes.exits_within(_EXIT_SECONDS)

@@ -53,7 +53,7 @@ _TOOL_SILENT = (
 
 
 class _EndedItself(Exception):
-    """A process ended, though nothing told it to. The finding is recorded."""
+    """A process ended without a request to end. The finding is recorded."""
 
 
 class ConversationChecks:
@@ -219,7 +219,7 @@ class ConversationChecks:
             if not call.future.done():
                 call.future.cancel()
             elif not call.future.cancelled():
-                call.future.exception()  # otherwise asyncio logs an exception that nobody retrieved
+                call.future.exception()  # otherwise asyncio logs it as never retrieved
         self._ledger.mark_checked("joined-frames", time.perf_counter() - began)
 
     async def _check_unknown_method(self, process: CheckedProcess) -> None:

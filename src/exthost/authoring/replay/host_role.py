@@ -15,8 +15,6 @@ from exthost.model.messages import Id, Message, Request
 from exthost.session.call import Call
 from exthost.session.trace.record import TraceRecord
 
-__all__ = ["HostRole"]
-
 
 class HostRole:
     """Replays the host of one script. JSON fields whose name is in `ignored` may differ. `compared`

@@ -29,8 +29,6 @@ from exthost.session.failures import NotUnderstood, Violated
 from exthost.session.observation import Received
 from exthost.wire.framing import READ_BYTES, Item
 
-__all__ = ["ReplayOutcome", "play_extension", "play_host"]
-
 # Any message size is accepted, because the recorded session accepted it.
 _MAX_MESSAGE_BYTES = 2**31 - 1
 
@@ -253,7 +251,7 @@ class _Program:
 
     def _describe_end(self) -> str:
         status = self._child.see_exit() if _wait_for_exit(self._child) else None
-        return "it closed its stdout, and goes on" if status is None else str(status)
+        return "it closed its stdout, and still runs" if status is None else str(status)
 
 
 def _end_program(child: Child) -> None:

@@ -13,8 +13,6 @@ from exthost.model.messages import Request as RequestMessage
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.trace_format import Recording
 
-__all__ = ["Script", "as_record", "find_script", "make_message"]
-
 
 @dataclass(frozen=True, slots=True)
 class Script:

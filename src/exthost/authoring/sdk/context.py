@@ -96,7 +96,7 @@ class Context:
     def log(self, message: str, level: str = "info") -> None:
         """Write a line to the host's log, at one of LEVELS."""
         if level not in LEVELS:
-            raise ValueError(f"{level!r} is no level; there are: {', '.join(LEVELS)}")
+            raise ValueError(f"{level!r} is not a level; the levels are: {', '.join(LEVELS)}")
         if not self._port.send_log(level, message):
             print(f"{level}: {message}", file=sys.stderr, flush=True)
 

@@ -253,7 +253,7 @@ class Extension:
                 if not dialect:
                     raise SdkUsageError(
                         f"the host begins like none of {', '.join(dialect_names())}: "
-                        f"{first[:80]!r}; --dialect says what to speak"
+                        f"{first[:80]!r}; use --dialect"
                     )
             identity = self.identity(dialect)
             threads = self.max_threads
@@ -272,7 +272,7 @@ class Extension:
             f"{self.name} {self.version} is an extension: a host starts it and talks to it over\n"
             "stdin and stdout.\n\n"
             f"  --dialect D    speak this dialect: {', '.join(dialect_names())};\n"
-            "                 left out, the one that the host begins with\n"
+            "                 without it, the dialect of the host's first message\n"
             "  --manifest D   print the manifest for this dialect, and exit\n"
             "  --print-manifest\n"
             "                 print that of nexo's second contract, and exit\n\n"
@@ -348,7 +348,7 @@ def _check_options(arguments: Sequence[str]) -> None:
     for argument in arguments:
         name = argument.partition("=")[0]
         if name not in _OPTIONS and previous not in _OPTIONS:
-            raise SdkUsageError(f"what is {argument!r}? --help shows the options")
+            raise SdkUsageError(f"unknown argument {argument!r}; --help shows the options")
         previous = argument
 
 

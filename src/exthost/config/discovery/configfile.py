@@ -110,7 +110,7 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
     if isinstance(source, Mapping):
         return config_from_mapping(source)
     if not isinstance(source, str | os.PathLike):
-        raise UsageError("X1339", f"a config is a path or a dict, and not {source!r:.60}")
+        raise UsageError("X1339", f"a config must be a path or a dict, not {source!r:.60}")
     path = Path(source)
     try:
         data = read_config_bytes(path)

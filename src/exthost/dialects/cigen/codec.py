@@ -3,7 +3,6 @@ names, so the codecs match requests and replies by their order."""
 
 from collections import deque
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message as Proto
@@ -24,16 +23,14 @@ class MessagePair(NamedTuple):
 
 
 # Method → classes. The method names are exthost's; the messages do not contain them.
-EXCHANGES: Mapping[str, MessagePair] = MappingProxyType(
-    {
-        "hello": MessagePair(messages.Hello, messages.PluginInfo),
-        "plan": MessagePair(messages.PlanRequest, messages.PlanResult),
-        "generate": MessagePair(messages.GenerateRequest, messages.GenerateResult),
-        "detect": MessagePair(messages.DetectRequest, messages.DetectResult),
-        "validate": MessagePair(messages.ValidateRequest, messages.ValidateResult),
-        "preflight": MessagePair(messages.PreflightRequest, messages.PreflightResult),
-    }
-)
+EXCHANGES: Mapping[str, MessagePair] = {
+    "hello": MessagePair(messages.Hello, messages.PluginInfo),
+    "plan": MessagePair(messages.PlanRequest, messages.PlanResult),
+    "generate": MessagePair(messages.GenerateRequest, messages.GenerateResult),
+    "detect": MessagePair(messages.DetectRequest, messages.DetectResult),
+    "validate": MessagePair(messages.ValidateRequest, messages.ValidateResult),
+    "preflight": MessagePair(messages.PreflightRequest, messages.PreflightResult),
+}
 
 
 _CALLABLE_METHODS = tuple(name for name in EXCHANGES if name != "hello")
@@ -62,7 +59,7 @@ class CigenHostCodec:
             return self.request(message.method, message.params, 0)
         raise UsageError(
             "X1304",
-            "a cigen host says nothing but its six requests",
+            "a cigen host sends only its six requests",
             help=f"call one of {', '.join(_CALLABLE_METHODS)}",
         )
 
@@ -70,7 +67,7 @@ class CigenHostCodec:
         if not self._methods:
             raise ProtocolViolation(
                 "X0621",
-                "it answered, and nobody had asked",
+                "it answered without a request",
                 help="a plugin answers each message with exactly one",
                 evidence=Evidence(bytes=bytes(frame[:EVIDENCE_BYTES]).hex(" ", 4)),
             )
@@ -88,7 +85,7 @@ def _check_plan(result: Proto) -> None:
     if where := find_mistyped_field(result):
         raise ProtocolViolation(
             "X0622",
-            f"its answer to the plan is no PlanResult: {where} is another kind of value",
+            f"its answer to the plan is not a PlanResult: {where} has another type",
             help="if it expects no plan before it generates: options = { plan = false } in its "
             "entry, or --option plan=false for a command",
         )
@@ -107,7 +104,7 @@ class CigenGuestCodec:
         self._next = method
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        raise UsageError("X1304", "a cigen plugin cannot ask, and says no by a diagnostic")
+        raise UsageError("X1304", "a cigen plugin sends no requests, and refuses with a diagnostic")
 
     def forget_last_request(self) -> None:
         pass

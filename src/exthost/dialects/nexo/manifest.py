@@ -184,13 +184,13 @@ def _read_sidecar(
     try:
         data = file.read_sibling(_MCP_JSON)
     except ManifestError as error:
-        return (), (Remark(f"it is left out: {error.message}", _MCP_JSON),)
+        return (), (Remark(f"it is ignored: {error.message}", _MCP_JSON),)
     if data is None:
         return (), ()
     try:
         return servers_from_json(data, id), ()
     except JsonMistake as mistake:
-        return (), (Remark(f"it is left out: {mistake}", _MCP_JSON, mistake.line),)
+        return (), (Remark(f"it is ignored: {mistake}", _MCP_JSON, mistake.line),)
 
 
 def read_hooks(file: ManifestFile) -> Spec:
@@ -239,7 +239,7 @@ def _read_id(value: Any, place: Place) -> str | None:
         return None
     if not _ID.fullmatch(checked) or len(checked) > MAX_NAME_CHARS:
         rule = f"a letter, then letters, digits, _ and -, all lower case, up to {MAX_NAME_CHARS}"
-        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is no id: {rule}")
+        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is not an id: {rule}")
         return None
     if checked in RESERVED_IDS:
         reserved = ", ".join(sorted(RESERVED_IDS))
@@ -316,7 +316,7 @@ def _read_transport(value: Any, place: Place) -> _Transport | None:
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
     if "kind" in value and "type" in value:
-        place.at("type").add_problem(WRONG_VALUE, "says the same as `kind`", "keep `kind`")
+        place.at("type").add_problem(WRONG_VALUE, "repeats `kind`", "keep `kind`")
         return None
     kind_key = "type" if "type" in value else "kind"
     kind = value.get(kind_key)

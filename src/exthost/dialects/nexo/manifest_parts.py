@@ -79,7 +79,7 @@ def read_version(value: Any, place: Place) -> str | None:
     checked = read_text(value, place)
     if checked is not None and not semver.is_version(checked):
         help = "write it like 1.2.3 or 1.2.3-beta.1 (https://semver.org)"
-        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is no semantic version", help)
+        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is not a semantic version", help)
         return None
     return checked
 
@@ -96,9 +96,9 @@ def read_names(value: Any, place: Place) -> tuple[str, ...]:
         if name is None:
             continue
         if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS:
-            item_place.add_problem(WRONG_VALUE, f"{quote_text(name)} is no name: {rule}")
+            item_place.add_problem(WRONG_VALUE, f"{quote_text(name)} is not a name: {rule}")
         elif name in names:
-            item_place.add_problem(WRONG_VALUE, f"{name!r} is there twice", "keep one")
+            item_place.add_problem(WRONG_VALUE, f"{name!r} is repeated", "keep one")
         names[name] = None
     return tuple(names)
 

@@ -79,7 +79,7 @@ def url(value: Any, place: Place) -> str | None:
     if read is None or read.startswith(_PLACEHOLDER) or _URL.match(read):
         return read
     place.add_problem(
-        WRONG_VALUE, f"{quote_text(read)} is no http or https URL", "write https://host/path"
+        WRONG_VALUE, f"{quote_text(read)} is not an http or https URL", "write https://host/path"
     )
     return None
 
@@ -108,7 +108,7 @@ def read_servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServ
             if isinstance(name, str) and name.isprintable() and not _NAME.fullmatch(name):
                 rule = "a letter, then letters, digits, _ and -, all lower case"
                 place.at(name).add_problem(
-                    WRONG_VALUE, f"{quote_text(name)} is no name of a server: {rule}"
+                    WRONG_VALUE, f"{quote_text(name)} is not the name of a server: {rule}"
                 )
     return _servers(value, place, extension)
 
@@ -209,7 +209,7 @@ def _server(name: Any, value: Any, place: Place, extension: str) -> DeclaredServ
         )
         return None
     if not name.isprintable():
-        place.add_problem(WRONG_VALUE, "a server's name must not hold control characters")
+        place.add_problem(WRONG_VALUE, "the name of a server cannot contain control characters")
         return None
     read = read_table(value, place, _READERS)
     if not isinstance(value, Mapping):
@@ -218,7 +218,7 @@ def _server(name: Any, value: Any, place: Place, extension: str) -> DeclaredServ
     if "transport" not in value:
         transport = "stdio" if "command" in value else "auto" if "url" in value else None
         if transport is None:
-            place.add_problem(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?")
+            place.add_problem(WRONG_VALUE, "has neither `command` nor `url`")
     if transport is None:
         return None
     needed, foreign = ("command", _REMOTE_ONLY) if transport == "stdio" else ("url", _STDIO_ONLY)

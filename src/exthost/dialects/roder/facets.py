@@ -41,11 +41,7 @@ class _Facet:
         if service is not None and service in ids:
             return service
         type_name = self.service.replace("_", " ")
-        message = (
-            f"it provides no {type_name} {service!r}"
-            if service
-            else f"say which {type_name} you mean"
-        )
+        message = f"it provides no {type_name} {service!r}" if service else f"name one {type_name}"
         raise UsageError(
             "X1340",
             message if ids else f"it provides no {type_name}",
@@ -81,9 +77,9 @@ class _Facet:
     def _invalid_reply_error(self, method: str) -> ProtocolViolation:
         return ProtocolViolation(
             "X0641",
-            f"its answer to {method} is not what the protocol says",
+            f"its answer to {method} does not match the protocol",
             extension=self._caller.id,
-            help="the dialect's page shows what it must hold",
+            help="the dialect's page shows its required members",
         )
 
 

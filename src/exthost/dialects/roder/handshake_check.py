@@ -39,7 +39,7 @@ def check_reply(manifest: RoderManifest, reply: Any, protocol: str) -> None:
         raise _mismatch_error("X0543", message, expected)
     checksum = reply.get("manifestChecksum")
     if checksum != manifest.checksum:
-        message = f"manifestChecksum is {_describe(checksum)}, and not that of its manifest"
+        message = f"manifestChecksum is {_describe(checksum)}, not that of its manifest"
         expected = f"manifestChecksum {manifest.checksum!r}, the FNV-1a of the manifest's bytes"
         raise _mismatch_error("X0544", message, expected)
 

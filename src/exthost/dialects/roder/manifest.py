@@ -147,7 +147,7 @@ def _check(manifest: RoderManifest, table: ManifestTable) -> None:
     try:
         requirement = VersionReq.parse(manifest.api_version)
     except NotAVersion as reason:
-        message = f"api_version {manifest.api_version!r} is no version requirement: {reason}"
+        message = f"api_version {manifest.api_version!r} is not a version requirement: {reason}"
         raise table.error("X0243", message, "api_version") from None
     if not requirement.matches(Version.parse(API_VERSION)):
         message = f"it requires API {manifest.api_version}, and this host has {API_VERSION}"
@@ -163,7 +163,7 @@ def _check(manifest: RoderManifest, table: ManifestTable) -> None:
         *(UniqueName("capability", capability) for capability in manifest.capabilities),
     ):
         if unique_name in seen:
-            message = f"the {unique_name.kind} {unique_name.name!r} is there twice"
+            message = f"the {unique_name.kind} {unique_name.name!r} is repeated"
             raise table.error("X0247", message)
         seen.add(unique_name)
 
@@ -181,7 +181,7 @@ def _check_tools(service: Mapping[str, Any], table: ManifestTable) -> None:
             raise table.error("X0245", f"{provider} has the tool {name!r} twice", "provides")
         names.add(name)
         if not isinstance(parameters, dict) or parameters.get("type") != "object":
-            message = f'the parameters of the tool {name!r} are no schema of type "object"'
+            message = f'the parameters of the tool {name!r} are not a schema of type "object"'
             raise table.error("X0245", message, "provides")
 
 
@@ -227,7 +227,7 @@ def _read_json(table: ManifestTable, key: str) -> Any:
     if key not in table.values:
         raise table.value_error(key, "is missing")
     if not _is_json(table.values[key], _MAX_DEPTH):
-        raise table.value_error(key, "holds what JSON cannot say")
+        raise table.value_error(key, "has a value that JSON cannot represent")
     return table.values[key]
 
 

@@ -140,7 +140,7 @@ def _parse_completion(result: Any) -> types.Completion:
     if completion is None:
         raise ProtocolViolation(
             "X0652",
-            "its answer to provider.stream is not what the protocol says",
+            "its answer to provider.stream does not match the protocol",
             help="answer with {content: […], stop_reason?, usage?}",
         )
     return completion
@@ -148,20 +148,18 @@ def _parse_completion(result: Any) -> types.Completion:
 
 _STREAMS = {
     "provider.stream": StreamKind(
-        notifications=MappingProxyType({"provider.stream.event": None}),
+        notifications={"provider.stream.event": None},
         decode=stream_events.parse_provider_event,
         result=_parse_completion,
     ),
     "command.invoke": StreamKind(
-        notifications=MappingProxyType(
-            {
-                "command.output": "request_id",
-                "task.start": None,
-                "task.update": None,
-                "task.log": None,
-                "task.done": None,
-            }
-        ),
+        notifications={
+            "command.output": "request_id",
+            "task.start": None,
+            "task.update": None,
+            "task.log": None,
+            "task.done": None,
+        },
         decode=stream_events.parse_command_event,
         key="request_id",
     ),
@@ -208,45 +206,37 @@ DIALECT = SynapsDialect(
     handshake=_handshake,
     # call_tool is not a generator, which could not be sent again (the trait `retry`), and not a
     # `OneRequest`, whose errors name the method instead of the tool.
-    operations=MappingProxyType(
-        {
-            "call_tool": OneRequestOrMore(_make_tool_request, None),
-            "hook": RUN_HOOK,
-        }
-    ),
+    operations={
+        "call_tool": OneRequestOrMore(_make_tool_request, None),
+        "hook": RUN_HOOK,
+    },
     result_reader=SYNAPS_RESULT,
-    streams=MappingProxyType(_STREAMS),
-    notifications=MappingProxyType(
-        {
-            "widget.upsert": types.widget_upsert,
-            "widget.dismiss": types.widget_dismiss,
-            "settings.editor.render": types.editor_render,
-            "settings.editor.commit": types.editor_commit,
-            "settings.editor.close": types.editor_close,
-        }
-    ),
+    streams=_STREAMS,
+    notifications={
+        "widget.upsert": types.widget_upsert,
+        "widget.dismiss": types.widget_dismiss,
+        "settings.editor.render": types.editor_render,
+        "settings.editor.commit": types.editor_commit,
+        "settings.editor.close": types.editor_close,
+    },
     host_requests=HOST_REQUESTS,
-    facets=MappingProxyType(
-        {
-            "providers": Providers,
-            "commands": Commands,
-            "settings": SettingsEditor,
-            "info": About,
-            "sidecar": Sidecar,
-        }
-    ),
+    facets={
+        "providers": Providers,
+        "commands": Commands,
+        "settings": SettingsEditor,
+        "info": About,
+        "sidecar": Sidecar,
+    },
     render_event=stream_events.render_event,
-    options=MappingProxyType(
-        {
-            "permissions": TEXTS.described("What an extension without a manifest may ask for."),
-            "hook_session_id": FLAG.described(
-                "Whether events of tools and messages have the session's id; true by default."
-            ),
-        }
-    ),
+    options={
+        "permissions": TEXTS.described("The permissions of an extension without a manifest."),
+        "hook_session_id": FLAG.described(
+            "Whether events of tools and messages have the session's id; true by default."
+        ),
+    },
     traits=Traits(
         limits=Limits(handshake=10, call=30, max_message=4 * 2**20, max_in_flight=1),
-        method_limits=MappingProxyType(_METHOD_SECONDS),
+        method_limits=_METHOD_SECONDS,
         quiet_while_asked=True,
         quiet_stderr=True,
         first_id=1,

@@ -29,9 +29,9 @@ class _Facet:
         if value is None:
             raise ProtocolViolation(
                 "X0652",
-                f"its answer to {method} is not what the protocol says",
+                f"its answer to {method} does not match the protocol",
                 extension=self._caller.id,
-                help="the dialect's page shows what it must hold",
+                help="the dialect's page shows its required members",
             )
         return value
 

@@ -100,20 +100,18 @@ class HookKind(NamedTuple):
     since: int = 1
 
 
-HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
-    {
-        "before_tool_call": HookKind(
-            "tools.intercept", ("continue", "block", "confirm", "modify"), of_tools=True
-        ),
-        "after_tool_call": HookKind("tools.intercept", ("continue", "replace"), of_tools=True),
-        "before_message": HookKind("privacy.llm_content", ("continue", "inject")),
-        "on_message_complete": HookKind("privacy.llm_content"),
-        "on_compaction": HookKind("privacy.llm_content"),
-        "on_session_start": HookKind("session.lifecycle", ("continue", "inject")),
-        "on_session_end": HookKind("session.lifecycle"),
-        "on_usage": HookKind("privacy.llm_content", since=2),
-    }
-)
+HOOKS: Final[Mapping[str, HookKind]] = {
+    "before_tool_call": HookKind(
+        "tools.intercept", ("continue", "block", "confirm", "modify"), of_tools=True
+    ),
+    "after_tool_call": HookKind("tools.intercept", ("continue", "replace"), of_tools=True),
+    "before_message": HookKind("privacy.llm_content", ("continue", "inject")),
+    "on_message_complete": HookKind("privacy.llm_content"),
+    "on_compaction": HookKind("privacy.llm_content"),
+    "on_session_start": HookKind("session.lifecycle", ("continue", "inject")),
+    "on_session_end": HookKind("session.lifecycle"),
+    "on_usage": HookKind("privacy.llm_content", since=2),
+}
 
 # Hooks that cannot stop an event: their replies only continue it or add to it.
 ADVISORY_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if "block" not in kind.actions)
@@ -222,9 +220,9 @@ def parse(file: ManifestFile) -> tuple[Spec, SynapsManifest] | None:
     if not manifest.hooks and not any(permission in permissions for permission in _ACTIVE):
         raise table.error(
             "X0255",
-            "it has nothing to do: no hooks, and no permission to do anything by itself",
+            "it has no hooks, and no permission to do anything else",
             "hooks",
-            f"name a hook, or ask for one of: {', '.join(_ACTIVE)}",
+            f"name a hook, or request one of: {', '.join(_ACTIVE)}",
         )
     spec = Spec(
         id=file.folder_name,
@@ -265,7 +263,7 @@ def _parse_permissions(table: ManifestTable) -> tuple[str, ...]:
     permissions = table.texts("permissions")
     for name in permissions:
         if name in _RESERVED:
-            message = f"the permission {name!r} is reserved and granted to nobody"
+            message = f"the permission {name!r} is reserved and never granted"
             raise table.error("X0253", message, "permissions", "take it out")
         if name not in PERMISSIONS:
             near = nearest(name, PERMISSIONS)
@@ -478,7 +476,7 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
     if parsed is None:
         raise ManifestError(
             "X0250",
-            "it holds no `extension`",
+            "it has no `extension`",
             extension=spec.id,
             help="name the plugin.json of a plugin that is one",
             evidence=Evidence(path=file.path),

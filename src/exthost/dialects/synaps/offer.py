@@ -280,7 +280,7 @@ def _deferred_error(key: str, difference: str) -> HandshakeFailed:
     return HandshakeFailed(
         "X0556",
         f"its manifest has under deferred.{key}: {difference}",
-        help="both must be the same; correct plugin.json, or what it announces",
+        help="both must be the same; correct plugin.json, or its announcement",
     )
 
 

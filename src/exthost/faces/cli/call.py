@@ -151,7 +151,7 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316",
             "--text is for tools, and --method calls a method",
-            help="leave one of them out",
+            help="use only one of them",
         )
     arguments = read_arguments(pairs, args.args)
     args.context = _read_context(args)
@@ -167,7 +167,7 @@ def _read_context(args: Args) -> dict[str, Any]:
     """Return the context of the call, from the options --context. Raises UsageError."""
     if args.context and args.method:
         raise UsageError(
-            "X1316", "--context is for tools, and --method calls a method", help="leave one out"
+            "X1316", "--context is for tools, and --method calls a method", help="use only one"
         )
     for pair in args.context:
         if "=" not in pair or pair.startswith("="):
@@ -211,7 +211,7 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
 
 
 def _is_in_config(args: Args, spec: Spec) -> bool:
-    """Return whether this is an extension of the config, and not a command or one at a path, which
+    """Return whether this is an extension of the config, not a command or one at a path, which
     may have a config of its own."""
     if args.command or not has_config(args):
         return False
@@ -423,9 +423,9 @@ def _check_supported(
     if args.write and dialect.files is None:
         raise UsageError(
             "X1325",
-            f"results of the {dialect.name} dialect hold no files to write",
+            f"results of the {dialect.name} dialect contain no files to write",
             extension=extension,
-            help="leave --write out, and use what is printed",
+            help="remove --write, and use the printed result",
         )
 
 

@@ -1,6 +1,6 @@
 """Asks whoever sits at the terminal whether a call may be made, for `exthost call`.
 
-Nobody is asked if stderr is not a terminal: the output of the verb is read by a program then. The
+No question is asked if stderr is not a terminal: a program reads the output of the verb then. The
 question is written to the controlling terminal, and the answer is read from it, so that stdin and
 stdout may be pipes. What was typed before the question is not an answer to it.
 """
@@ -15,15 +15,13 @@ from exthost.errors import Refused
 from exthost.extension.confirmation import Confirmation
 from exthost.faces.cli.common import Args, escape_controls, escape_message, json_text, say
 
-__all__ = ["ConfirmPrompt", "choose_prompt", "question_text"]
-
-# A person can read about so many characters of arguments. The prompt says how many it leaves out.
+# The characters of arguments that a person can read. The prompt shows how many it omits.
 _MAX_ARGUMENT_CHARS = 4000
 
 
 class ConfirmPrompt(Protocol):
     """Returns whether a person agrees. `seconds` is the time to answer; None for any time. Raises
-    Refused if nobody can be asked, or if no answer comes in time."""
+    Refused if no person can be asked, or if no answer comes in time."""
 
     def __call__(self, confirmation: Confirmation, seconds: float | None = None) -> bool: ...
 

@@ -8,7 +8,6 @@ from exthost.faces.cli.common import (
     add_config_option,
     add_timeout_option,
     config_path,
-    refuse_command,
     show_json,
     show_result,
 )
@@ -29,7 +28,6 @@ def add_control_options(parser: argparse.ArgumentParser) -> None:
 def run_control_verb(args: Args, verb: str) -> int:
     """Send the request `verb`, wait until the host has done it, and print the new state of the
     extension. Return the exit code."""
-    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
     status = ask(config_path(args), ControlRequest(verb, args.name), timeout=timeout)
     if args.json:

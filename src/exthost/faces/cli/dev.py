@@ -238,7 +238,7 @@ def _check_pairs(pairs: Sequence[str]) -> list[str]:
     """Return the k=v pairs. Raises ValueError for an argument without "="."""
     invalid = [pair for pair in pairs if "=" not in pair]
     if invalid:
-        raise ValueError(f"{invalid[0]!r} is no argument: write k=v")
+        raise ValueError(f"{invalid[0]!r} is not an argument: write k=v")
     return list(pairs)
 
 

@@ -24,7 +24,6 @@ from exthost.faces.cli.common import (
     add_config_option,
     escape_message,
     plural,
-    refuse_command,
     say,
     show_json,
     show_result,
@@ -93,7 +92,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     if args.target is not None:
         spec = find_spec(args, args.target)
         assert spec is not None
@@ -231,18 +229,18 @@ def _admission_findings(
     if sandbox.get("memory") == "watchdog" or sandbox.get("processes") == "watchdog+rlimit":
         result = cgroups.find_base().result
         why = result.reason or "its group lacks a controller"
-        message = f"a watchdog sums up what it takes, since no cgroup can hold it: {why}"
+        message = f"a watchdog adds up its memory, because no cgroup can limit it: {why}"
         findings.append(DoctorFinding("info", spec.id, spec.origin, message, result.fix))
     if lines := format_paths(sandbox):
         message = f"its sandbox shows it {plural(len(lines), 'path')}"
-        fix = "nothing is to be done, unless one of them should not be there; --all lists them"
+        fix = "no action is needed unless a path should be hidden; --all lists them"
         findings.append(
             DoctorFinding("info", spec.id, spec.origin, message, fix, details=tuple(lines))
         )
     if closed := format_closed_paths(sandbox):
         first = ", ".join(closed[:_MAX_CLOSED_PATHS])
         others = len(closed) - _MAX_CLOSED_PATHS
-        message = f"closed in what it may write: {first}"
+        message = f"read-only in its writable folders: {first}"
         message += f", and {plural(others, 'other path')}" if others > 0 else ""
         fix = "nothing is to be done: code is never writable; --all lists every path"
         findings.append(
@@ -263,7 +261,7 @@ def _admission_findings(
         fix = "if you trust it, put its id in the allowlist; else in `disabled`"
         findings.append(DoctorFinding("warning", spec.id, spec.origin, message, fix))
     if names := withheld_variables(spec, os.environ):
-        message = f"asks for variables that its permissions do not give it: {', '.join(names)}"
+        message = f"requires variables that its permissions do not grant: {', '.join(names)}"
         fix = f"if you trust it: {grant_line(spec, names)}"
         findings.append(DoctorFinding("warning", spec.id, spec.origin, message, fix))
     held_back = describe_environment(spec)["held_back"]
@@ -388,7 +386,7 @@ def _difference_findings(
     spec: Spec, kind: str, declared: set[str], actual: set[str], declared_in: str, actual_in: str
 ) -> list[DoctorFinding]:
     findings = []
-    fix = "make the two agree; what the handshake says is what can be called"
+    fix = "make the two agree; only the tools of the handshake can be called"
     for names, present_in, missing_in in (
         (declared - actual, declared_in, actual_in),
         (actual - declared, actual_in, declared_in),
@@ -431,7 +429,7 @@ def _show(
     _show_timings(runtime)
     counts = Counter(finding.level for finding in findings)
     summary = ", ".join(plural(counts[level], level) for level in _LEVELS if counts[level])
-    outcome = "nothing in the way" if healthy else "see above"
+    outcome = "no problems" if healthy else "see above"
     say(f"{plural(len(specs), 'extension')}: {summary or 'no findings'}; {outcome}")
 
 

@@ -13,7 +13,6 @@ from exthost.faces.cli.common import (
     add_config_option,
     add_timeout_option,
     config_path,
-    refuse_command,
     show_json,
 )
 from exthost.faces.cli.control_verbs import WAIT_SECONDS
@@ -27,7 +26,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
     host = ask(config_path(args), ControlRequest("hello"), timeout=timeout)
     pid = host["pid"]

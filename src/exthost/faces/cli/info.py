@@ -11,14 +11,7 @@ from typing import Any
 from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
 from exthost.extension.policy import effective_restart_policy
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    inline_text,
-    one_line,
-    refuse_command,
-    show_json,
-)
+from exthost.faces.cli.common import Args, add_config_option, inline_text, one_line, show_json
 from exthost.faces.cli.extension_summary import (
     describe_limits,
     describe_sandbox,
@@ -43,7 +36,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     spec = find_spec(args, args.target, with_disabled=True)
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost info NAME")

@@ -125,7 +125,7 @@ def _print_text(report: dict[str, Any]) -> None:
     for line in format_paths(report["sandbox"]):
         say(escape_controls(f"    {line}"))
     if closed := format_closed_paths(report["sandbox"]):
-        say("  closed in what it may write:")
+        say("  read-only in its writable folders:")
         for line in closed:
             say(escape_controls(f"    {line}"))
     if warning := missing_sandbox_warning(report["sandbox"]):

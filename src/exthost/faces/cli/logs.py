@@ -17,7 +17,6 @@ from exthost.faces.cli.common import (
     config_path,
     escape_controls,
     parse_count,
-    refuse_command,
     say,
     show_json,
 )
@@ -48,7 +47,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     file = Path(log_file(os.environ, config_key(config_path(args)), args.name))
     if not file.exists() and not rotated_path(file).exists():
         _check_name(args)

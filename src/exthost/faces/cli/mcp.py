@@ -25,7 +25,6 @@ from exthost.faces.cli.common import (
     add_config_option,
     config_path,
     plural,
-    refuse_command,
     say,
     show_json,
     show_table,
@@ -42,7 +41,7 @@ _SECTION = "mcp_servers"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("import",), help="what to do")
+    parser.add_argument("action", choices=("import",), help="the action")
     parser.add_argument(
         "names", metavar="SERVER", nargs="*", help="only the servers of these names"
     )
@@ -62,7 +61,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     path = Path(config_path(args))
     search_result = _find_servers(args)
     servers = search_result.servers

@@ -14,7 +14,6 @@ from exthost.faces.cli.common import (
     add_timeout_option,
     config_path,
     print_error,
-    refuse_command,
     show_json,
     show_result,
 )
@@ -30,7 +29,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
     outcome = ask(config_path(args), ControlRequest("reload"), timeout=timeout)
     errors = [read_error(error) for error in outcome["failed"]]

@@ -19,7 +19,6 @@ from exthost.faces.cli.common import (
     Args,
     add_config_option,
     escape_message,
-    refuse_command,
     require_config_path,
     show_json,
     show_result,
@@ -43,7 +42,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     arguments = read_arguments(args.pairs, args.args)
     with running_host(args) as host:
         if host is not None:

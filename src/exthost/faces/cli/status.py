@@ -11,7 +11,6 @@ from exthost.faces.cli.common import (
     add_timeout_option,
     config_path,
     escape_controls,
-    refuse_command,
     say,
     show_json,
     show_table,
@@ -32,7 +31,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
     status = ask(config_path(args), ControlRequest("status", args.name), timeout=timeout)
     if args.json:

@@ -102,7 +102,7 @@ def manifests_at(path: Path) -> SearchReport:
         names = ", ".join(name for format in find.load_manifest_formats() for name in format.names)
         config = f"; of a config: --config {shlex.quote(str(path))}" if path.is_file() else ""
         help = f"manifests are: {names}{config}"
-        raise NotFound("X1206", f"{path} holds no manifest", help=help)
+        raise NotFound("X1206", f"{path} has no manifest", help=help)
     return report
 
 
@@ -145,7 +145,7 @@ def _other_dialect_error(name: str, spec: Spec) -> UsageError:
     return UsageError(
         "X1316",
         f"--dialect {name}, but {spec.id} speaks {spec.dialect} {origin}",
-        help=f'leave --dialect out, or set dialect = "{name}" there; '
+        help=f'remove --dialect, or set dialect = "{name}" there; '
         "--dialect is for a command after --",
     )
 
@@ -157,7 +157,7 @@ def refuse_dialect(args: Args) -> None:
         raise UsageError(
             "X1316",
             f"--dialect {args.dialect} does not apply to the extensions of a config",
-            help="leave --dialect out, or write a command after --",
+            help="remove --dialect, or write a command after --",
         )
 
 

@@ -48,7 +48,7 @@ from exthost.model.spec import Spec
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
-    parser.add_argument("--start", action="store_true", help="start the extensions and ask them")
+    parser.add_argument("--start", action="store_true", help="start the extensions first")
     parser.add_argument(
         "--all", action="store_true", help="also list the tools that cannot be called, and why"
     )
@@ -121,7 +121,7 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
         _print_hidden(report.get("hidden", ()))
     not_asked = report["not_asked"]
     if not_asked:
-        say(f"not asked, since that means starting them (--start): {', '.join(not_asked)}")
+        say(f"not listed, because they do not run (use --start): {', '.join(not_asked)}")
     return code
 
 

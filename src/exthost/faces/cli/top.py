@@ -19,14 +19,7 @@ import time
 from typing import Any
 
 from exthost.errors import ExthostError, escape_controls
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    config_path,
-    refuse_command,
-    say,
-    show_json,
-)
+from exthost.faces.cli.common import Args, add_config_option, config_path, say, show_json
 from exthost.faces.cli.python_command import PYTHON_COMMAND
 from exthost.faces.cli.table_selection import TableSelection
 from exthost.faces.cli.terminal import Terminal
@@ -53,7 +46,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     with HostClient(config_path(args), timeout=ANSWER_SECONDS) as client:
         if args.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
             return _print_once(args, client)

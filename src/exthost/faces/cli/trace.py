@@ -13,15 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from exthost.errors import Evidence, UsageError
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    config_path,
-    parse_count,
-    plural,
-    refuse_command,
-    say,
-)
+from exthost.faces.cli.common import Args, add_config_option, config_path, parse_count, plural, say
 from exthost.faces.cli.traffic_lines import traffic_line
 from exthost.host.control.client import HELLO_SECONDS, HostClient
 from exthost.host.control.protocol import ControlRequest
@@ -40,7 +32,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     dialects: dict[str, str] = {}
     if not args.save:
         line_maker = LineMaker(dialects)
@@ -65,7 +56,7 @@ def _save(args: Args, dialects: dict[str, str]) -> int:
         raise UsageError(
             "X1386",
             f"the trace {args.save} is not complete: {file.write_error}",
-            help="is the disk full? what came before is in the file, up to a line that may be cut",
+            help="is the disk full? the earlier messages are in the file; its last line may be cut",
             evidence=Evidence(path=args.save),
         )
     say(f"{plural(messages, 'message')} in {args.save}")

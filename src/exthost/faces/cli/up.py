@@ -15,7 +15,7 @@ from typing import Any
 from exthost.config.discovery.configfile import read_config
 from exthost.errors import ExthostError, NotFound, Refused, UsageError
 from exthost.faces.cli import run as run_module
-from exthost.faces.cli.common import Args, refuse_command, require_config_path, say, show_json
+from exthost.faces.cli.common import Args, require_config_path, say, show_json
 from exthost.faces.cli.mcp_service import http_arguments
 from exthost.faces.cli.python_command import PYTHON_COMMAND
 from exthost.host.control.address import config_key, make_private_folder
@@ -36,13 +36,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     if not args.detach:
         return run_module.run(args)
-    refuse_command(args)
     if args.mcp_stdio:
         raise UsageError(
-            "X1316", "a host in the background has no stdin to serve", help="leave -d out"
+            "X1316", "a host in the background has no stdin to serve", help="remove -d"
         )
     path = require_config_path(args)
-    read_config(path)  # so that its mistakes are reported here, and not in the log of the host
+    read_config(path)  # so that its mistakes are reported here, not in the log of the host
     _require_no_host(path)
     output = _output_file(path)
     # Another host of this config may start at the same moment, or run and not be found. The name

@@ -19,13 +19,13 @@ VERB_GROUPS = {
     },
     "look": {
         "list": "the extensions of a config; starts nothing",
-        "tools": "the tools of a config's extensions; starts nothing unless asked to",
+        "tools": "list the tools of a config's extensions; starts them only with --start",
         "status": "the states of the extensions of a running host",
         "top": "the extensions of a running host, live, with keys to restart, stop and look",
-        "logs": "what an extension of a host wrote, even after it has ended",
+        "logs": "show the log of an extension, even after it has ended",
         "trace": "every message between a running host and its extensions, as it comes",
-        "inspect": "start an extension, shake hands, show what it offers, stop",
-        "explain": "what an error code means and what to do about it",
+        "inspect": "start an extension, show its offer, and stop it",
+        "explain": "explain an error code, and how to fix its cause",
         "completion": "print completions for a shell",
         "man": "print the manual page",
     },
@@ -42,18 +42,21 @@ VERB_GROUPS = {
     "write": {
         "new": "make a new extension: program, manifest, test and README",
         "dev": "work on an extension: restart it on every save, show its messages, repeat the call",
-        "check": "hold an extension to the rules of its dialect, and show how to fix what is wrong",
+        "check": "check an extension against the rules of its dialect, and show how to fix faults",
         "replay": "play a recorded session again, as the extension or as the host",
     },
     "trust": {
         "info": "everything that is known of one extension; starts nothing",
         "validate": "check manifests and the config, with file, line and key of each mistake",
         "rules": "show which rule of the config decides about a tool call",
-        "doctor": "find out what keeps extensions from running, and how to fix it",
+        "doctor": "find problems that keep extensions from running, and how to fix them",
     },
 }
 
 VERBS = {verb: summary for group in VERB_GROUPS.values() for verb, summary in group.items()}
+
+# The verbs that take a command after `--` in place of an extension.
+COMMAND_VERBS = frozenset({"add", "call", "check", "dev", "inspect", "replay", "tools"})
 
 # What `exthost help` shows.
 COMMON_VERBS = (

@@ -259,7 +259,7 @@ class Announcer:
         self._send_log(extension, message)
 
     def _report_left_out(self, extension: str, count: int) -> None:
-        text = f"{extension}: {count} log messages left out, beyond {MAX_LOGS_PER_SECOND} a second"
+        text = f"{extension}: {count} log messages dropped, beyond {MAX_LOGS_PER_SECOND} a second"
         params = types.LoggingMessageNotificationParams(
             level="warning", logger="exthost", data=text
         )

@@ -67,7 +67,7 @@ def check_request_id(text: bytes) -> tuple[bytes, bytes | None]:
     An id such as 7.0 is replaced by the integer: in JSON they are the same number. The package
     would take a request with such an id, or any other that is not an integer or a string, for a
     notification, and the client would wait for an answer in vain. Some clients write `"id": null`
-    in notifications, so that is no error there.
+    in notifications, so that is not an error there.
     """
     message = decode_message(text) if b'"id"' in text else None
     if message is None or not isinstance(method := message.get("method"), str):

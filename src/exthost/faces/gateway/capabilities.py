@@ -1,4 +1,4 @@
-"""What a client can do, as it declared it, and as it is declared to MCP servers."""
+"""The capabilities of a client, as it declared them, and as they are declared to MCP servers."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

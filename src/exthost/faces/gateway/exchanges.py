@@ -126,7 +126,7 @@ class Exchanges:
                 f"several clients have calls at {extension}, so {method} cannot be assigned to one",
                 extension=extension,
                 error_code=_METHOD_NOT_FOUND,
-                error_message=f"{method}: several clients have calls under way here",
+                error_message=f"{method}: several clients have calls in progress here",
                 help='set options.era = "stateless" if the server has that era, or start one '
                 "gateway for each client",
             )

@@ -29,24 +29,11 @@ from mcp.shared.inbound import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from exthost.faces.gateway.call_messages import (
-    CALL_MARK,
-    CANCELLED_MARK,
-    ENVELOPE_KEYS,
-    check_request_id,
-    decode_message,
-    encode_error,
-    encode_result,
-    make_stateless_caller,
-    parse_cancelled_id,
-    parse_request_id,
-    to_error_data,
-)
+from exthost.faces.gateway import call_messages
 from exthost.faces.gateway.call_response import CallResponse
 from exthost.faces.gateway.call_session import CallingClient, make_context
 from exthost.faces.gateway.clients import SESSION_HEADER, Client, Clients
 from exthost.faces.gateway.exchanges import Context
-from exthost.faces.gateway.request_body import ReplayedBody, read_body
 from exthost.faces.http_server.access import MISDIRECTED, UNKNOWN_NAME, Access
 from exthost.faces.http_server.probes import (
     App,
@@ -57,6 +44,38 @@ from exthost.faces.http_server.probes import (
     send_response,
 )
 from exthost.wire import jsontext
+
+
+class ReplayedBody:
+    """The ASGI `receive` callable for the package, of a request whose body was read already."""
+
+    __slots__ = ("_body", "_receive")
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> dict[str, Any]:
+        if self._body is None:
+            message: dict[str, Any] = await self._receive()
+            return message
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """Return the body of a request, or None if the client disconnects before its end."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        return bytes(message.get("body", b""))
+    chunks = []
+    while message["type"] == "http.request":
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(chunks)
+        message = await receive()
+    return None
+
 
 # Requests with a longer body are left to the package.
 MAX_BODY_BYTES = 2**20
@@ -188,7 +207,7 @@ class HttpCalls:
             session = self._sessions.get(headers.get(SESSION_HEADER, ""))
             if session is not None:
                 session.last_package_request = time.monotonic()
-            body, refusal = check_request_id(body)
+            body, refusal = call_messages.check_request_id(body)
             if refusal is not None:
                 await send_response(send, 400, "application/json", refusal)
                 return
@@ -224,10 +243,10 @@ class HttpCalls:
         send: Send,
     ) -> bool:
         """Handle a message. Return False if it must be left to the package."""
-        is_call = CALL_MARK in body
-        if not is_call and CANCELLED_MARK not in body and ANSWER_MARK not in body:
+        is_call = call_messages.CALL_MARK in body
+        if not is_call and call_messages.CANCELLED_MARK not in body and ANSWER_MARK not in body:
             return False
-        message = decode_message(body)
+        message = call_messages.decode_message(body)
         if message is None:
             return False
         version = headers.get("mcp-protocol-version", "")
@@ -278,7 +297,7 @@ class HttpCalls:
         message: dict[str, Any],
         send: Send,
     ) -> bool:
-        id, params = parse_request_id(message.get("id")), message.get("params")
+        id, params = call_messages.parse_request_id(message.get("id")), message.get("params")
         if message.get("method") != "tools/call" or id is None or not isinstance(params, dict):
             return False
         key = coerce_request_id(id)
@@ -318,7 +337,7 @@ class HttpCalls:
         receive: Receive,
         send: Send,
     ) -> bool:
-        id, params = parse_request_id(message.get("id")), message.get("params")
+        id, params = call_messages.parse_request_id(message.get("id")), message.get("params")
         if message.get("method") != "tools/call" or id is None or not isinstance(params, dict):
             return False
         caller = self._find_stateless_caller(headers, message)
@@ -350,12 +369,12 @@ class HttpCalls:
             return None
         meta = message["params"]["_meta"]
         try:
-            key = jsontext.encode_fast([meta.get(name) for name in ENVELOPE_KEYS])
+            key = jsontext.encode_fast([meta.get(name) for name in call_messages.ENVELOPE_KEYS])
         except (TypeError, ValueError, OverflowError):  # such as an integer beyond 64 bits
             return None
         caller = self._callers.get(key)
         if caller is None:
-            caller = make_stateless_caller(route)
+            caller = call_messages.make_stateless_caller(route)
             if len(self._callers) >= MAX_CACHED_CALLERS:
                 self._callers.clear()
             self._callers[key] = caller
@@ -391,27 +410,29 @@ def _encode_reply(
     """Return the reply to a call whose task is done. `cancelled_code` is the error code for a
     cancelled call. `stateless` is whether the client is one of the stateless era."""
     if task.cancelled():
-        return encode_error(id, types.ErrorData(code=cancelled_code, message="Request cancelled"))
+        return call_messages.encode_error(
+            id, types.ErrorData(code=cancelled_code, message="Request cancelled")
+        )
     error = task.exception()
     if not isinstance(error, Exception):
-        return encode_result(id, task.result())
-    data = to_error_data(error, stateless=stateless)
+        return call_messages.encode_result(id, task.result())
+    data = call_messages.to_error_data(error, stateless=stateless)
     if stateless and data.data is None:  # leave the field `data` out, in place of a null
         data = types.ErrorData(code=data.code, message=data.message)
-    return encode_error(id, data)
+    return call_messages.encode_error(id, data)
 
 
 def _http_status(task: "asyncio.Task[dict[str, Any]]") -> int:
     error = None if task.cancelled() else task.exception()
     if not isinstance(error, Exception):
         return 200
-    return ERROR_CODE_HTTP_STATUS.get(to_error_data(error, stateless=True).code, 200)
+    return ERROR_CODE_HTTP_STATUS.get(call_messages.to_error_data(error, stateless=True).code, 200)
 
 
 def _cancel_call(session: _Session, message: dict[str, Any]) -> bool:
     """Cancel the call that this message names. Return False if the message cancels no call of the
     session."""
-    id = parse_cancelled_id(message)
+    id = call_messages.parse_cancelled_id(message)
     task = session.calls.get(coerce_request_id(id)) if id is not None else None
     return task is not None and task.cancel()
 

@@ -99,7 +99,7 @@ class RequestRelay:
             result = await send(exchange, {**meta_params, **await _ask_for_input(ctx, result)})
         if needs_input(result):
             raise MCPError(
-                types.INTERNAL_ERROR, f"the server asked for input {MAX_INPUT_ROUNDS} times"
+                types.INTERNAL_ERROR, f"the server requested input {MAX_INPUT_ROUNDS} times"
             )
         return result
 
@@ -126,7 +126,7 @@ async def _ask_for_input(ctx: Context, result: Mapping[str, Any]) -> dict[str, A
         for key, question in questions.items():
             method = question.get("method") if isinstance(question, Mapping) else None
             if method not in METHODS:
-                raise MCPError(types.INTERNAL_ERROR, f"the server asked for {method}")
+                raise MCPError(types.INTERNAL_ERROR, f"the server requested {method}")
             try:
                 answers[key] = await ask_client(
                     ctx.session, method, question.get("params"), ctx.request_id

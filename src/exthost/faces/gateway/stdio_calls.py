@@ -17,18 +17,7 @@ from mcp.server.session import ServerSession
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 
-from exthost.faces.gateway.call_messages import (
-    CALL_MARK,
-    CANCELLED_MARK,
-    ENVELOPE_KEYS,
-    decode_message,
-    encode_error,
-    encode_result,
-    make_stateless_caller,
-    parse_cancelled_id,
-    parse_request_id,
-    to_error_data,
-)
+from exthost.faces.gateway import call_messages
 from exthost.faces.gateway.call_session import CallingClient, make_context
 from exthost.faces.gateway.exchanges import Context
 from exthost.faces.gateway.line_writer import LineWriter
@@ -53,14 +42,16 @@ class _Call:
     def encode_reply(self) -> bytes:
         """Return the reply. The task must be done."""
         try:
-            return encode_result(self.id, self.task.result())
+            return call_messages.encode_result(self.id, self.task.result())
         except asyncio.CancelledError:  # by `close`; a call that its client cancels gets no reply
             closed_error = types.ErrorData(
                 code=types.CONNECTION_CLOSED, message="Connection closed"
             )
-            return encode_error(self.id, closed_error)
+            return call_messages.encode_error(self.id, closed_error)
         except Exception as error:
-            return encode_error(self.id, to_error_data(error, stateless=self.stateless))
+            return call_messages.encode_error(
+                self.id, call_messages.to_error_data(error, stateless=self.stateless)
+            )
 
 
 class StdioCalls:
@@ -91,15 +82,17 @@ class StdioCalls:
         """Handle a line. Return False if the line must be left to the package."""
         if self._session is None:
             return False
-        if CALL_MARK in line:
+        if call_messages.CALL_MARK in line:
             return self._start_call(line, self._session)
-        return bool(self._calls) and CANCELLED_MARK in line and self._cancel_call(line)
+        return (
+            bool(self._calls) and call_messages.CANCELLED_MARK in line and self._cancel_call(line)
+        )
 
     def _start_call(self, line: bytes, session: ServerSession) -> bool:
-        message = decode_message(line)
+        message = call_messages.decode_message(line)
         if message is None or message.get("method") != "tools/call":
             return False
-        id, params = parse_request_id(message.get("id")), message.get("params")
+        id, params = call_messages.parse_request_id(message.get("id")), message.get("params")
         if id is None or not isinstance(params, dict):
             return False
         caller = self._find_caller(params, session)
@@ -122,17 +115,20 @@ class StdioCalls:
             return None if describes_client else self._caller
         if not isinstance(meta, dict) or not describes_client:
             return None
-        client_fields = {key: meta[key] for key in ENVELOPE_KEYS if key in meta}
+        client_fields = {key: meta[key] for key in call_messages.ENVELOPE_KEYS if key in meta}
         if client_fields != self._client_fields or self._caller is None:
             route = classify_inbound_request({"method": "tools/call", "params": params})
             if isinstance(route, InboundLadderRejection):
                 return None
-            self._client_fields, self._caller = client_fields, make_stateless_caller(route)
+            self._client_fields, self._caller = (
+                client_fields,
+                call_messages.make_stateless_caller(route),
+            )
         return self._caller
 
     def _cancel_call(self, line: bytes) -> bool:
-        message = decode_message(line)
-        id = parse_cancelled_id(message) if message is not None else None
+        message = call_messages.decode_message(line)
+        id = call_messages.parse_cancelled_id(message) if message is not None else None
         call = self._by_id.get(coerce_request_id(id)) if id is not None else None
         if call is None:
             return False
@@ -150,7 +146,7 @@ class StdioCalls:
             self._writer.write(call.encode_reply() + b"\n")
         elif not task.cancelled():
             # Retrieved, so that asyncio does not log the error of a failed cleanup: the client has
-            # cancelled the call, and nobody waits for its outcome.
+            # cancelled the call, and does not wait for its outcome.
             task.exception()
 
     async def wait_until_answered(self) -> None:

@@ -19,7 +19,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS config (
 
 
 class _Subscriber(NamedTuple):
-    """Who is notified. `keys` of None means every key. `notify` gets the key and the value."""
+    """A subscriber. `keys` of None means every key. `notify` gets the key and the value."""
 
     extension: str
     keys: frozenset[str] | None

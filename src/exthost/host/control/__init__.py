@@ -21,6 +21,4 @@ order:
     client             the blocking client of the command line
     async_client       the asyncio client, with many requests at a time
     attached_host      `exthost.attach`: lets a program use the host of another process
-    attached_extension one extension of such a host
-    attached_stream    a stream of events over an attached host
 """

@@ -57,7 +57,7 @@ def lock_folder() -> Path:
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Return whether the path is a folder, and not a symlink, that this user owns."""
+    """Return whether the path is a folder, not a symlink, that this user owns."""
     try:
         status = folder.lstat()
     except OSError:

@@ -87,7 +87,7 @@ class HostClient:
         """Send a request, and return the value of the reply or raise the error in it. `on_event` is
         called with each event that comes before the reply. `confirm` answers the questions of the
         host, which it sends only if the request has the parameter `confirm`; it raises ExthostError
-        if nobody can be asked. `timeout` is in seconds; None waits until the host replies or
+        if no person can be asked. `timeout` is in seconds; None waits until the host replies or
         ends."""
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
@@ -142,7 +142,7 @@ def _timeout_error(timeout: float, pid: int) -> CallTimeout:
     return CallTimeout(
         "X0875",
         f"the host, process {pid}, did not complete the request within {timeout:g} s",
-        help="it goes on with what was asked; see exthost status, or give a longer --timeout",
+        help="it continues with the request; see exthost status, or give a longer --timeout",
     )
 
 

@@ -53,7 +53,7 @@ class LineConnection:
 
     def connection_lost(self) -> None:
         """Handle the end of the connection. The event loop calls this once, in a separate
-        callback, and not from within another method of this class."""
+        callback, not from within another method of this class."""
 
     def pause_writing(self) -> None:
         """Called when output has to wait because the other side does not read."""

@@ -108,7 +108,7 @@ def read_request(item: Item) -> ControlRequest:
 def read_answer(item: Item) -> Mapping[str, Any] | None:
     """Return the params of the answer to a question. Return None for every other line."""
     try:
-        fields = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises if it is no line
+        fields = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises if it is not a line
         is_answer = fields["verb"] == "answer" and type(fields["params"]) is dict
         return fields["params"] if is_answer else None
     except Exception:  # another request, or an invalid one
@@ -179,7 +179,7 @@ def read_line(line: bytes) -> HostLine:
             return HostLine(id, event=document["event"])
     raise ProtocolViolation(
         "X0675",
-        "what answers at the host's socket is no host of this version",
+        "the process at the host's socket is not a host of this version",
         help="stop the host, and run it with the same version as this command",
         evidence=Evidence(bytes=line[:200].decode("utf-8", "backslashreplace")),
     )

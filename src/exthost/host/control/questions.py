@@ -24,8 +24,6 @@ from exthost.extension.callbacks import call_plain_or_async
 from exthost.extension.confirmation import Confirm, Confirmation
 from exthost.host.control.as_data import as_data
 
-__all__ = ["AskClient", "QuestionAnswers", "confirm_by_client", "read_question"]
-
 _log = logging.getLogger("exthost.host.control")
 
 # The most characters of a client's error that the host repeats.
@@ -113,6 +111,8 @@ class QuestionAnswers:
                 await call_plain_or_async(self._confirm, read_question(event)) is True
             )
         except Exception as error:
-            _log.exception("[%s] nobody could be asked: %s", event["extension"], event["message"])
+            _log.exception(
+                "[%s] no person could be asked: %s", event["extension"], event["message"]
+            )
             answer["error"] = f"{type(error).__name__}: {error}"
         self._send_answer(answer)

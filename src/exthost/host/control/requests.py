@@ -178,7 +178,7 @@ class RequestPerformer:
         traffic, buffer, number = self._host.traffic, TraceBuffer(), 0
         unsubscribe = traffic.subscribe(buffer, request.name)
         try:
-            # An event without records tells the client that the trace has begun.
+            # An event without records shows the client that the trace has begun.
             await events.send(_make_trace_event([], 0, traffic.dialects))
             while True:
                 await buffer.wait(number)

@@ -37,7 +37,7 @@ UNREAD_SECONDS = 10.0
 # the answers come behind the requests that the client has sent meanwhile.
 MAX_REQUESTS = 256
 
-# The most questions of one client that are open. A program whose `confirm` asks nobody may have
+# The most questions of one client that are open. A program whose `confirm` never asks may have
 # thousands of calls in progress.
 MAX_QUESTIONS = 4096
 

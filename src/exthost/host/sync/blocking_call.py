@@ -16,6 +16,7 @@ from exthost.extension.call_queue import CallQueue
 from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
 from exthost.host.sync.loop_thread import LOOP_SECONDS, LoopThread, not_open_error
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.session.blocking_reader import NO_REPLY
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
@@ -120,14 +121,15 @@ def call_tool(
     extension: Extension,
     loop_thread: LoopThread,
     name: str,
-    arguments: Any,
-    timeout: float | None,
-    context: Mapping[str, Any],
-    wait: bool,
-    on_progress: OnProgress | None,
-    check: bool,
-    hooks: bool,
-    confirm: Confirm | None,
+    arguments: Any = None,
+    *,
+    timeout: float | None = None,
+    context: Mapping[str, Any] = EMPTY_MAPPING,
+    wait: bool = True,
+    on_progress: OnProgress | None = None,
+    check: bool = True,
+    hooks: bool = True,
+    confirm: Confirm | None = None,
 ) -> ToolResult:
     """Call a tool of this extension by its own name; see `Extension.call_tool`."""
     loop_thread.refuse_own_thread()

@@ -95,7 +95,7 @@ class LoopThread:
             if self._is_open:
                 raise
             raise not_open_error() from None  # another thread has closed the host
-        except BaseException:  # such as KeyboardInterrupt: nobody waits for the result any more
+        except BaseException:  # such as KeyboardInterrupt: no thread waits for the result any more
             future.cancel()
             raise
         finally:

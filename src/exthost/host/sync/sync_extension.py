@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
-from exthost.dialects.blocking_methods import forward, forward_plain, forward_stream
-from exthost.dialects.meanings import OnProgress
+from exthost.dialects.blocking_methods import (
+    forward,
+    forward_plain,
+    forward_stream,
+    parameters_of,
+)
 from exthost.dialects.missing_facet import missing_attribute_error
 from exthost.errors import ExthostError
-from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import Health, State
 from exthost.extension.stats import Stats
@@ -24,7 +27,6 @@ from exthost.host.sync.blocking_call import BlockingCall, call_tool
 from exthost.host.sync.blocking_view import BlockingView
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.host.sync.sync_facet_attributes import SyncFacetAttributes
-from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
 from exthost.process.environment import Environment
@@ -99,34 +101,11 @@ class SyncExtension(SyncFacetAttributes):
         wire_method, wire_params, handler, limit = factory.for_method(method, params, timeout)
         return BlockingCall(wire_method, wire_params, handler, limit, queue).run()
 
-    def call_tool(
-        self,
-        name: str,
-        arguments: Any = None,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, Any] = EMPTY_MAPPING,
-        wait: bool = True,
-        on_progress: OnProgress | None = None,
-        check: bool = True,
-        hooks: bool = True,
-        confirm: Confirm | None = None,
-    ) -> ToolResult:
+    @parameters_of(Extension.call_tool)
+    def call_tool(self, name: str, *arguments: Any, **options: Any) -> ToolResult:
         """Call one of its tools by the tool's own name; see `Extension.call_tool`. `on_progress`
         is called on the thread of the event loop."""
-        return call_tool(
-            self._target,
-            self._loop_thread,
-            name,
-            arguments,
-            timeout,
-            context,
-            wait,
-            on_progress,
-            check,
-            hooks,
-            confirm,
-        )
+        return call_tool(self._target, self._loop_thread, name, *arguments, **options)
 
     list_tools = forward(Extension.list_tools)
     run_hook = forward(Extension.run_hook)
@@ -142,7 +121,7 @@ class SyncExtension(SyncFacetAttributes):
         return self
 
     def hold(self) -> AbstractContextManager[None]:
-        """Prevent that the extension is ended as idle (`limits.idle`): `with ext.hold(): …`."""
+        """Prevent `limits.idle` from ending the extension inside a block: `with ext.hold(): …`."""
         return self._target.hold()
 
     restart = forward(Extension.restart)

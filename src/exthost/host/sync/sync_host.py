@@ -14,8 +14,7 @@ from typing import Any, Self, Unpack
 from exthost.config import Config
 from exthost.config.discovery.configfile import read_config
 from exthost.config.discovery.report import Diagnostic
-from exthost.dialects.blocking_methods import forward, forward_plain
-from exthost.dialects.meanings import OnProgress
+from exthost.dialects.blocking_methods import forward, forward_plain, parameters_of
 from exthost.events import Bus
 from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
@@ -174,18 +173,9 @@ class SyncHost:
 
     # -- tools -------------------------------------------------------------------------------
 
+    @parameters_of(Host.call_tool)
     def call_tool(
-        self,
-        name: str,
-        arguments: Any = None,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, Any] = EMPTY_MAPPING,
-        wait: bool = True,
-        on_progress: OnProgress | None = None,
-        check: bool = True,
-        hooks: bool = True,
-        confirm: Confirm | None = None,
+        self, name: str, *arguments: Any, timeout: float | None = None, **options: Any
     ) -> ToolResult:
         """Call a tool by any of its names; see `Host.call_tool`. `on_progress` is called on the
         thread of the event loop."""
@@ -197,19 +187,8 @@ class SyncHost:
             if timeout is not None:  # before an extension is started to find the tool
                 require_time_left("", name, timeout)
             tool = loop_thread.run(lambda: host.find_tool(name))
-        return call_tool(
-            host[tool.extension],
-            loop_thread,
-            tool.tool,
-            arguments,
-            timeout,
-            context,
-            wait,
-            on_progress,
-            check,
-            hooks,
-            confirm,
-        )
+        extension = host[tool.extension]
+        return call_tool(extension, loop_thread, tool.tool, *arguments, timeout=timeout, **options)
 
     run_calls = forward(Host.run_calls)
     find_tool = forward(Host.find_tool)

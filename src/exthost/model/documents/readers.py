@@ -176,7 +176,7 @@ def read_positive_duration(value: Any, place: Place) -> float | None:
     """Read a duration above 0: a time limit of 0 could never be met."""
     read = read_duration(value, place)
     if read == 0:
-        place.add_problem(BAD_UNIT, "must be longer than 0; leave the key out for the default")
+        place.add_problem(BAD_UNIT, "must be longer than 0; remove the key for the default")
         return None
     return read
 
@@ -189,7 +189,7 @@ def read_size(value: Any, place: Place) -> int | None:
         place.add_problem(BAD_UNIT, str(error))
         return None
     if read == 0:
-        place.add_problem(BAD_UNIT, "must be more than 0; leave the key out for the default")
+        place.add_problem(BAD_UNIT, "must be more than 0; remove the key for the default")
         return None
     return read
 

@@ -89,8 +89,8 @@ class Limits(_Settings):
     )
     stop: float | None = setting(
         DURATION,
-        "How long a process has to end after it was asked to, before SIGKILL; also how long calls "
-        "may go on when the extension is drained.",
+        "How long a process has to end before SIGKILL; also how long calls "
+        "may continue when the extension is drained.",
         '"10s"',
     )
     max_message: int | None = setting(
@@ -246,7 +246,7 @@ class Pool(_Settings):
     )
     engine: str | None = setting(
         one_of("ray", "local"),
-        "What places its processes on other nodes: a Ray cluster, or nodes simulated here.",
+        "How its processes are placed on other nodes: by a Ray cluster, or nodes simulated here.",
         '"ray"',
         "(this machine)",
     )
@@ -254,7 +254,7 @@ class Pool(_Settings):
         integer_at_least(1), "How many of them one node has at most.", "4", "(no limit)"
     )
     resources: tuple[tuple[str, float], ...] | None = setting(
-        _AMOUNTS, "What each of them needs of its node.", "{ CPU = 1 }", "{ }"
+        _AMOUNTS, "The resources that each of them needs.", "{ CPU = 1 }", "{ }"
     )
     spread: bool | None = setting(
         FLAG, "Whether the node with the fewest gets the next one.", "true", "true"
@@ -274,7 +274,7 @@ class Pool(_Settings):
 class Permissions:
     """The permissions of an extension. Access that is not granted here is denied.
 
-    `max_memory` is in bytes, `max_execution_time` in seconds; None is no limit.
+    `max_memory` is in bytes, `max_execution_time` in seconds; None means no limit.
     """
 
     network: bool = setting(FLAG, "Whether it may use the network.", "false", "false", unset=False)
@@ -307,7 +307,7 @@ _HOST_HOOK_KEYS: Mapping[str, Key] = {
     **_ON_FAILURE,
     "required": Key(
         TEXT_LIST,
-        "The guards that must be there, by their ids: without one of them no tool is called.",
+        "The ids of required guards: without one of them no tool is called.",
         '["policy"]',
         "[]",
     ),
@@ -536,7 +536,7 @@ class SharedSettings:
     )
     restart: Restart = setting(
         _group_type(Restart),
-        "What happens when its process ends.",
+        "When its process is restarted.",
         '{ strategy = "exponential", max_retries = 3 }',
         unset=Restart(),
     )
@@ -554,7 +554,7 @@ class SharedSettings:
     )
     permissions: Permissions | None = setting(
         table_type(keys_of(Permissions), _read_permissions),
-        "What its sandbox grants it; with this table, it has nothing else.",
+        "The permissions of its sandbox; with this table, it has no others.",
         '{ network = false, filesystem = ["/srv/data"] }',
         "(no sandbox)",
     )
@@ -608,13 +608,13 @@ class SharedSettings:
     )
     on_weaker: str | None = setting(
         one_of("refuse", "warn"),
-        "What happens where the machine contains it less than intended.",
+        "Whether it runs on a machine that cannot contain it as intended.",
         '"refuse"',
         '"warn"',
     )
     hooks: Mapping[str, str] = setting(
         HOOKS,
-        "What happens when one of its hooks fails.",
+        "The effect of a failed hook.",
         '{ on_failure = "closed", before_message = { on_failure = "open" } }',
         unset=EMPTY_MAPPING,
     )

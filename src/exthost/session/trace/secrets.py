@@ -91,7 +91,7 @@ class SecretFilter:
 
     def _hide_in_field(self, name: str, value: Any) -> Any:
         if value and isinstance(value, str | list | tuple) and is_secret_name(name):
-            # A header may have several values. Other values, such as a schema, are no secrets.
+            # A header may have several values. Other values, such as a schema, are not secrets.
             if isinstance(value, str):
                 return HIDDEN
             return [HIDDEN if isinstance(item, str) else self.data(item) for item in value]

@@ -1,6 +1,6 @@
 """The extension's side of the nexo dialect: JSON-RPC 2.0, one object per line, tools and hooks.
 
-It speaks both contracts of nexo; the params of `initialize` tell which one the host speaks. In the
+It speaks both contracts of nexo; the params of `initialize` show which one the host speaks. In the
 second one tools are called by `tool.invoke`, hooks by `hook.on_hook`, and the names of tools begin
 with the id of the extension (`nexo_second`).
 
@@ -13,15 +13,7 @@ extension with an error unless it has a handler for that method.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from exthost.authoring.sdk.answers import (
-    Block,
-    Confirm,
-    HookEvent,
-    Inject,
-    Modify,
-    Replace,
-    own_hook_answer,
-)
+from exthost.authoring.sdk import answers
 from exthost.authoring.sdk.endpoints import nexo_second
 from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
 from exthost.authoring.sdk.endpoints.jsonrpc import (
@@ -198,26 +190,28 @@ class NexoEndpoint(JsonRpcEndpoint):
         return self.encode_result(id, _encode_hook_answer(answer))
 
 
-def _decode_event(name: str, raw: dict[str, Any]) -> HookEvent:
-    return HookEvent(name, raw.get("tool_name"), raw.get("arguments"), raw.get("message"), raw)
+def _decode_event(name: str, raw: dict[str, Any]) -> answers.HookEvent:
+    return answers.HookEvent(
+        name, raw.get("tool_name"), raw.get("arguments"), raw.get("message"), raw
+    )
 
 
 def _encode_hook_answer(answer: Any) -> Any:
     match answer:
         case None:
             return None
-        case Block(reason):
+        case answers.Block(reason):
             return {"abort": True, "reason": reason}
-        case Modify(arguments):
+        case answers.Modify(arguments):
             return {"override": {"arguments": arguments}}
         # The dialect has no way to ask a person. So an action that needs a confirmation is aborted.
-        case Confirm(message):
+        case answers.Confirm(message):
             return {"abort": True, "reason": message}
-        case Inject(content):
+        case answers.Inject(content):
             return {"decision": "transform", "transformed_body": content}
-        case Replace(output):
+        case answers.Replace(output):
             return {"override": {"result": output}}
-    return own_hook_answer(answer)
+    return answers.own_hook_answer(answer)
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:

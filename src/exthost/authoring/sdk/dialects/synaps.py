@@ -11,16 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from exthost.authoring.sdk.answers import (
-    Block,
-    Confirm,
-    HookEvent,
-    Inject,
-    Modify,
-    Replace,
-    Turn,
-    own_hook_answer,
-)
+from exthost.authoring.sdk import answers
 from exthost.authoring.sdk.endpoints import providers
 from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
 from exthost.authoring.sdk.endpoints.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
@@ -201,7 +192,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
             return self.result(id, {"action": "continue"})
         tool = params.get("tool_runtime_name") or params.get("tool_name")
         message = params.get("message")
-        event = HookEvent(kind, tool, params.get("tool_input"), message, params)
+        event = answers.HookEvent(kind, tool, params.get("tool_input"), message, params)
         return self.run(id, function, event, self._encode_hook_reply, self.encode_error_reply)
 
     def _encode_hook_reply(self, id: Any, function: Function, answer: Any) -> bytes:
@@ -220,7 +211,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
         provider = self.registry.providers.get(name)
         if provider is None:
             return self.error(id, INVALID_PARAMS, f"unknown provider: {name}")
-        turn = Turn(
+        turn = answers.Turn(
             name,
             get_field(params, "model_id", str),
             get_field(params, "messages", list),
@@ -254,17 +245,17 @@ def _encode_hook_answer(answer: Any) -> Any:
     match answer:
         case None:
             return {"action": "continue"}
-        case Block(reason):
+        case answers.Block(reason):
             return {"action": "block", "reason": reason}
-        case Modify(arguments):
+        case answers.Modify(arguments):
             return {"action": "modify", "input": arguments}
-        case Confirm(message):
+        case answers.Confirm(message):
             return {"action": "confirm", "message": message}
-        case Inject(content):
+        case answers.Inject(content):
             return {"action": "inject", "content": content}
-        case Replace(output):
+        case answers.Replace(output):
             return {"action": "replace", "output": output}
-    return own_hook_answer(answer)
+    return answers.own_hook_answer(answer)
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool | None:

@@ -93,5 +93,5 @@ def _parse_state(state: str) -> list[Any]:
     except (ValueError, RecursionError):
         answers = None
     if type(answers) is not list:
-        raise BadParams("requestState is not what this server gave")
+        raise BadParams("requestState is not from this server")
     return answers

@@ -31,11 +31,6 @@ from exthost.session.effects import (
 from exthost.session.failures import EndCause
 from exthost.session.replies import GeneratorHandler
 
-__all__ = [
-    "ConversationEnded", "ExtensionExited", "NoReply", "ScriptPlayer",
-    "handshake_without_process", "operation_without_process",
-]  # fmt: skip
-
 
 class NoReply(Exception):
     """The script has no reply to the call."""

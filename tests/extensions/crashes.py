@@ -11,8 +11,8 @@ from typing import Any
 
 from exthost.errors import ExtensionGone
 from exthost.extension.extension import Extension
-from tests.extensions.driving import OUTCOMES, hostile, until
-from tests.extensions.looking import our_descriptors, our_processes, our_threads
+from tests.extensions.harness import OUTCOMES, hostile, until
+from tests.extensions.proc import our_descriptors, our_processes, our_threads
 
 # Restart after each crash, without a delay and without a limit.
 ALWAYS = {"strategy": "immediate", "max_retries": "unlimited"}

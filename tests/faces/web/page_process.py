@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.extensions.looking import MARK, all_pids, environment_of, see
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS, wait_for
+from tests.extensions.proc import MARK, all_pids, environment_of, read_process
+from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS, wait_for
 
 ROOT = Path(__file__).parents[3]
 SHOWCASE = Path(__file__).with_name("showcase.py")
@@ -69,12 +69,12 @@ def page(folder: Path, *words: str, **variables: str) -> Iterator[Page]:
     ) as process:
         try:
             assert process.stdout is not None
-            told: dict[str, Any] = json.loads(process.stdout.readline())
-            assert "page" in told, told
+            report: dict[str, Any] = json.loads(process.stdout.readline())
+            assert "page" in report, report
             wait_for(process, "extensions ready")
             process.stdout.close()  # whoever does not read delays nothing
             process.stdout = None
-            yield Page(told["page"], told["token"], process)
+            yield Page(report["page"], report["token"], process)
             process.terminate()
             process.communicate(timeout=RUN_SECONDS)
             assert process.returncode == 0
@@ -82,4 +82,4 @@ def page(folder: Path, *words: str, **variables: str) -> Iterator[Page]:
             if process.poll() is None:
                 process.kill()
     left = [pid for pid in all_pids() if f"{MARK}={mark}".encode() in environment_of(pid)]
-    assert not left, [see(pid) for pid in left]
+    assert not left, [read_process(pid) for pid in left]

@@ -22,9 +22,9 @@ from unittest import mock
 from exthost.faces.cli import main
 from exthost.host import detection
 from exthost.process import own_process
-from tests.extensions.looking import MARK, all_pids, environment_of, see
+from tests.extensions.proc import MARK, all_pids, environment_of, read_process
 
-TALKER = Path(__file__).parents[2] / "extensions" / "talker.py"
+STDERR_WRITER = Path(__file__).parents[2] / "extensions" / "stderr_writer.py"
 EXTHOST = [sys.executable, "-m", "exthost"]
 
 # The same, for a host that waits for an extension to stop, without a limit.
@@ -107,9 +107,9 @@ def run_process(
 
 
 def extension(name: str, *command: str, more: str = "") -> str:
-    """Return an entry of a config; without a command, that of the talker. It has no namespace of
-    its own, so the pids that it reports are those that we see and signal."""
-    program, *args = command or (sys.executable, "-S", "-E", str(TALKER))
+    """Return an entry of a config. The default command runs stderr_writer.py. The extension has no
+    namespace of its own, so the pids that it reports are those that we see and signal."""
+    program, *args = command or (sys.executable, "-S", "-E", str(STDERR_WRITER))
     source = f"{{ type = 'process', command = '{program}', args = {json.dumps(args)} }}"
     return f'[[extensions]]\nname = "{name}"\nsource = {source}\nlifetime = "plain"\n{more}\n'
 
@@ -148,12 +148,12 @@ def running(
 def wait_for(process: "subprocess.Popen[str]", text: str) -> str:
     """Return the first line on stderr that contains this text."""
     assert process.stderr is not None
-    seen = []
+    observed = []
     for line in process.stderr:
-        seen.append(line)
+        observed.append(line)
         if text in line:
             return line
-    raise AssertionError("".join(seen))
+    raise AssertionError("".join(observed))
 
 
 def exthost(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -168,10 +168,10 @@ def shared_host(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     with running(folder, **{MARK: mark}) as host:
         yield host
     left = [pid for pid in all_pids() if f"{MARK}={mark}".encode() in environment_of(pid)]
-    assert not left, [see(pid) for pid in left]
+    assert not left, [read_process(pid) for pid in left]
 
 
-def told(folder: Path, *words: str, code: int = 0) -> Any:
+def run_json(folder: Path, *words: str, code: int = 0) -> Any:
     """Return the JSON that a verb prints."""
     done = exthost(folder, *words, "--json")
     assert done.returncode == code, done.stdout + done.stderr

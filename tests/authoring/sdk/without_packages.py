@@ -1,6 +1,6 @@
 """Runs a program of the SDK where nothing but the standard library can be imported.
 
-    refusing.py PROGRAM WORDS…
+    without_packages.py PROGRAM WORDS…
 
 Modules of the host and of other packages are refused.
 """

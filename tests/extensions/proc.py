@@ -14,7 +14,7 @@ MARK = "EXTHOST_TEST_RUN"
 os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
 
 
-class Seen(NamedTuple):
+class ProcessInfo(NamedTuple):
     """One process: its parent, its state as the kernel's letter, its command line."""
 
     parent: int
@@ -22,7 +22,7 @@ class Seen(NamedTuple):
     command: str
 
 
-def see(pid: int) -> Seen | None:
+def read_process(pid: int) -> ProcessInfo | None:
     """Return the process of this pid, which may be a zombie, or None."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
@@ -32,18 +32,18 @@ def see(pid: int) -> Seen | None:
     name, _, rest = stat.rpartition(")")
     state, parent = rest.split()[:2]
     words = command.decode("utf-8", "replace").split("\0")
-    return Seen(int(parent), state, " ".join(words).strip() or name.partition("(")[2])
+    return ProcessInfo(int(parent), state, " ".join(words).strip() or name.partition("(")[2])
 
 
 def gone(pid: int) -> bool:
     """Return whether the process is gone; a zombie is not."""
-    return see(pid) is None
+    return read_process(pid) is None
 
 
 def runs(pid: int) -> bool:
     """Return whether the process runs. A zombie does not; a grandchild is reaped by another."""
-    seen = see(pid)
-    return seen is not None and seen.state not in "ZX"
+    observed = read_process(pid)
+    return observed is not None and observed.state not in "ZX"
 
 
 def outside(inside: int, wrapper: int) -> int:
@@ -62,7 +62,9 @@ def outside(inside: int, wrapper: int) -> int:
 
 def descendants_of(pid: int) -> set[int]:
     """Return the pids of a process and of all below it."""
-    parents = {one: seen.parent for one in all_pids() if (seen := see(one)) is not None}
+    parents = {
+        one: observed.parent for one in all_pids() if (observed := read_process(one)) is not None
+    }
     found, news = {pid}, {pid}
     while news:
         news = {one for one, parent in parents.items() if parent in news} - found
@@ -96,11 +98,11 @@ def our_processes(but: Collection[int] = ()) -> dict[int, str]:
     for pid in all_pids():
         if pid in but:
             continue
-        seen = see(pid)
-        if seen is None or pid == me:
+        observed = read_process(pid)
+        if observed is None or pid == me:
             continue
-        if seen.parent == me or mark in environment_of(pid):
-            found[pid] = f"state {seen.state}: {seen.command}"
+        if observed.parent == me or mark in environment_of(pid):
+            found[pid] = f"state {observed.state}: {observed.command}"
     return found
 
 

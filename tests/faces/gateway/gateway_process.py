@@ -21,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from exthost.faces.gateway.server import Gateway
 from exthost.host.host import Host
-from tests.extensions.looking import MARK, all_pids, environment_of, see
+from tests.extensions.proc import MARK, all_pids, environment_of, read_process
 
 ROOT = Path(__file__).parents[3]
 ERAS = {"handshake": "legacy", "stateless": "auto"}  # asked for the newer era first, we have it
@@ -121,7 +121,7 @@ def http_gateway(config: Path, *words: str, plain: bool = False) -> Iterator[Run
                 raise
         assert (code, process.stdout.read()) == (0, "")
         left = [pid for pid in all_pids() if mark.encode() in environment_of(pid)]
-        assert not left, [see(pid) for pid in left]
+        assert not left, [read_process(pid) for pid in left]
 
 
 @asynccontextmanager

@@ -15,18 +15,18 @@ from exthost.process.exit_status import ExitStatus
 from exthost.session.session import Session
 
 
-def session_with(puppet: "Puppet", queue: CallQueue, dialect: Dialect = DIALECT) -> Session:
+def session_with(fake_child: "FakeChild", queue: CallQueue, dialect: Dialect = DIALECT) -> Session:
     """Return an open session with it, which is not yet attached to its queue."""
     limits = resolve_limits(Spec(id="x", argv=("x",)), DIALECT)
-    session = Session(puppet, dialect, queue, limits)  # type: ignore[arg-type]
+    session = Session(fake_child, dialect, queue, limits)  # type: ignore[arg-type]
     session.open(Offer())
     return session
 
 
-class Puppet:
+class FakeChild:
     """A child without a process: three pipes, and an exit, which the test controls."""
 
-    argv: tuple[str, ...] = ("puppet",)
+    argv: tuple[str, ...] = ("fake-child",)
     closed_paths: tuple[str, ...] = ()
     cwd = ""
     pid = 0

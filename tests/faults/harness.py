@@ -1,7 +1,7 @@
 """How trials run the hostile extension in any dialect, and account for each call.
 
-`held` starts one. At the end of its block it checks that each accepted call ended in exactly one of
-result, error, timeout, cancelled, gone, and that nothing is pending.
+`run_hostile` starts an extension. At the end of its block it checks that each accepted call ended
+in exactly one of result, error, timeout, cancelled, gone, and that nothing is pending.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.model.messages import Message, Reply
 from exthost.model.shutdown_steps import Write
-from tests.extensions.driving import Ledger, accounted, pid_of
-from tests.extensions.looking import outside
+from tests.extensions.harness import Ledger, accounted, pid_of
+from tests.extensions.proc import outside
 
 # The limits of calls and starts, unless a trial is about them: on a busy machine a process may take
 # seconds to start.
@@ -132,7 +132,7 @@ def hurried(peer: HostilePeer, seconds: float) -> Dialect:
     return replace(whole, traits=replace(whole.traits, shutdown_steps=steps))
 
 
-class Held:
+class HostileRun:
     """A hostile extension, and what a trial does with it."""
 
     def __init__(self, ext: Extension, peer: HostilePeer, ledger: Ledger | None) -> None:
@@ -180,7 +180,7 @@ class Held:
 
 
 @asynccontextmanager
-async def held(
+async def run_hostile(
     peer: HostilePeer,
     folder: Path,
     *flags: str,
@@ -188,19 +188,19 @@ async def held(
     start: bool = True,
     step: float = 0.3,
     **more: Any,
-) -> AsyncIterator[Held]:
+) -> AsyncIterator[HostileRun]:
     """Start a hostile extension; at the end of the block, end it and check the account of calls.
     Without `watched` the bus has no subscribers."""
     ledger = Ledger() if watched else None
     ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, step), **more)
-    one = Held(ext, peer, ledger)
+    run = HostileRun(ext, peer, ledger)
     try:
         if start:
             await ext.start()
-        yield one
+        yield run
     finally:
         await ext.close()
-    one.settle()
+    run.settle()
 
 
 def at(stage: str, **words: Any) -> tuple[str, str]:
@@ -234,9 +234,9 @@ def wrapped(peer: HostilePeer, data: bytes) -> bytes:
 
 def answer_in_text(peer: HostilePeer, text: bytes) -> bytes:
     """Return the frame of an answer with this text as its value, which need not be JSON."""
-    said = payload(peer, Reply(ID, peer.wrap_value("@@@")))
-    assert said.count(b'"@@@"') == 1
-    return wrapped(peer, said.replace(b'"@@@"', text))
+    output = payload(peer, Reply(ID, peer.wrap_value("@@@")))
+    assert output.count(b'"@@@"') == 1
+    return wrapped(peer, output.replace(b'"@@@"', text))
 
 
 async def lag_while(awaitable: Any) -> tuple[Any, float]:
