@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.errors import NotFound, Refused
-from exthost.events import HooksSkipped, RuleApplied
+from bench.rules import OPTIONS, OneTool
+from exthost.config import config_from_mapping
+from exthost.errors import NotFound, Refused, UsageError
+from exthost.events import Bus, HooksSkipped, RuleApplied
 from exthost.extension.confirmation import Confirmation
+from exthost.host.guarded_calls import GuardedCalls
+from exthost.host.hooks import Hooks
+from exthost.host.ruled_calls import RuledCalls
+from exthost.model.offer import Tool
 from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.six_dialects import TOOLS, document
@@ -205,6 +211,50 @@ async def test_allow_is_recorded_and_other_tools_are_not_judged(tmp_path: Path) 
         ("ext_agent_env", "denied"),
     ] * 2
     assert seen[0].context == {"agent_id": "me"} and seen[0].client is None
+
+
+async def test_a_rule_that_allows_is_recorded_on_every_way(tmp_path: Path) -> None:
+    path = config(tmp_path, {"tools": ECHO, "when": {"argument": {"a": "1"}}, "do": "allow"})
+    seen: list[RuleApplied] = []
+    async with (
+        exthost.Host.from_config(path, control=True) as host,
+        exthost.attach(path) as attached,
+    ):
+        host.events.subscribe(RuleApplied, seen.append)
+        for _ in range(3):
+            await host.call_tool(ECHO, {"a": 1})
+            await attached.call_tool(ECHO, {"a": 1})
+            await host.call_tool(ECHO, {"a": 2})
+    assert [one.outcome for one in seen] == ["allowed"] * 6
+
+
+async def test_a_tool_is_judged_again_when_its_extension_changes_it() -> None:
+    rules = [
+        {"tools": "*", "when": {"read_only": True}, "do": "allow"},
+        {"tools": "*", "do": "deny"},
+    ]
+    bus = Bus()
+    judging = RuledCalls(config_from_mapping({"rules": rules}).rules, None, bus)
+    guarded = GuardedCalls(Hooks(lambda: ()), judging, bus)
+    calls = OneTool()
+    calls.current = reading = Tool("read", extra={"annotations": {"readOnlyHint": True}})
+    assert not guarded.allows("fs", reading, {}, {}), "not before its first call"
+    await guarded.run(calls, "read", {}, OPTIONS)
+    assert guarded.allows("fs", reading, {}, {}) and not guarded.is_unjudged("fs", reading)
+    assert not guarded.allows("other", reading, {}, {})
+    calls.current = Tool("read")
+    assert not guarded.allows("fs", calls.current, {}, {})
+    with pytest.raises(Refused):
+        await guarded.run(calls, "read", {}, OPTIONS)
+    guarded.mark_stale()
+    assert not guarded.allows("fs", reading, {}, {})
+
+
+async def test_a_name_that_is_not_text_is_an_error_of_the_caller(tmp_path: Path) -> None:
+    async with exthost.Host.from_config(config(tmp_path, {"tools": ECHO, "do": "deny"})) as host:
+        await host.call_tool("ext_agent_cwd")
+        error = await failing(host["agent"].call_tool([]))  # type: ignore[arg-type]
+    assert isinstance(error, UsageError)
 
 
 async def test_a_reload_applies_changed_rules(tmp_path: Path) -> None:

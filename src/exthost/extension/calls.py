@@ -168,19 +168,25 @@ class Calls:
         queue = self._queue
         if get_ident() != self._thread or not queue.loop.is_running():  # as in `call`
             check_loop(queue)
+        try:
+            prepared = self._status.prepared_tools.get(name)
+        except TypeError:  # it has no hash, so it is not a string: `check_name` raises the error
+            prepared = None
         interceptor = self.interceptor
-        if not (
-            is_judged
-            or (hooks and (interceptor.is_idle or (self._spec.id, name) in interceptor.unjudged))
+        if not is_judged and not (
+            hooks
+            and (
+                interceptor.is_idle
+                or (
+                    prepared is not None
+                    and interceptor.allows(self._spec.id, prepared[0], arguments, context)
+                )
+            )
         ):
             options = ToolOptions(timeout, context, wait, on_progress, check, hooks, confirm)
             return await interceptor.run(self, name, arguments, options)
         if not wait:
             self.require_session(name)
-        try:
-            prepared = self._status.prepared_tools.get(name)
-        except TypeError:  # it has no hash, so it is not a string: `check_name` raises the error
-            prepared = None
         wait_began_at = None
         if prepared is None:
             check_name(name)
@@ -230,10 +236,12 @@ class Calls:
             return None
         return None if prepared is None else prepared[0]
 
-    def is_unjudged(self, name: str) -> bool:
-        """Return whether neither a rule nor a hook judges the calls of a tool."""
+    def is_unjudged(self, tool: Tool | None) -> bool:
+        """Return whether neither a rule nor a hook judges the calls of an announced tool."""
         interceptor = self.interceptor
-        return interceptor.is_idle or (self._spec.id, name) in interceptor.unjudged
+        return interceptor.is_idle or (
+            tool is not None and interceptor.is_unjudged(self._spec.id, tool)
+        )
 
     def registered_name(self, name: str) -> str:
         """Return the name under which a tool of the extension is registered."""
@@ -275,13 +283,18 @@ class Calls:
         """Call a tool without a task that awaits the result: `on_end` is called with the value or
         the error. Return the call, which `cancel` takes.
 
-        Return None if no process is ready, the tool is not known yet, or rules or hooks judge the
-        call; the caller then uses `call_tool`, which waits. Raises the error that keeps the call
-        from being sent.
+        Return None if no process is ready, the tool is not known yet, or hooks or a person may
+        judge the call; the caller then uses `call_tool`, which waits. Raises the error that keeps
+        the call from being sent.
         """
-        queue = self._queue
+        queue, interceptor = self._queue, self.interceptor
         prepared = self.prepare_announced_tool(name)
-        if prepared is None or not queue.sessions or not self.is_unjudged(name):
+        if prepared is None or not queue.sessions:
+            return None
+        if not (
+            interceptor.is_idle
+            or interceptor.allows(self._spec.id, prepared[0], arguments, context)
+        ):
             return None
         parts = self.factory.for_tool(prepared, arguments, timeout, context)
         call = CallbackCall(*parts, queue, on_end, context)

@@ -6,7 +6,7 @@ interceptor of the host, unless that has nothing to do (`is_idle`). An extension
 `NO_INTERCEPTOR`.
 """
 
-from collections.abc import Coroutine, Mapping, Set
+from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from exthost.dialects.meanings import OnProgress
@@ -66,20 +66,28 @@ class ToolInterceptor(Protocol):
 
     While `is_idle` is True, nothing would judge a call, so a call is made directly. It is a plain
     attribute, since every call reads it, on any thread; the thread of the event loop sets it. It is
-    False after each change of an extension, until `refresh` or the next call (`is_stale`).
-    `unjudged` are the tools of which the same is true, by extension and name, while `is_idle` is
-    False. It is replaced after each change.
+    False after each change of an extension, until `refresh` or the next call (`is_stale`). While it
+    is False, `is_unjudged` and `allows` find the calls of single tools that are made directly.
     """
 
     @property
     def is_idle(self) -> bool: ...
     @property
     def is_stale(self) -> bool: ...
-    @property
-    def unjudged(self) -> Set[tuple[str, str]]: ...
 
     def refresh(self) -> None:
         """Set `is_idle` again after a change. Only the thread of the event loop calls this."""
+
+    def is_unjudged(self, extension: str, tool: Tool) -> bool:
+        """Return whether it is known that nothing judges the calls of this tool. Any thread may
+        call this."""
+
+    def allows(
+        self, extension: str, tool: Tool, arguments: Any, context: Mapping[str, Any]
+    ) -> bool:
+        """Return whether a call of this tool is made directly: nothing judges it, or it was judged
+        and recorded now. If False, `run` judges it. Only the thread of the event loop calls this.
+        """
 
     def run(
         self, calls: InterceptedCalls, name: str, arguments: Any, options: ToolOptions
@@ -90,10 +98,17 @@ class ToolInterceptor(Protocol):
 class _NoInterceptor:
     is_idle = True
     is_stale = False
-    unjudged: frozenset[tuple[str, str]] = frozenset()
 
     def refresh(self) -> None:
         pass
+
+    def is_unjudged(self, extension: str, tool: Tool) -> bool:
+        return True
+
+    def allows(
+        self, extension: str, tool: Tool, arguments: Any, context: Mapping[str, Any]
+    ) -> bool:
+        return True
 
     def run(
         self, calls: InterceptedCalls, name: str, arguments: Any, options: ToolOptions

@@ -3,12 +3,13 @@
 `Calls.call_tool` passes every tool call of the host here, whoever makes it, unless `is_idle` is
 True: then there are no rules and no hook may be called, and a call costs what it costs without
 them. `is_idle` is False whenever an extension has changed, until the next call has looked at the
-hooks again. If there are rules and no hooks, `unjudged` has the tools that no rule is about, so
-that their calls do not come here either.
+hooks again. If there are rules and no hooks, the first call of a tool finds the rules that may
+decide about it, and later calls that these rules do not stop are not passed here (`allows`).
 
 Rules judge the arguments again after hooks have changed them.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from exthost.errors import CallFailed
@@ -17,7 +18,8 @@ from exthost.extension.misuse import check_context
 from exthost.extension.tool_interceptor import InterceptedCalls, ToolOptions
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Hooks
-from exthost.host.ruled_calls import RuledCalls, digest_arguments
+from exthost.host.ruled_calls import Judge, RuledCalls, allow_every_call, digest_arguments
+from exthost.model.offer import Tool
 from exthost.tool_result import ToolResult
 
 
@@ -31,19 +33,33 @@ class GuardedCalls:
         self.is_idle = False
         self.is_stale = True
         self._has_hooks = True
-        self.unjudged: set[tuple[str, str]] = set()
+        # How calls of single tools are judged while there are no hooks, by extension and identity
+        # of the tool. The tool is kept, so that no other tool gets its identity.
+        self._judges: dict[tuple[str, int], tuple[Judge, Tool]] = {}
 
     def mark_stale(self) -> None:
         """Look at the hooks again at the next call. Must be called when an extension has changed,
         was added or removed, and when the rules or the settings of hooks have changed."""
         self._hooks.index.mark_stale()
-        self.is_idle, self.is_stale, self.unjudged = False, True, set()
+        self.is_idle, self.is_stale, self._judges = False, True, {}
 
     def refresh(self) -> None:
         """Set `is_idle` again after a change."""
         self._has_hooks = self._hooks.may_be_called()
         self.is_idle = not self._has_hooks and not self.rules.are_set
         self.is_stale = False
+
+    def is_unjudged(self, extension: str, tool: Tool) -> bool:
+        """Return whether it is known that nothing judges the calls of this tool."""
+        known = self._judges.get((extension, id(tool)))
+        return known is not None and known[0] is allow_every_call
+
+    def allows(
+        self, extension: str, tool: Tool, arguments: Any, context: Mapping[str, Any]
+    ) -> bool:
+        """Return whether a call of this tool is made directly; see `ToolInterceptor`."""
+        known = self._judges.get((extension, id(tool)))
+        return known is not None and known[0](arguments, context)
 
     async def run(
         self, calls: InterceptedCalls, name: str, arguments: Any, options: ToolOptions
@@ -66,8 +82,8 @@ class GuardedCalls:
             if rule is not None:
                 await self.rules.ask(rule, calls, name, arguments, options)
         if not self._has_hooks:
-            if not rules:
-                self.unjudged.add((calls.extension, name))
+            judge = self.rules.make_judge(rules, calls, name)
+            self._judges[calls.extension, id(tool)] = judge, tool
             return await calls.call_directly(name, arguments, options)
         if rules:
             arguments = {} if arguments is None else arguments

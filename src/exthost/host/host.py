@@ -49,7 +49,6 @@ from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import RegisteredTool
-from exthost.model.rules import CallRule
 from exthost.model.spec import Spec
 from exthost.process import own_process
 from exthost.process.own_process import host_environ
@@ -114,8 +113,8 @@ class Host:
             required=self.config.required_guards,
             bus=self.events,
         )
-        self._rules = RuledCalls(self.config.rules, check_confirm(confirm), self.events)
-        self._guarded_calls = GuardedCalls(self.hooks, self._rules, self.events)
+        self.rules = RuledCalls(self.config.rules, check_confirm(confirm), self.events)
+        self._guarded_calls = GuardedCalls(self.hooks, self.rules, self.events)
         self._factory = ExtensionFactory(
             bus=self.events,
             handlers=handlers,
@@ -248,7 +247,7 @@ class Host:
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
         self.hooks.required = config.required_guards
-        self._rules.replace(config.rules)
+        self.rules.replace(config.rules)
         self._guarded_calls.mark_stale()
         try:
             specs, guards = await self._recall_hooks(discovered)
@@ -361,11 +360,6 @@ class Host:
         belongs to, or with `ask_all` each of them.
         """
         return await self._finder.find(name, capability, ask_all)
-
-    def rules_for(self, tool: RegisteredTool) -> tuple[CallRule, ...]:
-        """Return the rules of the config that may decide about calls of a tool, in order."""
-        calls = self[tool.extension].internals.calls
-        return self._rules.for_tool(calls, calls.tool(tool.tool))
 
     async def complete(
         self,

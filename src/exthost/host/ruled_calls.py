@@ -7,8 +7,8 @@ without anybody to ask, it is refused as well.
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from exthost.errors import ExthostError, Refused
 from exthost.events import Bus, RuleApplied
@@ -22,6 +22,16 @@ from exthost.wire import jsontext
 
 # How long a person has to answer if the caller sets no timeout. A person reads the arguments first.
 ANSWER_SECONDS = 120.0
+
+
+Judge: TypeAlias = Callable[[Any, Mapping[str, Any]], bool]
+"""Returns whether a call with these arguments and this context may be made without further
+questions, and publishes the rule that allows it."""
+
+
+def allow_every_call(arguments: Any, context: Mapping[str, Any]) -> bool:
+    """The judge of tools that no rule is about."""
+    return True
 
 
 class RuledCalls:
@@ -55,6 +65,29 @@ class RuledCalls:
         rules = self._rules.for_tool(traits)
         self._by_tool[key] = tool, rules
         return rules
+
+    def make_judge(self, rules: tuple[CallRule, ...], calls: InterceptedCalls, tool: str) -> Judge:
+        """Return a function that judges calls of a tool by these rules. It returns False if a rule
+        denies or asks, which `decide` finds again: this function is for the common case alone."""
+        if not rules:
+            return allow_every_call
+        listeners, get_client = self._bus.listeners, CLIENT.get
+        about = calls.extension, calls.registered_name(tool)
+
+        def judge(arguments: Any, context: Mapping[str, Any]) -> bool:
+            client = get_client()
+            for rule in rules:
+                if rule.fits_call(arguments, client):
+                    if rule.action != "allow":
+                        return False
+                    if RuleApplied in listeners:
+                        number, reason = rule.number, rule.reason
+                        event = RuleApplied(*about, number, "allowed", reason, client, context)
+                        self._bus.publish(event)
+                    return True
+            return True
+
+        return judge
 
     def decide(
         self,

@@ -87,18 +87,20 @@ class CallRule:
         client that makes the call; None if another caller does."""
         if self.client is not None and (client is None or not compile_pattern(self.client)(client)):
             return False
-        # Not all(…), which takes longer; most rules have no or one argument.
+        # Not all(…), which takes longer; most rules have no or one argument, which is text.
         for name, pattern in self.arguments:
-            if not self._fits_argument(arguments, name, pattern):
+            if type(arguments) is dict and type(text := arguments.get(name)) is str:
+                if not compile_pattern(pattern)(text):
+                    return False
+            elif not self._fits_argument(arguments, name, pattern):
                 return False
         return True
 
     def _fits_argument(self, arguments: Any, name: str, pattern: str) -> bool:
-        is_object = type(arguments) is dict or isinstance(arguments, Mapping)
-        if not is_object or name not in arguments:
+        if not isinstance(arguments, Mapping) or name not in arguments:
             return False
         matches, value = compile_pattern(pattern), arguments[name]
-        if type(value) is str or not isinstance(value, Mapping | list | tuple):
+        if not isinstance(value, Mapping | list | tuple):
             return bool(matches(_as_text(value)))
         # Part of a list or object must not be enough to allow all of it.
         return self.action != "allow" and any(

@@ -157,7 +157,8 @@ class RequestHandlers:
                 )
                 return self._whole_results.limit(whole, self._result_limit(extension))
 
-            may_ask = not extension.internals.calls.is_unjudged(tool.tool)
+            calls = extension.internals.calls
+            may_ask = not calls.is_unjudged(calls.announced_tool(tool.tool))
             answer: dict[str, Any] = await self._relay.run(
                 ctx, params, extension, send, may_ask=may_ask
             )

@@ -15,7 +15,8 @@ from exthost.host.control.as_data import as_data
 from exthost.host.control.served_host import ServedHost
 from exthost.launch.limits import resolve_limits
 from exthost.model.names import prefixed_description
-from exthost.model.rules import find_rule
+from exthost.model.offer import RegisteredTool
+from exthost.model.rules import CallRule, find_rule
 from exthost.model.spec import Limits, Restart, Spec
 
 
@@ -103,12 +104,18 @@ async def describe_rule(
     """Return the rule of the config that decides about a call of the tool `name`. Raises
     NotFound."""
     tool = await host.find_tool(name, ask_all=True)
-    rule = find_rule(host.rules_for(tool), arguments, client)
+    rule = find_rule(_rules_for(host, tool), arguments, client)
     about = {"tool": tool.name, "extension": tool.extension}
     if rule is None:
         return {**about, "rule": None, "tools": "", "do": "allow", "reason": ""}
     decision = {"rule": rule.number, "tools": rule.tools, "do": rule.action, "reason": rule.reason}
     return {**about, **decision}
+
+
+def _rules_for(host: ServedHost, tool: RegisteredTool) -> tuple[CallRule, ...]:
+    """Return the rules that may decide about calls of a tool, in order."""
+    calls = host[tool.extension].internals.calls
+    return host.rules.for_tool(calls, calls.tool(tool.tool))
 
 
 def describe_tools(
@@ -140,7 +147,7 @@ def describe_tools(
         }
         for tool in host.tools.values()
         if not name or tool.extension == name
-        for rule in host.rules_for(tool)[:1]
+        for rule in _rules_for(host, tool)[:1]
         if rule.action == "deny" and rule.is_unconditional
     ]
     return {

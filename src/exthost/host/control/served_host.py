@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 from exthost.errors import ExthostError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
+from exthost.host.ruled_calls import RuledCalls
 from exthost.model.offer import RegisteredTool
-from exthost.model.rules import CallRule
 from exthost.session.trace.traffic import Traffic
 
 
@@ -35,6 +35,9 @@ class ServedHost(Protocol):
     def traffic(self) -> Traffic: ...
 
     @property
+    def rules(self) -> RuledCalls: ...
+
+    @property
     def extensions(self) -> tuple[Extension, ...]: ...
 
     @property
@@ -47,7 +50,5 @@ class ServedHost(Protocol):
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
     ) -> RegisteredTool: ...
-
-    def rules_for(self, tool: RegisteredTool) -> tuple[CallRule, ...]: ...
 
     async def reload(self) -> ReloadOutcome: ...
