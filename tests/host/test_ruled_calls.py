@@ -165,6 +165,37 @@ async def test_an_answer_counts_for_the_arguments_that_were_shown(tmp_path: Path
     assert error.code == "X1843"
 
 
+async def test_the_caller_is_asked_and_another_client_cannot_answer(tmp_path: Path) -> None:
+    path = config(tmp_path, ASK)
+    asked = asyncio.Event()
+    agree: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def wait_for_answer(_: Confirmation) -> bool:
+        asked.set()
+        return await agree
+
+    def never(_: Confirmation) -> bool:
+        raise AssertionError("the wrong one was asked")
+
+    async with (
+        exthost.Host.from_config(path, control=True, confirm=never) as host,
+        exthost.attach(path, confirm=wait_for_answer) as caller,
+        exthost.attach(path, confirm=lambda _: False) as other,
+    ):
+        seen: list[RuleApplied] = []
+        host.events.subscribe(RuleApplied, seen.append)
+        call = asyncio.ensure_future(caller.call_tool(ECHO, {"a": 1}))
+        async with asyncio.timeout(60):
+            await asked.wait()
+            # The number of the open question on the connection of the caller is 1, too.
+            other._connected().answer({"question": 1, "agreed": True})
+            error = await failing(other.call_tool(ECHO, {"a": 1}))
+            assert error.code == "X1842" and not call.done()
+            agree.set_result(True)
+            assert (await call).data == {"a": 1}
+    assert [one.outcome for one in seen] == ["declined", "agreed"]
+
+
 async def test_an_answer_counts_for_one_call(tmp_path: Path) -> None:
     asked = []
 

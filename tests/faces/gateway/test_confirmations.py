@@ -7,7 +7,10 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
+from exthost.events import CallEnded, RuleApplied
+from exthost.host import ruled_calls
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside
 
@@ -112,3 +115,75 @@ async def test_clients_are_asked_about_their_own_calls_only() -> None:
         )
     assert [result.is_error for result in results] == [False, True]
     assert "first" in first[0] and "second" in second[0]
+
+
+# -- answers of the stateless era ----------------------------------------------------------------
+
+AGREED = {"1": YES}
+
+
+def stateless_client(gateway: Any, name: str) -> Client:
+    about = types.Implementation(name=name, version="1")
+    callback = answering([])
+    return Client(
+        gateway.server, mode="auto", cache=None, client_info=about, elicitation_callback=callback
+    )
+
+
+async def ask_for(client: Client, **arguments: Any) -> str:
+    """Call the tool, and return the state with which the answer is sent."""
+    held = await client.session.call_tool("ext_e_echo", arguments, allow_input_required=True)
+    assert isinstance(held, types.InputRequiredResult) and held.request_state
+    return held.request_state
+
+
+async def answer(client: Client, state: str, **arguments: Any) -> types.CallToolResult:
+    result = await client.session.call_tool(
+        "ext_e_echo", arguments, input_responses=AGREED, request_state=state
+    )
+    assert isinstance(result, types.CallToolResult)
+    return result
+
+
+async def test_an_answer_counts_once() -> None:
+    ended: list[CallEnded] = []
+    async with inside(document()) as gateway, stateless_client(gateway, "one") as client:
+        gateway.host.events.subscribe(CallEnded, ended.append)
+        state = await ask_for(client, a="one")
+        assert json.loads(text(await answer(client, state, a="one"))) == {"a": "one"}
+        with pytest.raises(MCPError, match="unknown or expired"):
+            await answer(client, state, a="one")
+    assert len(ended) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("other", {"a": "one"}), ("one", {"a": "two"}), ("one", {})]
+)
+async def test_an_answer_of_another_client_or_for_other_arguments_does_not_count(
+    name: str, arguments: dict[str, Any]
+) -> None:
+    ended: list[CallEnded] = []
+    async with (
+        inside(document()) as gateway,
+        stateless_client(gateway, "one") as client,
+        stateless_client(gateway, name) as other,
+    ):
+        gateway.host.events.subscribe(CallEnded, ended.append)
+        state = await ask_for(client, a="one")
+        with pytest.raises(MCPError, match="belongs to another request"):
+            await answer(other, state, **arguments)
+        with pytest.raises(MCPError, match="unknown or expired"):
+            await answer(client, state, a="one")
+    assert ended == []
+
+
+async def test_a_question_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    applied: asyncio.Queue[RuleApplied] = asyncio.Queue()
+    monkeypatch.setattr(ruled_calls, "ANSWER_SECONDS", 0.05)
+    async with inside(document()) as gateway, stateless_client(gateway, "one") as client:
+        gateway.host.events.subscribe(RuleApplied, applied.put_nowait)
+        state = await ask_for(client, a="one")
+        async with asyncio.timeout(60):
+            assert (await applied.get()).outcome == "unanswered"
+        refused = await answer(client, state, a="one")
+    assert refused.is_error and "no answer came within" in text(refused)

@@ -1,5 +1,6 @@
 """A gateway whose clients search for tools: two tools, and calls judged as what they are."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from exthost.events import RuleApplied, ToolsChanged
+from exthost.events import RuleApplied
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.six_dialects import TOOLS, document
 from tests.faces.gateway.gateway_process import ERAS, extension, inside, on_stdio, write_config
+from tests.faces.gateway.test_gateway import News, changes_received
 
 SEARCH = {"gateway": {"mode": "search"}}
 in_both_eras = pytest.mark.parametrize("era", ERAS)
@@ -141,10 +143,18 @@ async def test_a_search_returns_annotations_and_schemas_and_few_tools() -> None:
         assert nothing.structured_content == {"tools": []} and "no tool" in text(nothing)
 
 
-async def test_changes_of_inner_tools_are_still_announced() -> None:
-    changes: list[Any] = []
-    async with inside({"extensions": [agent()], **SEARCH}) as gateway, client_of(gateway) as client:
-        await found(client, "echo")
-        gateway.host.events.subscribe(ToolsChanged, changes.append)
-        await gateway.host.unload("agent")
-        assert changes and await found(client, "echo") == []
+@in_both_eras
+async def test_a_client_is_notified_of_changes_of_the_inner_tools(era: str) -> None:
+    news = News()
+    async with (
+        inside({"extensions": [agent()], **SEARCH}) as gateway,
+        Client(gateway.server, mode=ERAS[era], cache=None, message_handler=news) as client,
+        changes_received(client, era, news) as next_change,
+    ):
+        assert await found(client, "echo")
+        async with asyncio.timeout(60):
+            await gateway.host.unload("agent")
+            await next_change()
+        assert await found(client, "echo") == []
+        listed = (await client.list_tools()).tools
+        assert [tool.name for tool in listed] == ["search_tools", "call_tool"]
