@@ -119,7 +119,7 @@ async def test_clients_are_asked_about_their_own_calls_only() -> None:
 
 # -- answers of the stateless era ----------------------------------------------------------------
 
-AGREED = {"1": YES}
+AGREED: types.InputResponses = {"1": YES}
 
 
 def stateless_client(gateway: Any, name: str) -> Client:
