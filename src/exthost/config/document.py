@@ -22,6 +22,7 @@ from exthost.config.gateway import (
 )
 from exthost.config.options import check_limits, check_options
 from exthost.config.placeholders import fill_placeholders
+from exthost.config.rules import read_rules
 from exthost.config.section_keys import AUDIT_KEYS
 from exthost.dialects import find
 from exthost.dialects.package import DialectPackage, Reference
@@ -42,6 +43,7 @@ from exthost.model.documents.settings import NO_SETTINGS, SettingValues, read_se
 from exthost.model.documents.toml_positions import find_line
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.rules import NO_RULES, Rules
 from exthost.model.spec import Spec
 
 DEFAULT_CONFIG = "exthost.toml"
@@ -53,11 +55,12 @@ class Config:
 
     `specs` are the extensions of the file, in its order and including disabled ones. Overrides and
     defaults are already applied to them; `apply_overrides` does the same for a discovered
-    extension. `audit_path` is None for no audit. `hooks` maps a kind of hook ("*" for all others)
-    to "closed" or "open" (see `hook_policy`), for extensions that do not set it. `required_guards`
-    are the ids of the extensions without whose hooks no tool is called. `configs` are the values of
-    `config` in `[overrides]`, by id, for discovered extensions. `origin` is the path of the file,
-    `folder` its folder. `notes` are texts about keys without effect here.
+    extension. `audit_path` is None for no audit. `rules` decide which tool calls are made. `hooks`
+    maps a kind of hook ("*" for all others) to "closed" or "open" (see `hook_policy`), for
+    extensions that do not set it. `required_guards` are the ids of the extensions without whose
+    hooks no tool is called. `configs` are the values of `config` in `[overrides]`, by id, for
+    discovered extensions. `origin` is the path of the file, `folder` its folder. `notes` are texts
+    about keys without effect here.
     """
 
     specs: tuple[Spec, ...] = ()
@@ -69,6 +72,7 @@ class Config:
     gateway: GatewaySettings = DEFAULT_GATEWAY_SETTINGS
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     required_guards: tuple[str, ...] = ()
+    rules: Rules = NO_RULES
     configs: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
     origin: str = ""
     folder: str | None = None
@@ -249,6 +253,7 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
         gateway=read.get("gateway") or DEFAULT_GATEWAY_SETTINGS,
         hooks=MappingProxyType(hooks.policy),
         required_guards=hooks.required,
+        rules=read.get("rules") or NO_RULES,
         origin=context.origin,
         folder=context.folder,
         notes=tuple(problems.notes),
@@ -395,6 +400,10 @@ def _read_gateway(value: Any, place: Place, context: _FileContext) -> GatewaySet
     return read_gateway_settings(value, place)
 
 
+def _read_rules(value: Any, place: Place, context: _FileContext) -> Rules:
+    return read_rules(value, place)
+
+
 def _read_hooks(value: Any, place: Place, context: _FileContext) -> HostHooks:
     return read_host_hooks(value, place)
 
@@ -409,6 +418,7 @@ _SECTIONS: Mapping[str, _SectionReader] = {
     "cluster": _read_cluster,
     "gateway": _read_gateway,
     "hooks": _read_hooks,
+    "rules": _read_rules,
 }
 
 

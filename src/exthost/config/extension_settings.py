@@ -28,6 +28,7 @@ class LimitSettings(TypedDict, total=False):
     fsize: Size
     nproc: int
     store: Size
+    result: Size
 
 
 class RestartSettings(TypedDict, total=False):
@@ -87,5 +88,6 @@ class ExtensionSettings(TypedDict, total=False):
     lifetime: Literal["tree", "plain"]
     on_weaker: Literal["refuse", "warn"]
     hooks: Mapping[str, Any]
+    tools: Any
     options: Mapping[str, Any]
     args: Sequence[str]

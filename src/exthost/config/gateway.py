@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from exthost.model.documents.keys import DURATION, Key
+from exthost.model.documents.keys import DURATION, Key, one_of
 from exthost.model.documents.problems import Place
 from exthost.model.documents.readers import read_table
 
@@ -15,9 +15,11 @@ class GatewaySettings:
 
     first_list  how many seconds after the start of the gateway the first list of tools is answered
                 at the latest
+    mode        "list" if clients see every tool, "search" if they search for tools
     """
 
     first_list: float = 8.0
+    mode: str = "list"
 
 
 DEFAULT_GATEWAY_SETTINGS = GatewaySettings()
@@ -29,6 +31,12 @@ GATEWAY_KEYS: Mapping[str, Key] = {
         "start of the gateway.",
         '"30s"',
         '"8s"',
+    ),
+    "mode": Key(
+        one_of("list", "search"),
+        "Whether clients see every tool, or only two: one that searches, one that calls.",
+        '"search"',
+        '"list"',
     ),
 }
 

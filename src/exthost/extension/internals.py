@@ -15,6 +15,7 @@ from exthost.extension.stats import Counts, Totals
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import HiddenTool
 from exthost.session.trace.traffic import Traffic
 
 
@@ -73,6 +74,11 @@ class ExtensionInternals:
     def is_offer_unknown(self) -> bool:
         """Whether the offer becomes known only when the extension is started."""
         return not self._status.tools and self.calls.may_offer_more
+
+    @property
+    def hidden_tools(self) -> tuple[HiddenTool, ...]:
+        """The tools of the extension that do not exist for the host, and why."""
+        return self._status.hidden_tools
 
     @property
     def may_have_hooks(self) -> bool:

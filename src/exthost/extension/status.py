@@ -20,6 +20,7 @@ from exthost.extension.lifecycle import INITIAL_STATE, Event, Health, State, ste
 from exthost.extension.restart_tracker import Retry
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import choose_tools
 
 _log = logging.getLogger("exthost.extension")
 
@@ -42,7 +43,8 @@ class Status:
 
     state              the present state of the life-cycle table
     offer              the last handshake's result; before a handshake, what the manifest declares
-    tools              the tools of the offer, by name
+    tools              the tools of the offer that exist for the host, by name (see `tool_choice`)
+    hidden_tools       the other tools of the offer
     prepared_tools     those of them that were called, with the checks of their arguments; see
                        `Calls.prepare_announced_tool`
     cause              the error that keeps the extension from being ready, or None
@@ -62,8 +64,10 @@ class Status:
         "_bus",
         "_id",
         "_on_change",
+        "_tool_settings",
         "cause",
         "handshake_seconds",
+        "hidden_tools",
         "lost_process",
         "offer",
         "offer_is_known",
@@ -90,8 +94,9 @@ class Status:
         self.publishes_changes = publishes_changes
         self.state = INITIAL_STATE
         hooks = tuple(dict.fromkeys((*spec.declared_hooks, *spec.known_hooks)))
-        self.offer = Offer(tools=spec.tools, version=spec.version, hooks=hooks)
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in spec.tools}
+        self.offer = Offer(tools=spec.declared_tools, version=spec.version, hooks=hooks)
+        self._tool_settings = spec.tools
+        self.tools, self.hidden_tools = choose_tools(spec.declared_tools, spec.tools)
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
         self.lost_process: tuple[ExthostError, float] | None = None
@@ -120,7 +125,7 @@ class Status:
         """Replace the offer, and publish which tools differ."""
         old_tools = self.tools
         self.offer, self.offer_is_known = offer, True
-        self.tools = {tool.name: tool for tool in offer.tools}
+        self.tools, self.hidden_tools = choose_tools(offer.tools, self._tool_settings)
         self.prepared_tools = {}
         self._notify_host()
         for warning in offer.warnings:

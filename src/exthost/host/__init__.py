@@ -17,7 +17,8 @@ In reading order:
     observer_queues        keeps what observers miss while they start
     hooks                  calls the hooks of extensions, before and after an event
     hooked_call            runs one tool call with its hooks
-    guarded_calls          runs the hooks around every tool call of the host, whoever makes it
+    ruled_calls            applies the rules of the config to tool calls, and asks a person
+    guarded_calls          runs rules and hooks around every tool call of the host
     session_texts          keeps the texts that extensions inject at the start of a session
     tool_loop              runs the tools that a model requests, until it answers without a request
     event_sinks            forwards events to the extensions that subscribe to them

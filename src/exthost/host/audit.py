@@ -1,8 +1,8 @@
 """Writes the audit file: one JSON line for each call, with its method and its outcome.
 
-A failed hook has a line of its own, with the reason and whether the call was refused. So has a call
-without hooks that its caller requested (`hooks=False`), and a hook that replaced the output of a
-tool, with the sizes of both and without their contents.
+A failed hook has a line of its own, with the reason and whether the call was refused. So has a rule
+that decided about a call, a call without rules and hooks that its caller requested (`hooks=False`),
+and a hook that replaced the output of a tool, with the sizes of both and without their contents.
 
 The audit subscribes to the event bus. Each line is one `write` to a file that is opened for
 appending. So lines of several hosts in the same file do not mix. An error, such as a full disk, is
@@ -16,7 +16,14 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.errors import ConfigError, Evidence, ExthostError
-from exthost.events import Bus, CallEnded, HookFailed, HooksSkipped, OutputReplaced
+from exthost.events import (
+    Bus,
+    CallEnded,
+    HookFailed,
+    HooksSkipped,
+    OutputReplaced,
+    RuleApplied,
+)
 from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.audit")
@@ -46,6 +53,7 @@ class Audit:
             bus.subscribe(CallEnded, self._write_call),
             bus.subscribe(HookFailed, self._write_hook),
             bus.subscribe(HooksSkipped, self._write_skip),
+            bus.subscribe(RuleApplied, self._write_rule),
             bus.subscribe(OutputReplaced, self._write_replacement),
         )
 
@@ -86,6 +94,21 @@ class Audit:
                 "outcome": "skipped",
                 "context": skipped.context or None,
                 "about": skipped.tool_name,
+            }
+        )
+
+    def _write_rule(self, applied: RuleApplied) -> None:
+        self._write(
+            {
+                "time": time.time(),
+                "extension": applied.extension,
+                "method": "rules",
+                "outcome": applied.outcome,
+                "context": applied.context or None,
+                "about": applied.tool_name,
+                "rule": applied.rule,
+                "reason": applied.reason,
+                "client": applied.client,
             }
         )
 

@@ -26,6 +26,7 @@ from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.shared_folders import CodeCache, Neighbours, find_open_code, is_writer
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import choose_tools
 from exthost.process.child import Child
 from exthost.session.inbound import Handler
 from exthost.session.trace.traffic import Traffic
@@ -73,7 +74,8 @@ class ReportedNames:
         """Accept the tools of an extension that shakes hands. Raises HandshakeFailed if another
         extension has registered one of the names. A name stays with its extension while that does
         not serve."""
-        names = frozenset(dialect.registered_name(spec.id, tool.name) for tool in offer.tools)
+        chosen = choose_tools(offer.tools, spec.tools).tools
+        names = frozenset(dialect.registered_name(spec.id, name) for name in chosen)
         for other in self._all_extensions():
             if other.id == spec.id:
                 continue

@@ -26,7 +26,7 @@ from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
 from exthost.errors import ExthostError, Refused, UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
-from exthost.extension.confirmation import Confirm
+from exthost.extension.confirmation import Confirm, check_confirm
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_context, check_name
 from exthost.extension.timeouts import require_time_left
@@ -42,7 +42,9 @@ from exthost.host.hooks import Hooks
 from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.model_api.model_calls import run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.host.model_api.tool_search import ToolSearch
 from exthost.host.registry import Registry
+from exthost.host.ruled_calls import RuledCalls
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.model.empty_mapping import EMPTY_MAPPING
@@ -79,8 +81,8 @@ class Host:
 
         handlers  functions that answer requests of the extensions, by method
         environ   the environment of the host; None is `os.environ`
-        confirm   a plain or an async function, which asks a person if a hook requests that and
-                  returns True to agree; without it the answer is no
+        confirm   a plain or an async function, which asks a person if a rule or a hook requests
+                  that and returns True to agree; without it the answer is no
         shared    whether other threads call the extensions, as the blocking API does
         harden    from now on no other process of this user may read or trace this process
         control   open the socket for `exthost status`, `exthost call` and `exthost.attach`, which
@@ -111,7 +113,8 @@ class Host:
             required=self.config.required_guards,
             bus=self.events,
         )
-        self._guarded_calls = GuardedCalls(self.hooks, self.events)
+        self.rules = RuledCalls(self.config.rules, check_confirm(confirm), self.events)
+        self._guarded_calls = GuardedCalls(self.hooks, self.rules, self.events)
         self._factory = ExtensionFactory(
             bus=self.events,
             handlers=handlers,
@@ -126,6 +129,7 @@ class Host:
             interceptor=self._guarded_calls,
         )
         self._config_reloader = ConfigReloader(self._extensions, self._factory, self._api)
+        self._tool_search = ToolSearch()
         self._finder = ToolFinder(self.registry, self._extensions)
         self._is_strict = strict
         self._change_spec: Callable[[Spec], Spec] | None = None
@@ -243,6 +247,7 @@ class Host:
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
         self.hooks.required = config.required_guards
+        self.rules.replace(config.rules)
         self._guarded_calls.mark_stale()
         try:
             specs, guards = await self._recall_hooks(discovered)
@@ -272,7 +277,8 @@ class Host:
     @property
     def tools(self) -> RegisteredTools:
         """The tools that can be called now, by their registered names."""
-        return RegisteredTools(self.registry.tools, self.registry.logged_warnings)
+        registry = self.registry
+        return RegisteredTools(registry.tools, registry.logged_warnings, self._tool_search)
 
     def call_tool(
         self,
@@ -292,11 +298,12 @@ class Host:
         events and the dialect. With `wait` False, a call that no process can take at once raises.
         `on_progress` is called with the progress that the extension reports.
 
-        The hooks of the extensions run before and after the call: `before_tool_call` may change the
-        arguments or stop the call (Refused), `after_tool_call` may change the result, also one that
-        is marked as an error; it sees other failures, and cannot change them. Hooks have their own
-        time limits. With `hooks=False` no hook is called, which the audit records.
-        `confirm` asks a person if a hook requests that, instead of the `confirm` of the host.
+        The rules of the config judge the call first (Refused). The hooks of the extensions run
+        before and after the call: `before_tool_call` may change the arguments or stop the call
+        (Refused), `after_tool_call` may change the result, also one that is marked as an error; it
+        sees other failures, and cannot change them. Hooks have their own time limits. With
+        `hooks=False` no rule and no hook is used, which the audit records. `confirm` asks a person
+        if a rule or a hook requests that, instead of the `confirm` of the host.
 
         A tool that fails raises CallFailed; with `check=False` its result is returned instead. If
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in

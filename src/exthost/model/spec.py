@@ -118,7 +118,7 @@ class Spec(SharedSettings):
     is_dialect_assumed  whether its entry names no dialect, so that the default is used
     own_cwd        whether the cwd was set for this extension
     version        the version in its manifest
-    tools          the tools that its manifest declares, for listing them without a start
+    declared_tools the tools that its manifest declares, for listing them without a start
     priority       the order in which the hooks of extensions run: the lowest first
     declared_hooks the hooks that its manifest declares; used until its handshake names them
     advisory_hooks hooks whose replies cannot stop a call
@@ -158,7 +158,7 @@ class Spec(SharedSettings):
     requires: Requires = Requires()
     config: Any = field(default_factory=dict)
     version: str = ""
-    tools: tuple[Tool, ...] = ()
+    declared_tools: tuple[Tool, ...] = ()
     declared_hooks: tuple[str, ...] = ()
     advisory_hooks: tuple[str, ...] = ()
     observer_hooks: tuple[str, ...] = ()

@@ -302,7 +302,7 @@ def _add_manifest(spec: Spec, manifest: RoderManifest) -> Spec:
     return replace(
         spec,
         version=manifest.version,
-        tools=manifest.tools,
+        declared_tools=manifest.tools,
         manifest=manifest,
         manifest_path=None,
         wire_id=manifest.id,

@@ -48,6 +48,7 @@ VERB_GROUPS = {
     "trust": {
         "info": "show everything known about an extension, without starting it",
         "validate": "check manifests and the config; show file, line and key of each mistake",
+        "rules": "show which rule of the config decides about a tool call",
         "doctor": "find problems that prevent extensions from running, and suggest fixes",
     },
 }

@@ -16,6 +16,9 @@ order:
     exchanges        the requests in progress, and the requests that servers send to clients
     tasks            calls that a server runs in the background
     held_calls       calls that wait for the input of a stateless client
+    search_mode      the two tools of a gateway whose clients search for tools
+    confirmations    asks the client of a call whether the call may be made
+    whole_results    results that were too long for a model
     tool_list        the tools that clients see, and when they see them
     catalog          resources, resource templates and prompts of MCP servers
     resource_subscriptions  the clients that subscribed to changes of resources

@@ -25,6 +25,7 @@ from exthost._version import __version__
 from exthost.dialects.mcp.handshake import ELICITATION_URL, SAMPLING_TOOLS
 from exthost.dialects.mcp.tasks import TASK_METHODS, TASKS
 from exthost.errors import ExthostError
+from exthost.faces.gateway import search_mode
 from exthost.faces.gateway.announcer import Announcer
 from exthost.faces.gateway.capabilities import declared_handlers, read_client_capabilities
 from exthost.faces.gateway.catalog import (
@@ -176,7 +177,10 @@ class Gateway:
 
     @property
     def instructions(self) -> str | None:
-        """The instructions of all MCP servers, each below a heading with the extension's id."""
+        """The instructions of all MCP servers, each below a heading with the extension's id. If
+        clients search for tools, one line for each extension."""
+        if self.tools.is_searched:
+            return search_mode.instructions(self.host.extensions)
         sections = []
         for extension in self.host.extensions:
             text = extension.offer.extra.get("instructions") if is_mcp_server(extension) else None

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from exthost.errors import ExthostError, NotFound
 from exthost.events import StateChanged, ToolsChanged
 from exthost.extension.extension import Extension
-from exthost.faces.gateway import mcp_values
+from exthost.faces.gateway import mcp_values, search_mode
 from exthost.faces.gateway.catalog import is_mcp_server
 from exthost.host.host import Host
 from exthost.model.offer import RegisteredTool
@@ -128,10 +128,22 @@ class ToolList:
 
     def list_for_version(self, version: str) -> list[dict[str, Any]]:
         """Return the tools in the form of this protocol version."""
+        if self.is_searched:
+            return list(search_mode.TOOLS)
         if version not in self._by_version:
             tools = [tool for tool in self._host.tools.values() if not self._needs_task(tool)]
             self._by_version[version] = [self._make_value(tool, version) for tool in tools]
         return self._by_version[version]
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether clients search for tools, instead of reading a list of all."""
+        return self._host.config.gateway.mode == "search"
+
+    def search_tools(self, query: str, limit: int, version: str) -> list[dict[str, Any]]:
+        """Return the tools that fit these words best, in the form of this protocol version."""
+        found = self._host.tools.search(query, limit).values()
+        return [self._make_value(tool, version) for tool in found if not self._needs_task(tool)]
 
     def _make_value(self, tool: RegisteredTool, version: str) -> dict[str, Any]:
         """Return a tool as clients see it. Warn once if they do not get to see its outputSchema."""
@@ -174,6 +186,8 @@ class ToolList:
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return the schema of a tool's arguments, or None. Used to check the HTTP headers in which
         a client repeats some of the arguments."""
+        if self.is_searched and (own_schema := search_mode.find_schema(name)) is not None:
+            return own_schema
         try:
             schema = self._host.registry.find(name).input_schema
         except NotFound:

@@ -39,9 +39,11 @@ from exthost.host.control.questions import QuestionAnswers
 from exthost.host.control.served_host import ReloadOutcome
 from exthost.host.model_api.model_calls import run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.host.model_api.tool_search import ToolSearch
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.names import nearest
 from exthost.model.offer import RegisteredTool
+from exthost.model.result_limit import limit_reader
 from exthost.tool_result import ResultReader, ToolResult
 
 # The most events that wait to be read. A stream in the host's own process has the same limit.
@@ -148,6 +150,7 @@ class AttachedHost:
         self._client: AsyncHostClient | None = None
         self._tools: Mapping[str, RegisteredTool] = {}
         self._logged_warnings: set[str] = set()  # of the lists that `tools` makes
+        self._tool_search = ToolSearch()
         self._rows: dict[str, Mapping[str, Any]] = {}  # the state of each extension, by its id
         self._readers: dict[str, ResultReader] = {}  # by the name of the dialect
         self.pid = 0
@@ -281,7 +284,7 @@ class AttachedHost:
     @property
     def tools(self) -> RegisteredTools:
         """The tools that could be called at the last refresh, by their registered names."""
-        return RegisteredTools(self._tools, self._logged_warnings)
+        return RegisteredTools(self._tools, self._logged_warnings, self._tool_search)
 
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
@@ -407,7 +410,7 @@ class AttachedHost:
                 raise error
             return _with_warnings(ToolResult.from_error_reply(error), reply)
         reader = self._readers.get(reply["dialect"]) or self.result_reader(reply["dialect"])
-        result = read_tool_result(reply, reader)
+        result = read_tool_result(reply, limit_reader(reader, reply.get("result_limit")))
         if check and result.is_error:
             raise read_tool_error(reply, result, name, extension)
         return _with_warnings(result, reply) if "warnings" in reply else result

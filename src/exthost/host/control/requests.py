@@ -21,7 +21,12 @@ from exthost.host.control.call_requests import (
     StartedCall,
     own_tool_name,
 )
-from exthost.host.control.description import describe_extension, describe_settings, describe_tools
+from exthost.host.control.description import (
+    describe_extension,
+    describe_rule,
+    describe_settings,
+    describe_tools,
+)
 from exthost.host.control.measurements import Measurements
 from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.served_host import ServedHost
@@ -81,6 +86,7 @@ class RequestPerformer:
             "inspect": self._inspect,
             "tools": self._tools,
             "find": self._find,
+            "rules": self._rules,
             "call": self._calls.perform,
             "notify": self._notify,
             "trace": self._trace,
@@ -160,7 +166,8 @@ class RequestPerformer:
             await start_all(
                 extension.start for extension in chosen if extension.internals.is_offer_unknown
             )
-        return describe_tools(self._host, request.name)
+        with_hidden = request.params.get("all") is True
+        return describe_tools(self._host, request.name, with_hidden=with_hidden)
 
     async def _trace(self, request: ControlRequest, events: EventSender) -> None:
         """Send the trace records of the extensions as events, until the client disconnects. A
@@ -183,6 +190,17 @@ class RequestPerformer:
             unsubscribe()
 
     # -- calls -------------------------------------------------------------------------------
+
+    async def _rules(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
+        """Return the rule that decides about a call of a tool."""
+        params = request.params
+        client = params.get("client")
+        return await describe_rule(
+            self._host,
+            str(params.get("tool", "")),
+            params.get("arguments"),
+            None if client is None else str(client),
+        )
 
     async def _find(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         """Return the extension of a tool, and the tool's own name. Start extensions if that is
