@@ -17,9 +17,10 @@ MAY_COMPARE_CODES = {
     "authoring/sdk/dialects/nexo.py",
     "dialects/mcp/handshake.py",
     "dialects/nexo/dialect.py",
-    "dialects/nexo/second_contract.py",
+    "faces/cli/lock.py",
     "faces/cli/package_folders.py",
     "faces/cli/running_host.py",
+    "faces/cli/security_findings.py",
     "session/handshake.py",
 }
 

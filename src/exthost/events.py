@@ -170,6 +170,34 @@ class OfferChanged(NamedTuple):
     changed: tuple[str, ...] = ()
 
 
+class Quarantined(NamedTuple):
+    """A tool differs from the lock of the config, or the lock does not have it.
+
+    `tool` is its own name, and `reason` says what differs. The tool is not offered to callers while
+    `is_enforced`; otherwise the config only wants to know (`trust.lock = "warn"`).
+    """
+
+    extension: str
+    tool: str
+    reason: str
+    is_enforced: bool = True
+
+
+class LockMismatch(NamedTuple):
+    """An extension differs from its record in the lock of the config.
+
+    `key` is the key of the record, `line` its line in the lock (0 if unknown), and `reason` says
+    what differs. The extension is not started if `is_enforced`; otherwise the config only wants to
+    know (`trust.lock = "warn"`).
+    """
+
+    extension: str
+    key: str
+    line: int
+    reason: str
+    is_enforced: bool = True
+
+
 class ToolsChanged(NamedTuple):
     """The tools of the host, `host.tools`, may have changed.
 
@@ -337,6 +365,8 @@ Event: TypeAlias = (
     | Progressed
     | StateChanged
     | OfferChanged
+    | Quarantined
+    | LockMismatch
     | ToolsChanged
     | Spawned
     | ContainmentWeakened

@@ -3,11 +3,13 @@
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 
 import pytest
 
 from exthost.errors import NotFound
 from exthost.host.registry import Registry
+from exthost.model.lock_record import Quarantine
 from exthost.model.names import registered_name
 from exthost.model.offer import NO_OFFER, Offer, Tool
 
@@ -19,6 +21,7 @@ class Owner:
 
     serves = True
     offer: Offer = NO_OFFER
+    quarantined: Mapping[str, Quarantine] = MappingProxyType({})
 
     def __init__(self, id: str, on_read: Callable[[], None] = lambda: None) -> None:
         self.id = id

@@ -24,6 +24,7 @@ from exthost.config.options import check_limits, check_options
 from exthost.config.placeholders import fill_placeholders
 from exthost.config.rules import read_rules
 from exthost.config.section_keys import AUDIT_KEYS
+from exthost.config.trust_section import DEFAULT_TRUST, TrustSettings, read_trust
 from exthost.dialects import find
 from exthost.dialects.package import DialectPackage, Reference
 from exthost.errors import ConfigError, Evidence
@@ -70,6 +71,7 @@ class Config:
     audit_path: str | None = None
     cluster: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
     gateway: GatewaySettings = DEFAULT_GATEWAY_SETTINGS
+    trust: TrustSettings = DEFAULT_TRUST
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     required_guards: tuple[str, ...] = ()
     rules: Rules = NO_RULES
@@ -251,6 +253,7 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
         audit_path=read.get("audit"),
         cluster=read.get("cluster") or DEFAULT_CLUSTER_SETTINGS,
         gateway=read.get("gateway") or DEFAULT_GATEWAY_SETTINGS,
+        trust=read.get("trust") or DEFAULT_TRUST,
         hooks=MappingProxyType(hooks.policy),
         required_guards=hooks.required,
         rules=read.get("rules") or NO_RULES,
@@ -404,6 +407,10 @@ def _read_rules(value: Any, place: Place, context: _FileContext) -> Rules:
     return read_rules(value, place)
 
 
+def _read_trust(value: Any, place: Place, context: _FileContext) -> TrustSettings:
+    return read_trust(value, place)
+
+
 def _read_hooks(value: Any, place: Place, context: _FileContext) -> HostHooks:
     return read_host_hooks(value, place)
 
@@ -419,6 +426,7 @@ _SECTIONS: Mapping[str, _SectionReader] = {
     "gateway": _read_gateway,
     "hooks": _read_hooks,
     "rules": _read_rules,
+    "trust": _read_trust,
 }
 
 

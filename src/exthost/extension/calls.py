@@ -27,6 +27,7 @@ from exthost.extension.confirmation import Confirm, check_confirm
 from exthost.extension.lifecycle import State
 from exthost.extension.misuse import check_context, check_loop, check_name, check_timeout
 from exthost.extension.policy import effective_pool_size
+from exthost.extension.quarantine import quarantine_error
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
 from exthost.extension.timeouts import not_ready_in_time_error, require_time_left
@@ -114,6 +115,8 @@ class Calls:
         self._thread = get_ident()  # of the loop
         self.interceptor = interceptor
         self.factory = CallFactory(spec, dialect, limits)
+        if spec.lock is not None:
+            self.factory.find_quarantined = lambda: status.quarantined
 
     async def call(
         self,
@@ -378,6 +381,8 @@ class Calls:
         tool = self._status.tools.get(name)
         if tool is not None:
             return tool
+        if (quarantine := self._status.quarantined.get(name)) is not None:
+            raise quarantine_error(self._spec.id, name, quarantine)
         # If a handshake announces the tools, the process that could not start may have this tool:
         # the caller must see why it did not start, not "no such tool".
         is_announced_by_process = self._dialect.traits.tools != "manifest"

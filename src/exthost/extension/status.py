@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from exthost.errors import ExthostError
-from exthost.events import Bus, OfferChanged, ProcessLost, StateChanged
+from exthost.events import Bus, OfferChanged, ProcessLost, Quarantined, StateChanged
 from exthost.extension.call_factory import PreparedTool
 from exthost.extension.lifecycle import INITIAL_STATE, Event, Health, State, step
 from exthost.extension.restart_tracker import Retry
+from exthost.model.lock_record import Quarantine, judge_tools
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
 from exthost.model.tool_choice import choose_tools
@@ -45,6 +46,8 @@ class Status:
     offer              the last handshake's result; before a handshake, what the manifest declares
     tools              the tools of the offer that exist for the host, by name (see `tool_choice`)
     hidden_tools       the other tools of the offer
+    quarantined        the tools that the extension announced and that its lock does not have so, by
+                       name; they are neither in `offer` nor in `tools`
     prepared_tools     those of them that were called, with the checks of their arguments; see
                        `Calls.prepare_announced_tool`
     cause              the error that keeps the extension from being ready, or None
@@ -63,6 +66,8 @@ class Status:
     __slots__ = (
         "_bus",
         "_id",
+        "_is_pool",
+        "_lock",
         "_on_change",
         "_tool_settings",
         "cause",
@@ -73,6 +78,7 @@ class Status:
         "offer_is_known",
         "prepared_tools",
         "publishes_changes",
+        "quarantined",
         "ready_at",
         "reported_health",
         "state",
@@ -93,10 +99,14 @@ class Status:
         self._on_change = on_change
         self.publishes_changes = publishes_changes
         self.state = INITIAL_STATE
+        self._lock = spec.lock
+        self._is_pool = (spec.pool.max or 1) > 1
+        self.quarantined: Mapping[str, Quarantine] = {}
         hooks = tuple(dict.fromkeys((*spec.declared_hooks, *spec.known_hooks)))
-        self.offer = Offer(tools=spec.declared_tools, version=spec.version, hooks=hooks)
+        offer = Offer(tools=spec.declared_tools, version=spec.version, hooks=hooks)
+        self.offer = self._quarantine(offer)
         self._tool_settings = spec.tools
-        self.tools, self.hidden_tools = choose_tools(spec.declared_tools, spec.tools)
+        self.tools, self.hidden_tools = choose_tools(self.offer.tools, spec.tools)
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
         self.lost_process: tuple[ExthostError, float] | None = None
@@ -122,8 +132,10 @@ class Status:
         self.cause, self.reported_health = None, None
 
     def set_offer(self, offer: Offer) -> None:
-        """Replace the offer, and publish which tools differ."""
+        """Replace the offer, and publish which tools differ. Tools that the lock does not have so
+        are kept apart."""
         old_tools = self.tools
+        offer = self._quarantine(offer)
         self.offer, self.offer_is_known = offer, True
         self.tools, self.hidden_tools = choose_tools(offer.tools, self._tool_settings)
         self.prepared_tools = {}
@@ -131,6 +143,33 @@ class Status:
         for warning in offer.warnings:
             _log.warning("[%s] %s", self._id, warning)
         self._publish_tools(old_tools)
+
+    def _quarantine(self, offer: Offer) -> Offer:
+        """Return the offer without the tools that differ from the lock, and keep those apart."""
+        if self._lock is None:
+            return offer
+        allowed, quarantined = judge_tools(self._lock.record, offer.tools)
+        before = self.quarantined
+        if self._is_pool:  # another process may still have the tool as it was quarantined
+            quarantined = {**before, **quarantined}
+            allowed = tuple(tool for tool in allowed if tool.name not in quarantined)
+        self.quarantined = quarantined
+        self._publish_quarantine(before)
+        if self._lock.mode == "enforce":
+            return replace(offer, tools=allowed) if quarantined else offer
+        self.quarantined = {}
+        return offer
+
+    def _publish_quarantine(self, before: Mapping[str, Quarantine]) -> None:
+        """Log and publish the tools that are in quarantine for another reason than `before`."""
+        if not self.publishes_changes or self._lock is None:
+            return
+        is_enforced = self._lock.mode == "enforce"
+        verb = "is quarantined" if is_enforced else "differs from the lock"
+        for name, quarantine in self.quarantined.items():
+            if name not in before or before[name].changes != quarantine.changes:
+                _log.warning("[%s] the tool %s %s: %s", self._id, name, verb, quarantine.reason)
+                self._bus.publish(Quarantined(self._id, name, quarantine.reason, is_enforced))
 
     def set_tools(self, tools: tuple[Tool, ...]) -> None:
         """Replace the tools of the offer, as the running process lists them now."""
@@ -148,6 +187,7 @@ class Status:
             self._publish_state(old_state, "reloaded")
         self._notify_host()
         self._publish_tools(old_tools)
+        self._publish_quarantine({} if old is None else old.quarantined)
 
     def publish_lost_process(self, lost: ProcessLost) -> None:
         """Publish that a process of the pool was lost."""

@@ -32,6 +32,7 @@ In reading order:
     api/                   the requests that extensions may send to the host: memory and settings
     control/               the local socket of a running host, both ends, and `exthost.attach`
     model_api/             the tools in the forms of the APIs of models
+    lock_survey            compares the extensions of a config with its lock
     connection             one extension without a config: what `connect` returns
     detection              finds the dialect of a command by trying handshakes
     connect_function       `exthost.connect`

@@ -9,6 +9,7 @@ there; calls to it raise the error.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -21,6 +22,7 @@ from exthost.config.discovery.configfile import (
     read_config,
     read_named_manifest,
 )
+from exthost.config.discovery.locked_specs import lock_specs
 from exthost.config.discovery.report import Diagnostic
 from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
@@ -230,7 +232,10 @@ class Host:
         replaces the old one, with what differs between the two; those about the old one end then.
         """
         self._extensions.require_open()
-        complete_spec = await self._api.with_stored_settings(self.config.apply_overrides(spec))
+        origin = self.config.origin or spec.config_file
+        overridden = replace(self.config.apply_overrides(spec), config_file=origin)
+        [locked], _ = await asyncio.to_thread(lock_specs, self.config, [overridden])
+        complete_spec = await self._api.with_stored_settings(locked)
         await self._extensions.replace(complete_spec, before, self._factory)
         await self._api.known_hooks.record([complete_spec])
 

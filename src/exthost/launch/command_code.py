@@ -28,7 +28,7 @@ from exthost.process.small_files import first_words
 _MAX_WRAPPERS = 8
 
 # The names of folders with installed programs.
-_PROGRAM_FOLDERS = frozenset({"bin", "sbin", "shims", ".bin", "Scripts"})
+PROGRAM_FOLDERS = frozenset({"bin", "sbin", "shims", ".bin", "Scripts"})
 
 _PIN_PACKAGE = "set cwd to the folder of its code, and pin that: sha256 = { package = … }"
 
@@ -284,7 +284,7 @@ def _is_installed(command: InnerCommand) -> bool:
     is_on_path = os.path.dirname(command.path_of(program)) in (  # noqa: PTH120
         command.env.get("PATH") or os.defpath
     ).split(os.pathsep)
-    return not is_inside or is_on_path or PurePath(folder).name in _PROGRAM_FOLDERS
+    return not is_inside or is_on_path or PurePath(folder).name in PROGRAM_FOLDERS
 
 
 def _interpreter_path(command: InnerCommand) -> str:

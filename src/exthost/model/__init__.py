@@ -4,6 +4,9 @@ In reading order:
 
     spec              how one extension is configured: command, variables, limits, permissions
     offer             the tools, hooks and capabilities that an extension announces
+    lock_record       what was approved of an extension, and how two such records differ
+    change_text       a difference between two such records, in one line
+    text_review       the words that changed in a text, and what the text hides
     messages          requests, replies and notifications, the same in every dialect
     launch_plan       exactly what is executed for one process
     shutdown_steps    the steps by which a dialect ends a process

@@ -34,6 +34,7 @@ from exthost.model.documents.setting_keys import (
     SharedSettings,
 )
 from exthost.model.empty_mapping import empty_mapping
+from exthost.model.lock_record import SpecLock
 from exthost.model.offer import Tool
 
 # The dialect of an extension for which no dialect is set.
@@ -49,11 +50,13 @@ class WriteGrant(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why the config does not let an extension start: the code of the error, and its texts."""
+    """Why the config does not let an extension start: the code of the error, its texts, and the
+    rule that it breaks: that of trust, of the lock, or of new extensions."""
 
     code: str
     message: str
     help: str
+    rule: Literal["trust", "lock", "new"] = "trust"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +143,8 @@ class Spec(SharedSettings):
     stored         the stored values of those settings
     package        how its own manifest says it is run; None if an operator configured it
     config_file    the path of the host's config; "" if there is none
-    refusal        why it must not be started, for a discovered extension; None if it may
+    refusal        why the config does not let it start; None if it does
+    lock           what the lock of the config says about it; None if it is not locked
     write_grants   for a discovered extension, the folders that the config lets extensions write:
                    its own code must not come from there
     neighbours     the extensions of its config, itself included, if one of them may write files;
@@ -176,5 +180,6 @@ class Spec(SharedSettings):
     package: Package | None = None
     config_file: str = field(default="", compare=False)
     refusal: Refusal | None = None
+    lock: SpecLock | None = None
     write_grants: tuple[WriteGrant, ...] = field(default=(), compare=False)
     neighbours: tuple["Spec", ...] = field(default=(), compare=False, repr=False)

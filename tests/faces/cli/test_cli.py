@@ -261,6 +261,7 @@ def test_tools_starts_nothing_unless_asked(folder: Path) -> None:
     silent = run_json("tools", cwd=folder)
     assert silent == {
         "tools": [],
+        "quarantined": [],
         "not_asked": ["text", "fragile", "missing"],
         "failed": [],
     }

@@ -83,6 +83,19 @@ def test_those_in_trouble_come_first_and_a_pattern_filters() -> None:
     assert order_rows(rows, "nothing") == [] and len(table_lines([], 80)) == 1
 
 
+def test_a_config_with_a_lock_has_a_column_for_it() -> None:
+    rows = [
+        row("a", lock="locked"),
+        row("b", lock="quarantined"),
+        row("c", "refused", lock="changed"),
+    ]
+    header, *lines = table_lines(rows, 120)
+    place = header.index("LOCK")
+    assert [line[place:].split()[0] for line in lines] == ["locked", "quarantined", "changed"]
+    assert all(len(line) <= 80 for line in table_lines(rows, 80))
+    assert "LOCK" not in table_lines([row("a", lock="")], 120)[0]
+
+
 def test_the_selected_one_of_two_hundred_is_always_in_view() -> None:
     rows = [row(f"e{number}") for number in range(200)]
     for selected in (0, 1, 100, 198, 199):

@@ -30,6 +30,10 @@ longer to import than everything that the help needs. What verbs share, in readi
     optional_import      imports modules that need packages of an optional extra
     config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`;
                          config_lock: one edit at a time
+    terminal_question    asks a question at the terminal
+    security_findings    `doctor --security`: what is weak in a config
+    first_use            asks about new extensions; says how the lock applies
+    lock_edit            `lock`, `approve`, `verify`: writes the lock, and shows what changed
     package_folders      `install`, `uninstall`; folder_copy: copies a folder that is not trusted
     python_command       the command that runs exthost in another process
     control_verbs        `start`, `stop`, `restart`

@@ -17,6 +17,7 @@ from exthost.errors import UsageError
 from exthost.faces.cli.common import Args, add_config_option, config_path, show_json, show_result
 from exthost.faces.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.faces.cli.config_lock import lock_config
+from exthost.faces.cli.lock_edit import record_extension
 from exthost.faces.cli.target_specs import check_dialect_option
 
 
@@ -43,6 +44,7 @@ def run(args: Args) -> int:
         show_json({"id": args.name, "added": True, "config": str(path.absolute())})
     else:
         show_result(f"{args.name}: added to {path}")
+    record_extension(args, args.name)
     suggest_reload(args)
     return 0
 

@@ -1,6 +1,9 @@
 """Find what keeps extensions from running: problems of the config, manifests, requirements,
 programs and environment variables, each with a fix. --runtime also starts each extension, and
-reports its timings and differences from its manifest. The exit code is that of the first error."""
+reports its timings and differences from its manifest. The exit code is that of the first error.
+
+--security lists what is weak in the config instead: extensions without a sandbox or a lock, wide
+grants, secrets in plain text, guards that fail open, files that everybody can write."""
 
 import argparse
 import asyncio
@@ -38,6 +41,7 @@ from exthost.faces.cli.extension_summary import (
     missing_sandbox_warning,
 )
 from exthost.faces.cli.info import describe_environment
+from exthost.faces.cli.security_findings import find_weaknesses
 from exthost.faces.cli.target_specs import find_spec, has_config, read_extensions
 from exthost.host.api.host_api import read_stored_settings
 from exthost.host.connection import Connection
@@ -87,11 +91,14 @@ class DoctorFinding(NamedTuple):
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
     parser.add_argument("--runtime", action="store_true", help="start each, and report timings")
+    parser.add_argument("--security", action="store_true", help="list what is weak in the config")
     add_config_option(parser)
     add_all_option(parser)
 
 
 def run(args: Args) -> int:
+    if args.security:
+        return _show_weaknesses(args)
     if args.target is not None:
         spec = find_spec(args, args.target)
         assert spec is not None
@@ -127,6 +134,24 @@ def run(args: Args) -> int:
         findings += start_findings
     _show(args, specs, findings, runtime)
     return next((finding.exit for finding in findings if finding.exit), 0)
+
+
+def _show_weaknesses(args: Args) -> int:
+    """Print what is weak in the config, and how many findings there are."""
+    found = [
+        weakness
+        for weakness in find_weaknesses(read_extensions(args))
+        if args.target in (None, weakness.extension)
+    ]
+    if args.json:
+        show_json({"weak": [weakness._asdict() for weakness in found], "count": len(found)})
+        return 0
+    for weakness in found:
+        subject = f"{weakness.extension}: " if weakness.extension else ""
+        show_result(f"{weakness.kind}: {subject}{weakness.message}")
+        show_result(f"  fix: {weakness.fix}")
+    show_result(f"{plural(len(found), 'weak point')} found")
+    return 0
 
 
 # -- without starting anything ---------------------------------------------------------------

@@ -6,6 +6,7 @@ If a host of this config is running, these are the tools that can be called ther
 """
 
 import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -119,6 +120,12 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
     else:
         _print_table(report["tools"])
         _print_hidden(report.get("hidden", ()))
+    for tool in report.get("quarantined", ()):
+        for change in tool["changes"]:
+            say(f"quarantined: {tool['name']}: {change}")
+    if report.get("quarantined"):
+        names = sorted({shlex.quote(tool["extension"]) for tool in report["quarantined"]})
+        say(f"to approve what changed: exthost approve {' '.join(names)}")
     not_asked = report["not_asked"]
     if not_asked:
         say(f"not listed, because they do not run (use --start): {', '.join(not_asked)}")

@@ -49,6 +49,9 @@ VERB_GROUPS = {
         "info": "show everything known about an extension, without starting it",
         "validate": "check manifests and the config; show file, line and key of each mistake",
         "rules": "show which rule of the config decides about a tool call",
+        "lock": "record the code, permissions and tools of each extension in exthost.lock",
+        "approve": "show what differs from exthost.lock, ask, and record it",
+        "verify": "check that nothing differs from exthost.lock, for CI",
         "doctor": "find problems that prevent extensions from running, and suggest fixes",
     },
 }

@@ -12,6 +12,7 @@ from typing import Any
 from exthost.extension.extension import Extension
 from exthost.extension.policy import effective_restart_policy
 from exthost.host.control.as_data import as_data
+from exthost.host.control.lock_state import describe_quarantine, lock_state
 from exthost.host.control.served_host import ServedHost
 from exthost.launch.limits import resolve_limits
 from exthost.model.names import prefixed_description
@@ -49,6 +50,8 @@ def describe_extension(
         "hooks": list(offer.hooks),
         "extra": dict(offer.extra),
         "warnings": list(offer.warnings),
+        "lock": lock_state(extension),
+        "quarantined": describe_quarantine(extension),
         "timings_ms": dict(extension.stats.timings_ms),
         "environment": {
             "passed": list(environment.passed),
@@ -125,7 +128,8 @@ def describe_tools(
     `with_hidden`, `hidden` in the result lists the tools that do not exist for the host, and why.
 
     `not_asked` in the result lists the extensions whose tools are unknown, because they were not
-    started yet. `failed` lists the errors of the extensions that are not ready because of an error.
+    started yet. `quarantined` lists the tools that differ from the lock, and `failed` the errors of
+    the extensions that are not ready because of an error.
     """
     extensions = [host[name]] if name else host.extensions
     hidden = [
@@ -166,6 +170,7 @@ def describe_tools(
             for tool in host.tools.values()
             if not name or tool.extension == name
         ],
+        "quarantined": [row for extension in extensions for row in describe_quarantine(extension)],
         "not_asked": [
             extension.id for extension in extensions if extension.internals.is_offer_unknown
         ],
