@@ -291,6 +291,11 @@ class Extension(FacetAttributes):
             self._totals.add(self._counts)
         self._status.take_over(old._status if old is not None else None)
 
+    def add_handlers(self, handlers: Mapping[str, Handler]) -> None:
+        """Answer these requests, too, in the processes that start from now on. Handlers that were
+        there before take precedence."""
+        self._starter.handlers = {**handlers, **self._starter.handlers}
+
     # -- facts -------------------------------------------------------------------------------
 
     @property

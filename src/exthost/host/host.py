@@ -151,8 +151,10 @@ class Host:
 
     def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
         """Answer additional requests of extensions: `handlers_for` returns the handlers for the
-        extension with this spec, by method. Call this before the host opens."""
+        extension with this spec, by method. Processes that run already do not know of them."""
         self._factory.handlers_for = handlers_for
+        for extension in self._extensions:
+            extension.add_handlers(handlers_for(extension.spec))
 
     def change_specs(self, change: Callable[[Spec], Spec]) -> None:
         """Change the extensions that the config lists or discovers: `change` returns what is used

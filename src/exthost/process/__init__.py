@@ -34,6 +34,7 @@ In reading order:
     environment      which environment variables an extension gets (pure)
     host_environ     the host's own environment variables, cached
     host_protection  prevents other processes of the user from reading the host's memory
+    state_root       the folder of all files of the host
     state_dirs       the paths of logs, stores and state folders
     private_folders  creates folders of the host with exact modes
     service_notify   reports the state of the host to systemd

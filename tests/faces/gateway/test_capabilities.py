@@ -57,7 +57,7 @@ def test_a_server_is_told_what_the_client_can_do_and_nothing_else(
     params = {**hello["params"], "capabilities": capabilities}
     messages = ({**hello, "params": params}, initialized, calling(1, "ext_server_declared"))
     done = subprocess.run(
-        command(config),
+        command(config, "--own"),
         input=lines(*messages),
         env=environment(),
         capture_output=True,

@@ -32,6 +32,8 @@ longer to import than everything that the help needs. What verbs share, in readi
     package_folders      `install`, `uninstall`; folder_copy: copies a folder that is not trusted
     python_command       the command that runs exthost in another process
     control_verbs        `start`, `stop`, `restart`
+    client_host          the process of a host that was started in the background for its clients
+    client_service       the MCP clients that have joined a host, and how long it stays
     host_process         `run`, `up`, `gateway`: one host with its services (background_service,
                          mcp_service, web_service, otel_export; their options are in http_options)
     displays, live_table the output of `run`; live_controls, live_keys: the keys of its table
@@ -82,6 +84,16 @@ def _main(arguments: list[str]) -> int:
     from exthost.process.host_protection import harden
 
     harden()
+    if verb == "gateway":
+        # Without the parser of arguments, which takes longer to import than the relay to start.
+        from exthost.faces.relay.command import read_plain_options, run_relay
+
+        options = read_plain_options(rest)
+        if options is not None:
+            code = run_relay(*options)
+            if code is not None:
+                return code
+            rest = [*rest, "--own"]
     from exthost.faces.cli.verb_runner import report_unknown_verb, run_verb
 
     return run_verb(verb, rest) if verb in VERBS else report_unknown_verb(verb, rest)

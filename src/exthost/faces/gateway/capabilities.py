@@ -8,7 +8,7 @@ import mcp_types as types
 from exthost.dialects.mcp.handshake import ELICITATION_URL, EXTENSION_PREFIX, SAMPLING_TOOLS
 from exthost.wire import jsontext
 
-__all__ = ["declared_handlers", "read_client_capabilities"]
+__all__ = ["declared_handlers", "read_client_capabilities", "read_client_info"]
 
 
 def read_client_capabilities(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -22,6 +22,15 @@ def read_client_capabilities(method: str, params: Mapping[str, Any]) -> Mapping[
             meta.get(types.CLIENT_CAPABILITIES_META_KEY) if isinstance(meta, Mapping) else None
         )
     return declared if isinstance(declared, Mapping) else {}
+
+
+def read_client_info(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return name and version in the params of the first request of a client; {} without them."""
+    info = params.get("clientInfo")
+    if method != "initialize":
+        meta = params.get("_meta")
+        info = meta.get(types.CLIENT_INFO_META_KEY) if isinstance(meta, Mapping) else None
+    return dict(info) if isinstance(info, Mapping) else {}
 
 
 def declared_handlers(capabilities: Mapping[str, Any]) -> Iterator[str]:

@@ -22,11 +22,15 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import CACHEABLE_METHODS
 
 from exthost._version import __version__
-from exthost.dialects.mcp.handshake import ELICITATION_URL, SAMPLING_TOOLS
+from exthost.dialects.mcp.handshake import CLIENT_METHODS
 from exthost.dialects.mcp.tasks import TASK_METHODS, TASKS
 from exthost.errors import ExthostError
 from exthost.faces.gateway.announcer import Announcer
-from exthost.faces.gateway.capabilities import declared_handlers, read_client_capabilities
+from exthost.faces.gateway.capabilities import (
+    declared_handlers,
+    read_client_capabilities,
+    read_client_info,
+)
 from exthost.faces.gateway.catalog import (
     Catalog,
     is_mcp_server,
@@ -34,7 +38,7 @@ from exthost.faces.gateway.catalog import (
     server_capabilities,
 )
 from exthost.faces.gateway.clients import Clients
-from exthost.faces.gateway.exchanges import METHODS, Context, Exchanges, ask_client, no_client_error
+from exthost.faces.gateway.exchanges import Context, Exchanges, ask_client, no_client_error
 from exthost.faces.gateway.held_calls import HeldCalls
 from exthost.faces.gateway.mcp_values import MCP_DIALECT
 from exthost.faces.gateway.meta import is_stateless
@@ -150,10 +154,11 @@ class Gateway:
 
     # -- life --------------------------------------------------------------------------------
 
-    def open(self) -> "asyncio.Task[None]":
-        """Open the host. The returned task is done when each extension that is started has become
-        ready or has failed."""
-        opening_task = self.tools.open(self._wait_for_client() if self._has_sole_client else None)
+    def open(self, host_opening: "asyncio.Task[Any] | None" = None) -> "asyncio.Task[None]":
+        """Open the host, unless the task `host_opening` does so. The returned task is done when
+        each extension that is started has become ready or has failed."""
+        before = self._wait_for_client() if self._has_sole_client else None
+        opening_task = self.tools.open(before, host_opening)
         self._announcer.open()
         return opening_task
 
@@ -205,6 +210,8 @@ class Gateway:
         if connection is not None and is_stateless(version):
             connection.open(ctx.session)
         if method in ("initialize", "server/discover"):
+            if connection is not None:
+                connection.stream.client_info = read_client_info(method, ctx.params or {})
             self._client_capabilities = read_client_capabilities(method, ctx.params or {})
             self._client_known.set()
             await self.tools.wait_for_handshake()  # the instructions are those of ready servers
@@ -297,12 +304,14 @@ class Gateway:
         """Return handlers that pass the requests of an MCP server on to its clients."""
         if spec.dialect != MCP_DIALECT:
             return {}
-        methods: Iterable[str] = (*METHODS, ELICITATION_URL, SAMPLING_TOOLS)
+        methods: Iterable[str] = CLIENT_METHODS
         if self._has_sole_client and self._client_capabilities is not None:
             methods = declared_handlers(self._client_capabilities)
-        return {method: partial(self._ask_client, spec.id, method) for method in methods}
+        return {method: partial(self.ask_client, spec.id, method) for method in methods}
 
-    async def _ask_client(self, extension: str, method: str, params: Any) -> Any:
+    async def ask_client(self, extension: str, method: str, params: Any) -> Any:
+        """Pass a request of an MCP server on to the client that it is meant for, and return the
+        answer. Raises CallFailed."""
         exchange = self._exchanges.choose(extension, method, params)
         if exchange is not None:
             return await exchange.ask(method, params)

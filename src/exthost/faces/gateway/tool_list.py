@@ -60,21 +60,33 @@ class ToolList:
 
     # -- opening -----------------------------------------------------------------------------
 
-    def open(self, before: Coroutine[Any, Any, None] | None = None) -> "asyncio.Task[None]":
-        """Open the host, after `before` has ended. The returned task is done when each extension
-        that is started has become ready or has failed."""
+    def open(
+        self,
+        before: Coroutine[Any, Any, None] | None = None,
+        host_opening: "asyncio.Task[Any] | None" = None,
+    ) -> "asyncio.Task[None]":
+        """Open the host, after `before` has ended; or wait for the task `host_opening`, in which
+        somebody else opens it. The returned task is done when each extension that is started has
+        become ready or has failed."""
         loop = asyncio.get_running_loop()
-        self._opening = loop.create_task(self._open(before))
+        self._opening = loop.create_task(self._open(before, host_opening))
         seconds = self._host.config.gateway.first_list
         self._first_list = loop.create_task(self._wait_for_opening(seconds))
         self._first_list.add_done_callback(self._report_slow_extensions)
         self._handshake = loop.create_task(self._wait_for_opening(min(seconds, HANDSHAKE_SECONDS)))
         return self._opening
 
-    async def _open(self, before: Coroutine[Any, Any, None] | None) -> None:
+    async def _open(
+        self,
+        before: Coroutine[Any, Any, None] | None,
+        host_opening: "asyncio.Task[Any] | None",
+    ) -> None:
         if before is not None:
             await before
-        await self._host.__aenter__()
+        if host_opening is not None:
+            await asyncio.wait([host_opening])
+        else:
+            await self._host.__aenter__()
         self.start_unlisted()
         await asyncio.gather(*self._start_tasks)
 

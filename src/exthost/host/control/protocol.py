@@ -61,7 +61,7 @@ REPLY_BYTES = 256 * 2**20
 _VERBS_WITH_NAME = frozenset({"start", "stop", "restart", "inspect", "notify"})
 VERBS = (
     "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "call",
-    "notify", "trace", "cancel",
+    "notify", "trace", "cancel", "gateway",
 )  # fmt: skip
 
 # Creates a named tuple in half the time that calling its class takes.
