@@ -227,7 +227,12 @@ class Extension(FacetAttributes):
     @property
     def starts_eagerly(self) -> bool:
         """Whether a host starts the extension when the host opens, and not at its first use."""
-        return (self.spec.start or self.dialect.traits.start) == "eager"
+        spec = self.spec
+        known = spec.known_offer
+        if known is not None and known.defers_start and spec.start is None:
+            # A hook may have to judge the first call of any extension.
+            return bool(self._status.offer.hooks) and self.dialect.traits.start == "eager"
+        return (spec.start or self.dialect.traits.start) == "eager"
 
     async def start(self) -> Self:
         """Start the extension and return when it is ready. Raise the error that prevented it."""
@@ -290,11 +295,6 @@ class Extension(FacetAttributes):
             self._totals = old._totals
             self._totals.add(self._counts)
         self._status.take_over(old._status if old is not None else None)
-
-    def add_handlers(self, handlers: Mapping[str, Handler]) -> None:
-        """Answer these requests, too, in the processes that start from now on. Handlers that were
-        there before take precedence."""
-        self._starter.handlers = {**handlers, **self._starter.handlers}
 
     # -- facts -------------------------------------------------------------------------------
 
@@ -408,6 +408,11 @@ class Extension(FacetAttributes):
     def is_offer_unknown(self) -> bool:
         """Whether the offer becomes known only when the extension is started."""
         return not self._status.tools and self.calls.may_offer_more
+
+    @property
+    def is_offer_remembered(self) -> bool:
+        """Whether the offer is the one of an earlier host: there was no handshake since."""
+        return self._status.is_offer_remembered
 
     @property
     def may_have_hooks(self) -> bool:

@@ -51,6 +51,8 @@ class Status:
                        restart was last requested
     offer_is_known     whether `tools` are final: the extension announced them, or its dialect takes
                        tools from the manifest
+    is_offer_remembered  whether the offer is that of an earlier host: there was no handshake yet
+    gone_tools         the tools of that offer that the first handshake did not announce
     publishes_changes  False while this extension gets ready to replace another one, and after it
                        was replaced
     ready_at           when a process last got ready (loop time); None while no process is ready
@@ -63,7 +65,9 @@ class Status:
         "_id",
         "_on_change",
         "cause",
+        "gone_tools",
         "handshake_seconds",
+        "is_offer_remembered",
         "lost_process",
         "offer",
         "offer_is_known",
@@ -90,8 +94,14 @@ class Status:
         self.publishes_changes = publishes_changes
         self.state = INITIAL_STATE
         hooks = tuple(dict.fromkeys((*spec.declared_hooks, *spec.known_hooks)))
-        self.offer = Offer(tools=spec.tools, version=spec.version, hooks=hooks)
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in spec.tools}
+        known = spec.known_offer
+        self.is_offer_remembered = known is not None
+        if known is not None:
+            self.offer = replace(known.offer, hooks=hooks or known.offer.hooks)
+        else:
+            self.offer = Offer(tools=spec.tools, version=spec.version, hooks=hooks)
+        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in self.offer.tools}
+        self.gone_tools: frozenset[str] = frozenset()
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
         self.lost_process: tuple[ExthostError, float] | None = None
@@ -121,6 +131,9 @@ class Status:
         old_tools = self.tools
         self.offer, self.offer_is_known = offer, True
         self.tools = {tool.name: tool for tool in offer.tools}
+        if self.is_offer_remembered:
+            self.is_offer_remembered = False
+            self.gone_tools = frozenset(old_tools.keys() - self.tools.keys())
         self.prepared_tools = {}
         self._notify_host()
         for warning in offer.warnings:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, Self
 
 from exthost.model.empty_mapping import empty_mapping
-from exthost.model.offer import Tool
+from exthost.model.offer import Offer, Tool
 
 # The dialect of an extension for which no dialect is set.
 DEFAULT_DIALECT = "morphir"
@@ -132,6 +132,14 @@ class HostEnvRef(str):
     __slots__ = ()
 
 
+class KnownOffer(NamedTuple):
+    """What an extension offered last, under an earlier host. With `defers_start`, it is started at
+    its first use, although the host starts others like it when it opens."""
+
+    offer: Offer
+    defers_start: bool = False
+
+
 class WriteGrant(NamedTuple):
     """A folder that the config lets an extension write. `extension` is the id of that extension,
     which may be disabled, refused or missing."""
@@ -227,6 +235,7 @@ class Spec:
     observer_hooks hooks whose replies change nothing, so that they may also run later
     known_hooks    the hooks that its last handshake announced, under an earlier host; used until
                    the next one
+    known_offer    what it offered last, if what would run is the same; listed until its handshake
     has_unknown_hooks  whether it may have any hook that can stop a call, because the manifest that
                    declares its hooks cannot be read
     hooks          what happens when a hook fails, by its kind; "*" is for all others
@@ -280,6 +289,7 @@ class Spec:
     advisory_hooks: tuple[str, ...] = ()
     observer_hooks: tuple[str, ...] = ()
     known_hooks: tuple[str, ...] = field(default=(), compare=False)
+    known_offer: KnownOffer | None = field(default=None, compare=False, repr=False)
     has_unknown_hooks: bool = False
     hooks: Mapping[str, str] = field(default_factory=empty_mapping)
     priority: int = 0

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from exthost.process.state_root import state_root
 
-__all__ = ["log_file", "state_folder", "state_root"]
+__all__ = ["log_file", "offer_file", "state_folder", "state_root"]
 
 # An id of this form is used as it is. In other ids, characters are replaced (also a leading dot),
 # and a hash is added, so that two ids never have the same name.
@@ -33,6 +33,12 @@ def log_file(environ: Mapping[str, str], config: str, extension: str) -> str:
     """Return the log file of an extension. `config` is the key of the host's config file, since the
     hosts of several configs may have an extension of the same id."""
     return str(PurePosixPath(state_root(environ), "logs", config, _file_name(extension) + ".log"))
+
+
+def offer_file(environ: Mapping[str, str], config: str, extension: str) -> str:
+    """Return the file with the last offer of an extension. `config` is as in `log_file`."""
+    root = state_root(environ)
+    return str(PurePosixPath(root, "offers", config, _file_name(extension) + ".json"))
 
 
 def _file_name(extension: str) -> str:

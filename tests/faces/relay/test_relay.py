@@ -271,3 +271,27 @@ def test_the_relay_imports_neither_mcp_nor_the_host(tmp_path: Path) -> None:
         "exthost.host.control", "exthost.host.control.socket_path",
         "exthost.host.control.peer_credentials",
     }  # fmt: skip
+
+
+# -- a list at once --------------------------------------------------------------------------
+
+
+def test_the_second_host_lists_the_tools_and_starts_no_server(tmp_path: Path) -> None:
+    config = shared_config(tmp_path, {"mcp_servers": server() | server("second")})
+    with joined(config) as client:
+        first = client.ask("tools/list")["result"]
+        pid = host_pid(config)
+    wait_until_gone(pid)
+    with joined(config) as client:
+        assert client.ask("tools/list")["result"] == first and first["tools"]
+        assert server_pids(config) == []
+        assert client.text("ext_second_echo", a=1) == '{"a": 1}'
+        assert len(server_pids(config)) == 1
+
+
+def test_a_client_of_its_own_kind_of_names_gets_them(tmp_path: Path) -> None:
+    config = shared_config(tmp_path)
+    with joined(config) as client, joined(config, "--plain-names") as plain:
+        assert client.ask("tools/list")["result"]["tools"][0]["name"] == "ext_child_echo"
+        assert plain.ask("tools/list")["result"]["tools"][0]["name"] == "echo"
+        assert plain.text("echo", a=1) == client.text("ext_child_echo", a=1)

@@ -90,6 +90,7 @@ class HostProcess:
             reload=self._reload,
             lingers=lingers,
         )
+        self.host.remember_offers(defer_starts=lingers)
         if lingers:
             self._services = (*services, BackgroundService(self._linger))
             self.host.add_handlers(self._client_handlers)

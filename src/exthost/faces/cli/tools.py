@@ -1,5 +1,6 @@
-"""List the tools of a config's extensions. Starts nothing: shows the tools that manifests declare,
-and names the extensions whose tools are known only after a start; --start starts them.
+"""List the tools of a config's extensions. Starts nothing: shows the tools that manifests declare
+and those that an extension offered when it ran last, marked with *. Names the extensions whose
+tools are known only after a start; --start starts them.
 
 If a host of this config is running, these are the tools that can be called there.
 --format prints the `tools` field of a request to a model, as JSON.
@@ -16,6 +17,7 @@ from exthost.faces.cli.common import (
     Args,
     add_config_option,
     add_dialect_option,
+    config_path,
     print_error,
     say,
     say_no_extensions,
@@ -75,7 +77,10 @@ async def _list_tools(args: Args, specs: list[Spec], searched: Sequence[str]) ->
         specs = [await detect_dialect(args, specs[0])]
     start = "eager" if args.start else "lazy"
     config = Config(specs=tuple(replace(spec, start=start) for spec in specs))
-    async with Host(config) as host:
+    host = Host(config)
+    if not args.start and not args.command:
+        host.remember_offers(path=config_path(args))
+    async with host:
         report = describe_tools(host)
     code = _print_report(args, report)
     if not specs and not args.json and args.format is None:
@@ -100,6 +105,8 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
         return code
     else:
         _print_table(report["tools"])
+        if any(tool.get("remembered") for tool in report["tools"]):
+            say("* from its last start (--start asks again, exthost forget NAME drops it)")
     not_asked = report["not_asked"]
     if not_asked:
         say(f"not asked, since that means starting them (--start): {', '.join(not_asked)}")
@@ -118,5 +125,12 @@ def _print_for_model(form: Form, tools: list[dict[str, Any]]) -> None:
 
 
 def _print_table(tools: list[dict[str, Any]]) -> None:
-    rows = [(tool["name"], tool["extension"], tool["description"]) for tool in tools]
+    rows = [
+        (
+            f"{tool['name']}{' *' if tool.get('remembered') else ''}",
+            tool["extension"],
+            tool["description"],
+        )
+        for tool in tools
+    ]
     show_table(rows, ("NAME", "EXTENSION", "DESCRIPTION"))

@@ -14,6 +14,7 @@ VERBS = {
     "schema": "print the JSON Schema of exthost.toml, for editors",
     "doctor": "find out what keeps extensions from running, and how to fix it",
     "tools": "the tools of a config's extensions; starts nothing unless asked to",
+    "forget": "drop what an extension offered when it ran last",
     "run": "start everything and supervise it until Ctrl-C",
     "gateway": "offer all tools as one MCP server, on stdio or HTTP",
     "top": "the extensions of a running host, live, with keys to restart, stop and look",

@@ -5,11 +5,12 @@ a client sends has a number, which a relay uses to know which of the lines are a
 """
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
 from exthost.wire.framing import Broken, Skipped
 
-__all__ = ["ClientLine", "ClientStream"]
+__all__ = ["CURRENT_STREAM", "ClientLine", "ClientStream", "wants_plain_names"]
 
 
 class ClientLine(NamedTuple):
@@ -67,3 +68,14 @@ class ClientStream(Protocol):
 
     def close(self) -> None:
         """Drop the unwritten lines, and write nothing more."""
+
+
+CURRENT_STREAM: ContextVar[ClientStream | None] = ContextVar("CURRENT_STREAM", default=None)
+"""The connection whose request is being handled; None on HTTP."""
+
+
+def wants_plain_names(default: bool) -> bool:
+    """Return whether the present client sees tools under their own names. `default` is the setting
+    of the gateway, for clients without one of their own."""
+    stream = CURRENT_STREAM.get()
+    return default if stream is None or stream.plain_names is None else stream.plain_names

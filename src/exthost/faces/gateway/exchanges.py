@@ -24,6 +24,7 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
 from exthost.errors import CallFailed
+from exthost.faces.gateway.client_stream import CURRENT_STREAM
 from exthost.faces.gateway.meta import is_stateless, to_json_object
 from exthost.faces.gateway.outbox import Outbox
 
@@ -69,11 +70,12 @@ class Exchange:
     extension, and `outbox` has the notifications to the client. A stateless client that is asked
     for input sends the request again with the input; `ctx` is the context of the latest request."""
 
-    __slots__ = ("_questions", "ctx", "extension", "outbox")
+    __slots__ = ("_questions", "_stream", "ctx", "extension", "outbox")
 
     def __init__(self, ctx: Context, extension: str) -> None:
         self.ctx = ctx
         self.extension = extension
+        self._stream = CURRENT_STREAM.get()
         self.outbox = Outbox()
         self._questions: asyncio.Queue[Question] | None = None
 
@@ -90,8 +92,8 @@ class Exchange:
         """A key that is equal for the requests of one client."""
         if is_stateless(self.ctx.protocol_version):
             # On HTTP, two stateless requests cannot be known to come from one client, so each has a
-            # key of its own. On stdio (no `request`) there is only one client.
-            return None if self.ctx.request is None else id(self)
+            # key of its own.
+            return id(self) if self._stream is None else id(self._stream)
         return id(self.ctx.session.client_params)
 
     async def ask(self, method: str, params: Any) -> Any:

@@ -27,7 +27,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from exthost.faces.gateway.call_messages import check_request_id, find_leading_id
-from exthost.faces.gateway.client_stream import ClientLine, ClientStream
+from exthost.faces.gateway.client_stream import CURRENT_STREAM, ClientLine, ClientStream
 from exthost.faces.gateway.line_writer import LineWriter
 from exthost.faces.gateway.server import McpServer
 from exthost.faces.gateway.stdio_calls import CURRENT_CALLS, StdioCalls
@@ -236,6 +236,7 @@ async def serve_client(server: McpServer, stream: ClientStream) -> None:
     """Serve the client at the other end of a stream, until it closes either direction."""
     to_package, package_input = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     pending_requests = _PendingRequests(stream.end_line)
+    CURRENT_STREAM.set(stream)
     calls = StdioCalls(server.gateway.answer_call, stream)
     package_output = _OutgoingStream(stream, pending_requests)
 

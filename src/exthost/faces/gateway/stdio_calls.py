@@ -9,7 +9,7 @@ package. In both cases the same request handlers answer, and all output goes thr
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import mcp_types as types
@@ -79,6 +79,8 @@ class StdioCalls:
     def __init__(self, answer_call: AnswerCall, stream: ClientStream) -> None:
         self._answer_call = answer_call
         self.stream = stream
+        # Calls run in it, because a line is read in the context of nobody.
+        self._context = copy_context()
         self._session: ServerSession | None = None
         # The client that the handshake described, or else the latest stateless call.
         self._caller: Caller | None = None
@@ -117,7 +119,7 @@ class StdioCalls:
         ctx = make_context(
             id, params, caller, session.send_notification, connection_session=session
         )
-        task = asyncio.get_running_loop().create_task(self._answer_call(ctx))
+        task = asyncio.get_running_loop().create_task(self._answer_call(ctx), context=self._context)
         call = _Call(id, number, is_stateless(caller.version), task)
         self._calls[task] = self._by_id[coerce_request_id(id)] = call
         task.add_done_callback(self._on_call_done)

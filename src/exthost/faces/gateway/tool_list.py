@@ -21,6 +21,7 @@ from exthost.events import StateChanged, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.faces.gateway import mcp_values
 from exthost.faces.gateway.catalog import is_mcp_server
+from exthost.faces.gateway.client_stream import wants_plain_names
 from exthost.host.host import Host
 from exthost.model.offer import RegisteredTool
 
@@ -46,7 +47,7 @@ class ToolList:
     def __init__(self, host: Host, *, plain_names: bool = False) -> None:
         self._host = host
         self._plain_names = plain_names
-        self._by_version: dict[str, list[dict[str, Any]]] = {}
+        self._lists: dict[tuple[str, bool], list[dict[str, Any]]] = {}
         self._opening: asyncio.Task[None] | None = None
         self._first_list: asyncio.Task[None] | None = None
         self._handshake: asyncio.Task[None] | None = None
@@ -140,19 +141,22 @@ class ToolList:
 
     def list_for_version(self, version: str) -> list[dict[str, Any]]:
         """Return the tools in the form of this protocol version."""
-        if version not in self._by_version:
+        plain_names = wants_plain_names(self._plain_names)
+        values = self._lists.get((version, plain_names))
+        if values is None:
             tools = [tool for tool in self._host.tools.values() if not self._needs_task(tool)]
-            self._by_version[version] = [self._make_value(tool, version) for tool in tools]
-        return self._by_version[version]
+            values = [self._make_value(tool, version, plain_names) for tool in tools]
+            self._lists[version, plain_names] = values
+        return values
 
-    def _make_value(self, tool: RegisteredTool, version: str) -> dict[str, Any]:
+    def _make_value(self, tool: RegisteredTool, version: str, plain_names: bool) -> dict[str, Any]:
         """Return a tool as clients see it. Warn once if they do not get to see its outputSchema."""
         from_mcp_server = is_mcp_server(self._host[tool.extension])
         value = mcp_values.tool_value(
             tool,
             from_mcp_server=from_mcp_server,
             version=version,
-            plain_name=self._plain_names and self._is_found_by_own_name(tool),
+            plain_name=plain_names and self._is_found_by_own_name(tool),
         )
         lacks_schema = tool.output_schema is not None and "outputSchema" not in value
         if from_mcp_server and lacks_schema and tool.name not in self._warned_tools:
@@ -209,7 +213,7 @@ class ToolList:
                 except NotFound:
                     # A plain name does not say which extension to wait for, so the search goes on
                     # while the host opens.
-                    if self._is_open or not self._plain_names:
+                    if self._is_open or not wants_plain_names(self._plain_names):
                         raise
             seconds = deadline - asyncio.get_running_loop().time()
             if seconds <= 0:
@@ -244,7 +248,7 @@ class ToolList:
         return self._change
 
     def _on_tools_changed(self, event: ToolsChanged) -> None:
-        self._by_version.clear()
+        self._lists.clear()
         self._on_change(event)
 
     def _on_change(self, _: ToolsChanged | StateChanged) -> None:

@@ -99,6 +99,7 @@ def _without_none(settings: Limits | Restart) -> dict[str, Any]:
 def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
     """Return the tools of the extension `name`, or of all extensions if it is "".
 
+    A tool is `remembered` if its extension offered it when it ran last, and has not started since.
     `not_asked` in the result lists the extensions whose tools are unknown, because they were not
     started yet. `failed` lists the errors of the extensions that are not ready because of an error.
     """
@@ -115,6 +116,7 @@ def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
                 "provider": tool.provider,
                 "capabilities": list(tool.capabilities),
                 "extra": as_data(tool.extra),
+                "remembered": host[tool.extension].is_offer_remembered,
             }
             for tool in host.tools.values()
             if not name or tool.extension == name

@@ -228,6 +228,11 @@ class SyncExtension(SyncFacetAttributes):
         return self.target.is_offer_unknown
 
     @property
+    def is_offer_remembered(self) -> bool:
+        """Whether the offer is the one of an earlier host: there was no handshake since."""
+        return self.target.is_offer_remembered
+
+    @property
     def may_have_hooks(self) -> bool:
         """Whether it may have hooks that are not known before its handshake."""
         return self.target.may_have_hooks
