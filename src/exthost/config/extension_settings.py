@@ -86,6 +86,7 @@ class ExtensionSettings(TypedDict, total=False):
     retry: Literal["never", "once"]
     start: Literal["eager", "lazy"]
     lifetime: Literal["tree", "plain"]
+    share: bool
     on_weaker: Literal["refuse", "warn"]
     hooks: Mapping[str, Any]
     options: Mapping[str, Any]

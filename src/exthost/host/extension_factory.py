@@ -87,18 +87,26 @@ class ExtensionFactory:
         # By id of an extension: its spec and its handlers, which its next processes get, too.
         self._merged_handlers: dict[str, tuple[Spec, dict[str, Handler]]] = {}
 
-    def make(self, spec: Spec, *, replaces: bool = False) -> Extension:
+    def make(
+        self,
+        spec: Spec,
+        *,
+        replaces: bool = False,
+        bus: Bus | None = None,
+        handlers: Mapping[str, Handler] | None = None,
+    ) -> Extension:
         """Return a new extension, without starting it.
 
         `replaces` is True if the extension will replace another one. Such an extension publishes no
-        events until `take_over` is called.
+        events until `take_over` is called. `bus` and `handlers` are used in place of those of the
+        host.
         """
         dialect = find.find_dialect_of(spec)
         return Extension(
             spec,
             dialect,
-            bus=self._bus,
-            handlers=self._merge_handlers(spec),
+            bus=bus or self._bus,
+            handlers=self._merge_handlers(spec) if handlers is None else handlers,
             environ=self._environ,
             on_change=self._on_change,
             checks=StartChecks(

@@ -53,13 +53,17 @@ class KnownOffers:
         self._defers_starts = defers_starts
         self._written: dict[str, bytes] = {}
         self._keys: dict[str, str] = {}
+        self._asking: set[str] = set()  # the extensions that have sent requests to their clients
         self._has_warned = False
 
     def recall(self, specs: Sequence[Spec]) -> list[Spec]:
         """Return these extensions with their last offers (`known_offer`). Blocks: files are
         read."""
         return [
-            replace(spec, known_offer=KnownOffer(offer, self._defers_starts))
+            replace(
+                spec,
+                known_offer=KnownOffer(offer, self._defers_starts, spec.id in self._asking),
+            )
             if spec.enabled and (offer := self._read(spec)) is not None
             else spec
             for spec in specs
@@ -72,7 +76,12 @@ class KnownOffers:
         # The key as it was before the start: a file may have changed since.
         key = self._keys.get(spec.id) or self._key(spec)
         try:
-            data = json.dumps({"key": key, "offer": _offer_data(offer)}).encode()
+            document = {
+                "key": key,
+                "asks_client": spec.id in self._asking,
+                "offer": _offer_data(offer),
+            }
+            data = json.dumps(document).encode()
         except (TypeError, ValueError, RecursionError):
             return  # it has a value that is no JSON
         if self._written.get(spec.id) == data or len(data) > MAX_FILE_BYTES:
@@ -92,6 +101,12 @@ class KnownOffers:
         else:
             self._written[spec.id] = data
 
+    def record_request(self, spec: Spec, offer: Offer) -> None:
+        """Remember that an extension has sent a request to its client."""
+        if spec.id not in self._asking:
+            self._asking.add(spec.id)
+            self.record(spec, offer)
+
     def _read(self, spec: Spec) -> Offer | None:
         if not _is_announced(spec):
             return None
@@ -103,6 +118,8 @@ class KnownOffers:
             if document["key"] != key:
                 return None
             offer = _read_offer(document["offer"])
+            if _expect(document["asks_client"], bool):
+                self._asking.add(spec.id)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -134,10 +134,12 @@ class HostEnvRef(str):
 
 class KnownOffer(NamedTuple):
     """What an extension offered last, under an earlier host. With `defers_start`, it is started at
-    its first use, although the host starts others like it when it opens."""
+    its first use, although the host starts others like it when it opens. `asks_client` is whether
+    it has sent requests to its client, such as one to sample a model."""
 
     offer: Offer
     defers_start: bool = False
+    asks_client: bool = False
 
 
 class WriteGrant(NamedTuple):
@@ -252,6 +254,7 @@ class Spec:
     package        how its own manifest says it is run; None if an operator configured it
     config_file    the path of the host's config; "" if there is none
     refusal        why it must not be started, for a discovered extension; None if it may
+    share          whether the clients of a gateway share its processes; None if that is not set
     write_grants   for a discovered extension, the folders that the config lets extensions write:
                    its own code must not come from there
     neighbours     the extensions of its config, itself included, if one of them may write files;
@@ -283,6 +286,7 @@ class Spec:
     start: str | None = None
     lifetime: str | None = None
     on_weaker: str | None = None
+    share: bool | None = None
     version: str = ""
     tools: tuple[Tool, ...] = ()
     declared_hooks: tuple[str, ...] = ()

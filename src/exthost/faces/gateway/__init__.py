@@ -20,6 +20,7 @@ order:
     catalog          resources, resource templates and prompts of MCP servers
     resource_subscriptions  the clients that subscribed to changes of resources
     capabilities     what a client can do, as it is declared to servers
+    client_processes processes of servers that cannot be shared, for one client each
     clients          connected clients of the handshake era
     announcer        notifications: changed lists, updated resources, log messages
     outbox           a queue of notifications to one client

@@ -260,6 +260,19 @@ class Announcer:
             return
         self._send_log(extension, message)
 
+    def forward_to_client(self, client: Client, notice: Noticed) -> None:
+        """Pass a log message of a process that belongs to one client on to that client alone."""
+        if notice.method != "notifications/message":
+            return
+        try:
+            message = types.LoggingMessageNotification.model_validate(
+                {"method": notice.method, "params": notice.params}
+            )
+        except ValidationError:
+            return
+        if is_at_least(message.params.level, client.level):
+            client.notify(message)
+
     def _report_left_out(self, extension: str, count: int) -> None:
         text = f"{extension}: {count} log messages left out, beyond {MAX_LOGS_PER_SECOND} a second"
         params = types.LoggingMessageNotificationParams(

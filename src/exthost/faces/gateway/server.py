@@ -25,6 +25,7 @@ from exthost._version import __version__
 from exthost.dialects.mcp.handshake import CLIENT_METHODS
 from exthost.dialects.mcp.tasks import TASK_METHODS, TASKS
 from exthost.errors import ExthostError
+from exthost.events import Noticed
 from exthost.faces.gateway.announcer import Announcer
 from exthost.faces.gateway.capabilities import (
     declared_handlers,
@@ -37,8 +38,16 @@ from exthost.faces.gateway.catalog import (
     is_stateless_server,
     server_capabilities,
 )
+from exthost.faces.gateway.client_processes import ClientProcesses
+from exthost.faces.gateway.client_stream import ClientStream
 from exthost.faces.gateway.clients import Clients
-from exthost.faces.gateway.exchanges import Context, Exchanges, ask_client, no_client_error
+from exthost.faces.gateway.exchanges import (
+    Context,
+    Exchanges,
+    ask_client,
+    can_answer,
+    no_client_error,
+)
 from exthost.faces.gateway.held_calls import HeldCalls
 from exthost.faces.gateway.mcp_values import MCP_DIALECT
 from exthost.faces.gateway.meta import is_stateless
@@ -116,6 +125,9 @@ class Gateway:
         self.clients = Clients()
         self.tools = ToolList(host, plain_names=plain_names)
         self._exchanges = Exchanges()
+        self.processes = ClientProcesses(
+            host, self._exchanges, lambda stream, notice: self._forward_notice(stream, notice)
+        )
         self._held_calls = HeldCalls()
         self._bus = InMemorySubscriptionBus()
         self._listen_handler = ListenHandler(self._bus)
@@ -131,7 +143,7 @@ class Gateway:
         )  # fmt: skip
         self._request_handlers = RequestHandlers(
             host, self.tools, self._catalog, self.clients, self._exchanges, self._held_calls,
-            self._subscriptions, self._announcer.set_level,
+            self._subscriptions, self._announcer.set_level, self.processes,
         )  # fmt: skip
         host.add_handlers(self._handlers_for)
         self.server = self._make_server()
@@ -211,7 +223,10 @@ class Gateway:
             connection.open(ctx.session)
         if method in ("initialize", "server/discover"):
             if connection is not None:
-                connection.stream.client_info = read_client_info(method, ctx.params or {})
+                stream = connection.stream
+                stream.client_info = read_client_info(method, ctx.params or {})
+                declared = read_client_capabilities(method, ctx.params or {})
+                self.processes.capabilities[stream] = declared
             self._client_capabilities = read_client_capabilities(method, ctx.params or {})
             self._client_known.set()
             await self.tools.wait_for_handshake()  # the instructions are those of ready servers
@@ -293,6 +308,7 @@ class Gateway:
         connection = CURRENT_CALLS.get()
         if connection is not None:
             connection.open(ctx.session)
+            self.processes.sessions[connection.stream] = ctx.session
         try:
             await self.clients.serve_notifications(ctx)
         finally:
@@ -312,15 +328,27 @@ class Gateway:
     async def ask_client(self, extension: str, method: str, params: Any) -> Any:
         """Pass a request of an MCP server on to the client that it is meant for, and return the
         answer. Raises CallFailed."""
+        self.processes.note_request(extension)
         exchange = self._exchanges.choose(extension, method, params)
         if exchange is not None:
             return await exchange.ask(method, params)
         # No call of this server is in progress. It may still request the roots, if there is exactly
         # one client that the request can be meant for.
-        session = self.clients.find_sole_session(method, params) if method == "roots/list" else None
+        session = self.processes.owner_session(extension)
+        if session is not None and not can_answer(session, method, params):
+            session = None
+        elif session is None and method == "roots/list":
+            session = self.clients.find_sole_session(method, params)
         if session is None:
             raise no_client_error(extension, method)
         return await ask_client(session, method, params, None)
+
+    def _forward_notice(self, stream: ClientStream, notice: Noticed) -> None:
+        """Pass a notification of a process that belongs to one client on to that client."""
+        session = self.processes.sessions.get(stream)
+        for client in self.clients:
+            if client.session is not None and client.session is session:
+                self._announcer.forward_to_client(client, notice)
 
     async def _on_roots_changed(self, ctx: Context, params: types.NotificationParams) -> None:
         for extension in self.host.extensions:

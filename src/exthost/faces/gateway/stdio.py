@@ -276,6 +276,7 @@ async def serve_client(server: McpServer, stream: ClientStream) -> None:
                 await stream.flush()
         stream.close()
         to_package.close()
+        await server.gateway.processes.end_client(stream)
 
 
 async def _pass_to_package(

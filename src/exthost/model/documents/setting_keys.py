@@ -418,6 +418,13 @@ SETTING_KEYS: Mapping[str, Key] = {
         '"refuse"',
         '"warn"',
     ),
+    "share": Key(
+        FLAG,
+        "Whether the clients of `exthost gateway` share its processes; false: each client has its "
+        "own.",
+        "false",
+        "(true, unless it is known to keep state or asks its client)",
+    ),
     "hooks": Key(
         HOOKS,
         "What happens when one of its hooks fails.",

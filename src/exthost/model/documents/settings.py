@@ -47,6 +47,7 @@ class Settings:
     start: str | None = None
     lifetime: str | None = None
     on_weaker: str | None = None
+    share: bool | None = None
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     options: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
 
