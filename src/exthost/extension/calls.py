@@ -346,7 +346,7 @@ class Calls:
             raise copy_error(cause) if make_error is None else make_error(name)
         if name in self._status.gone_tools:
             raise NotFound(
-                "X0682",
+                "X1202",
                 f"it offered the tool {name!r} when it ran before, and does not any more",
                 extension=self._spec.id,
                 help=self._list_tools(),

@@ -207,7 +207,7 @@ def test_a_host_that_belongs_to_a_single_client_is_not_joined(tmp_path: Path) ->
     with joined(config, "--own"):
         with joined(config) as other:
             said = other.said()
-        assert "X0681" in said and "its own host" in said
+        assert "X0376" in said and "its own host" in said
 
 
 def test_a_config_with_a_mistake_is_reported_as_by_run(tmp_path: Path) -> None:

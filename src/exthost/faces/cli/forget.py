@@ -7,7 +7,6 @@ runs. After this verb its tools are unknown until its next start.
 import argparse
 import os
 
-from exthost.errors import NotFound
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
@@ -26,14 +25,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: Args) -> int:
     refuse_command(args)
-    if not forget_offer(require_config_path(args), os.environ, args.name):
-        raise NotFound(
-            "X0683",
-            f"nothing is remembered of {args.name!r}",
-            help="exthost tools marks what is remembered with *",
-        )
+    was_known = forget_offer(require_config_path(args), os.environ, args.name)
     if args.json:
-        show_json({"forgotten": args.name})
+        show_json({"forgotten": was_known})
+    elif was_known:
+        say(f"what {args.name} offered is forgotten")
     else:
-        say(f"forgot what {args.name} offered")
+        say(f"nothing was known of {args.name}; exthost tools marks what is with *")
     return 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 from exthost._version import __version__
-from exthost.errors import Refused, UsageError
+from exthost.errors import ProtocolViolation, Refused, UsageError
 from exthost.extension.parallel_start import start_all
 from exthost.host.control.as_data import as_data
 from exthost.host.control.call_requests import (
@@ -112,18 +112,18 @@ class RequestPerformer:
 
     def require_client_service(self, request: Request) -> AcceptClient:
         """Return what serves MCP to the relay that has sent this request. Raises Refused if the
-        relay has another version, or if the host does not serve MCP."""
+        relay has another version (ProtocolViolation), or if the host does not serve MCP."""
         self._require_not_ending()
         version = request.params.get("version")
         if version != __version__:
-            raise Refused(
+            raise ProtocolViolation(
                 "X0680",
                 f"the host is exthost {__version__}, and this client is exthost {version}",
                 help="end the host with exthost down; the client then starts one of its version",
             )
         if self.accept_client is None:
             raise Refused(
-                "X0681",
+                "X0376",
                 "this host serves no MCP clients but its own",
                 help="end it, or give the client a host of its own: exthost gateway --own",
             )
