@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from exthost.host.connect_function import connect as connect
     from exthost.host.control.attached_host import attach as attach
     from exthost.host.host import Host as Host
+    from exthost.host.sync.sync_attached_host import sync_attach as sync_attach
     from exthost.host.sync.sync_connection import sync_connect as sync_connect
     from exthost.host.sync.sync_extension import SyncExtension as SyncExtension
     from exthost.host.sync.sync_host import SyncHost as SyncHost
@@ -42,6 +43,7 @@ _MODULES_BY_NAME = {
     "connect": "exthost.host.connect_function",
     "errors": "exthost.errors",
     "events": "exthost.events",
+    "sync_attach": "exthost.host.sync.sync_attached_host",
     "sync_connect": "exthost.host.sync.sync_connection",
 }
 

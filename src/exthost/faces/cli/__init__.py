@@ -84,6 +84,10 @@ def _main(arguments: list[str]) -> int:
     from exthost.process.host_protection import harden
 
     harden()
+    if verb == "_host":  # `host.control.host_start.HOST_VERB`, which is not imported here
+        from exthost.faces.cli.client_host import main as run_client_host
+
+        return run_client_host(rest)
     if verb == "gateway":
         # Without the parser of arguments, which takes longer to import than the relay to start.
         from exthost.faces.relay.command import read_plain_options, run_relay

@@ -1,23 +1,22 @@
-"""The process of a host that a client has started in the background: `python -m` this module PATH.
+"""The process of a host that a client has started in the background: `exthost _host PATH`.
 
 A relay (`faces.relay`) or `exthost.attach(…, start=True)` starts it. Its stderr is a pipe to the
 client until it accepts clients, and then the file `host.out` beside the logs of its extensions. It
 takes the lock of the config before it imports the host, so that a second one ends soon.
 """
 
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
-from exthost.errors import ConfigError, ExthostError, Refused, UsageError
+from exthost.errors import ExthostError, Refused, UsageError
 from exthost.faces.cli.common import print_error
-from exthost.faces.relay.host_start import ANOTHER_RUNS, CANNOT_SHARE, JOINABLE
 from exthost.host.control.address import config_key, make_private_folder
 from exthost.host.control.host_lock import HostLock
-from exthost.process.host_protection import harden
+from exthost.host.control.host_start import ANOTHER_RUNS, CANNOT_SHARE, encode_outcome
 from exthost.process.state_dirs import log_file
 
 _STDERR = 2
@@ -25,8 +24,19 @@ _STDERR = 2
 
 def main(arguments: Sequence[str]) -> int:
     """Run the host of the config at this path. Return the exit code."""
+    if os.fork():  # the client waits for this process, and must not have to wait for the host
+        os._exit(0)
     (path,) = arguments
-    harden()
+    with os.fdopen(os.dup(_STDERR), "wb", buffering=0) as pipe:
+        code = _main(path, pipe)
+        sys.stderr.flush()
+        if not pipe.closed:  # the host could not be joined
+            with suppress(OSError):
+                pipe.write(encode_outcome(code))
+    return code
+
+
+def _main(path: str, pipe: IO[bytes]) -> int:
     try:
         lock = HostLock(path)
     except UsageError:
@@ -42,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"the state folder cannot be written: {message}", file=sys.stderr)
             return CANNOT_SHARE
         try:
-            return _run(path, lock, output)
+            return _run(path, lock, output, pipe)
         except ExthostError as error:
             print_error(error, wants_json=False)
             return error.exit_code
@@ -57,7 +67,7 @@ def _open_output(path: str) -> int:
     return os.open(file, flags, 0o600)
 
 
-def _run(path: str, lock: HostLock, output: int) -> int:
+def _run(path: str, lock: HostLock, output: int, pipe: IO[bytes]) -> int:
     from exthost.config.discovery.configfile import read_config
     from exthost.faces.cli.displays import Display, QuietDisplay
     from exthost.faces.cli.host_process import HostProcess
@@ -66,12 +76,6 @@ def _run(path: str, lock: HostLock, output: int) -> int:
     from exthost.host.host import Host
 
     config = read_config(path)
-    if importlib.util.find_spec("mcp") is None:
-        raise ConfigError(
-            "X0165",
-            "the gateway is not installed: mcp is missing",
-            help="pip install 'exthost[gateway]'",
-        )
 
     def make_display(_: Host, __: StatusReport) -> Display:
         return QuietDisplay()
@@ -79,14 +83,11 @@ def _run(path: str, lock: HostLock, output: int) -> int:
     async def serve() -> int:
         process = HostProcess(path, config, make_display, lock=lock, lingers=True)
         async with process:
-            with suppress(OSError):  # the client may have ended
-                os.write(_STDERR, JOINABLE)
             os.dup2(output, _STDERR)
             os.close(output)
+            with suppress(OSError):  # the client may have ended
+                pipe.write(encode_outcome(0))
+            pipe.close()
             return await process.run()
 
     return run_long_lived(serve())
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -10,6 +10,7 @@ It does not know how MCP is served; `faces.gateway` does.
 
 import asyncio
 import hashlib
+import importlib
 import importlib.util
 import os
 import secrets
@@ -18,6 +19,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exthost.errors import ConfigError
 from exthost.faces.cli.optional_import import import_optional
 from exthost.faces.gateway.relay_connection import RelayConnection
 from exthost.host.control.peer_credentials import peer_pid
@@ -63,6 +65,7 @@ class ClientService:
         self._reload = reload
         self._lingers = lingers
         self._control: ControlServer | None = None
+        self._is_installed = importlib.util.find_spec("mcp") is not None
         self._clients: dict[RelayConnection, asyncio.Task[None]] = {}
         self._loading: asyncio.Task[Gateway] | None = None
         self._reloading: asyncio.Task[None] | None = None
@@ -77,10 +80,18 @@ class ClientService:
         self._control = control
         control.requests.accept_client = self.accept
         control.requests.list_clients = self.list_clients
+        control.requests.on_detached = self._linger
+        if not self._is_installed:
+            control.requests.client_objection = ConfigError(
+                "X0165",
+                "the gateway is not installed: mcp is missing",
+                help="pip install 'exthost[gateway]'",
+            )
 
     async def wait_until_unused(self) -> None:
         """Return when the last client has been gone for the time of `[gateway] linger`."""
-        self._load_gateway()
+        if self._is_installed:
+            self._load_gateway()
         self._start_timer(max(FIRST_CLIENT_SECONDS, self._host.config.gateway.linger))
         try:
             await self._is_over.wait()
@@ -120,8 +131,7 @@ class ClientService:
             del self._clients[client]
             client.abort()
             on_end()
-            if self._lingers and not self._clients:
-                self._start_timer(self._host.config.gateway.linger)
+            self._linger()
             if not task.cancelled() and (error := task.exception()) is not None:
                 self._say(f"a client was disconnected: {error!r}")
 
@@ -205,12 +215,18 @@ class ClientService:
             self._timer.cancel()
             self._timer = None
 
+    @property
+    def _is_used(self) -> bool:
+        is_attached = self._control is not None and self._control.has_attached_program
+        return bool(self._clients) or is_attached
+
+    def _linger(self) -> None:
+        """Start the time after which the host ends, if it has no client any more."""
+        if self._lingers and not self._is_used:
+            self._start_timer(self._host.config.gateway.linger)
+
     def _end_if_unused(self) -> None:
-        if self._clients:
-            return
-        if self._control is not None and self._control.has_attached_program:
-            self._start_timer(max(1.0, self._host.config.gateway.linger))
-        else:
+        if not self._is_used:
             self._is_over.set()
 
 

@@ -3,11 +3,11 @@
 The host serves MCP (`faces/gateway`); this process only moves lines, so that many clients of one
 config share one process for each extension. It starts as often as clients do. Therefore these
 modules use the standard library alone, import what is slow only when it is needed, and import none
-of the host's code except the rules of where its socket is. In reading order:
+of the host's code except the rules of where its socket is and how a host is started. In reading
+order:
 
     command        decides whether this client joins a host, starts one, or gets one of its own
     host_link      finds the socket of the host, and joins it
-    host_start     starts a host in the background
     line_relay     moves the lines, and goes on with the next host when one has ended
     client_lines   the lines of the client that the next host needs, and those without an answer
 

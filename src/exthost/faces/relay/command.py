@@ -111,7 +111,7 @@ def _join_or_start(config: str, plain_names: bool, *, may_start: bool = True) ->
             _say(f"{note}; it is replaced")
         from time import monotonic, sleep
 
-        from exthost.faces.relay.host_start import ANOTHER_RUNS, CANNOT_SHARE, start_host
+        from exthost.host.control.host_start import ANOTHER_RUNS, CANNOT_SHARE, start_host
 
         if deadline is None:
             deadline = monotonic() + _START_SECONDS

@@ -9,6 +9,7 @@ order:
     served_host        the interface of the host that the server uses
     line_connection    one end of the socket on an event loop: reads and writes lines
     host_lock          the lock of a config, which ensures that it has one host only
+    host_start         starts a host in the background
     server             the server in the host's process
     server_connection  the server's end of one connection
     requests           performs the requests

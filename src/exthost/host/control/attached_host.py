@@ -12,7 +12,10 @@ running.
 
 import asyncio
 import os
+import socket
+import time
 from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -25,6 +28,7 @@ from exthost.extension.misuse import check_context, check_name, require_asyncio
 from exthost.host.control.async_client import AsyncHostClient, OnEvent
 from exthost.host.control.attached_extension import AttachedExtension, finite_timeout
 from exthost.host.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
+from exthost.host.control.host_start import ANOTHER_RUNS, start_host
 from exthost.host.control.peer_credentials import peer_pid
 from exthost.host.control.protocol import read_error, read_tool_error, read_tool_result
 from exthost.host.control.served_host import ReloadOutcome
@@ -37,20 +41,37 @@ from exthost.tool_result import ResultReader, ToolResult
 
 __all__ = ["AttachedHost", "attach"]
 
+# How long to try to start a host while another one has the lock of the config, and the pause
+# between two attempts.
+START_SECONDS = 20.0
+RETRY_SECONDS = 0.1
+
 
 def attach(
-    config: str | os.PathLike[str] = "exthost.toml", *, environ: Mapping[str, str] | None = None
+    config: str | os.PathLike[str] = "exthost.toml",
+    *,
+    start: bool = False,
+    environ: Mapping[str, str] | None = None,
 ) -> "AttachedHost":
     """Return the running host of this config, for an `async with` block. Entering the block raises
-    NotFound if no host of this config is running. `environ` replaces `os.environ`, which determines
-    the path of the socket."""
-    return AttachedHost(config, os.environ if environ is None else environ)
+    NotFound if no host of this config is running. With `start`, a host is started in the background
+    then, which ends when its last client has been gone for `[gateway] linger`. `environ` replaces
+    `os.environ`, which determines the path of the socket and is that of a new host."""
+    return AttachedHost(config, os.environ if environ is None else environ, start=start)
 
 
 class AttachedHost:
     """The host of a config that runs in another process. Use it with `async with`."""
 
-    def __init__(self, config: str | os.PathLike[str], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        config: str | os.PathLike[str],
+        environ: Mapping[str, str],
+        *,
+        start: bool = False,
+    ) -> None:
+        self._may_start = start
+        self._path = str(Path(config).absolute())
         self._config = str(Path(config))
         self._environ = environ
         self._client: AsyncHostClient | None = None
@@ -69,6 +90,8 @@ class AttachedHost:
         require_asyncio()
         try:
             await self._connect()
+            if self._may_start:
+                await self._wait_until_open()
             await self.refresh()
         except BaseException:
             await self.close()
@@ -79,7 +102,7 @@ class AttachedHost:
         """Connect, and wait for the reply to `hello`. Raises CallTimeout if the host is hung."""
         pid: int | None = None
         try:
-            connected = connect_to_host(self._config, self._environ, HELLO_SECONDS)
+            connected = await self._find_socket()
             pid = peer_pid(connected)
             self._client = AsyncHostClient(connected)
             async with asyncio.timeout(HELLO_SECONDS):
@@ -87,6 +110,31 @@ class AttachedHost:
                 self.pid = (await self.ask("hello", params={"stay": True}))["pid"]
         except TimeoutError:
             raise unresponsive_error(HELLO_SECONDS, pid) from None
+
+    async def _wait_until_open(self) -> None:
+        """Wait until each extension that starts with the host is ready or has failed."""
+        while not (await self.ask("hello"))["opened"]:  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _find_socket(self) -> socket.socket:
+        """Return a socket that is connected to the host, which is started if that is allowed."""
+        if not self._may_start:
+            return connect_to_host(self._config, self._environ, HELLO_SECONDS)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return connect_to_host(self._config, self._environ, HELLO_SECONDS)
+            except NotFound as error:
+                not_found = error
+            code, text = await asyncio.to_thread(start_host, self._path, self._environ)
+            # Another process may start a host at this moment, or one may be ending.
+            if code not in (0, ANOTHER_RUNS) or time.monotonic() > deadline:
+                not_found.message += ", and none could be started"
+                stderr = tuple(text.splitlines())
+                not_found.evidence = replace(not_found.evidence, stderr=stderr)
+                raise not_found
+            if code == ANOTHER_RUNS:
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 from exthost._version import __version__
-from exthost.errors import ProtocolViolation, Refused, UsageError
+from exthost.errors import ExthostError, ProtocolViolation, Refused, UsageError
 from exthost.extension.parallel_start import start_all
 from exthost.host.control.as_data import as_data
 from exthost.host.control.call_requests import (
@@ -61,7 +61,9 @@ class RequestPerformer:
     is_program  whether the host is part of another program (see `ControlServer`)
     ending      whether the host shuts down; the creator of this object sets it to True then
     accept_client   serves MCP to the relay of a client; None if the host does not. The creator of
-                this object sets it, and `list_clients`
+                this object sets it, and the next three
+    client_objection  why no client can be served, or None
+    on_detached     called when a program that stayed connected has disconnected
     list_clients    returns the clients of the MCP service, as data
     opened      whether each extension that starts with the host is ready or has failed; the creator
                 of this object may set it to False until then
@@ -80,6 +82,8 @@ class RequestPerformer:
         self.ending = False
         self.opened = True
         self.accept_client: AcceptClient | None = None
+        self.client_objection: ExthostError | None = None
+        self.on_detached: Callable[[], None] = lambda: None
         self.list_clients: Callable[[], list[dict[str, Any]]] = list
         self._verbs: Mapping[str, Verb] = {
             "hello": self._hello,
@@ -127,6 +131,8 @@ class RequestPerformer:
                 "this host serves no MCP clients but its own",
                 help="end it, or give the client a host of its own: exthost gateway --own",
             )
+        if self.client_objection is not None:
+            raise self.client_objection
         return self.accept_client
 
     # -- state and control -------------------------------------------------------------------

@@ -114,6 +114,8 @@ class ServerConnection(LineConnection):
         self._open_connections.discard(self)
         self._limit.remove(self)
         self.resume_writing()
+        if self._may_stay_idle:
+            self._performer.on_detached()
 
     def pause_writing(self) -> None:
         self._drained = self.loop.create_future()
