@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.running import running
+from tests.faces.cli.running import run_inside, running
 from tests.faces.relay.running import (
     SECONDS,
     RelayClient,
@@ -36,6 +36,10 @@ def test_clients_share_one_host_and_one_process_of_each_extension(tmp_path: Path
             {"name": "tester", "version": "7", "pid": client.process.pid} for client in (one, other)
         ]
         pids = [report["host"]["pid"], *server_pids(config)]
+        shown = run_inside("status", cwd=tmp_path)
+        assert f"client: tester 7, process {one.process.pid}" in shown.stdout + shown.stderr
+        top = json.loads(run_inside("top", "--json", cwd=tmp_path).stdout)
+        assert [client["name"] for client in top["clients"]] == ["tester", "tester"]
     wait_until_gone(*pids)  # linger = "0s"
 
 

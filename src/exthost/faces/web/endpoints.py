@@ -49,7 +49,7 @@ class Endpoints:
         self._requests = requests
         self._config_key = config_key(config)
         self.history = History(host)
-        self.sampler = RowSampler(host, report, self.history)
+        self.sampler = RowSampler(host, report, self.history, lambda: self._requests.list_clients())
         self.recorder = Recorder(host)
         self.streams = OpenStreams()
         self.paths: Mapping[str, tuple[str, Endpoint]] = {
