@@ -89,7 +89,7 @@ def test_clients_that_come_and_go_leave_nothing(tmp_path: Path) -> None:
     with joined(config) as good:
         assert good.text("ext_child_echo", a=1)
         host = host_pid(config)
-        descriptors = len(os.listdir(f"/proc/{host}/fd"))
+        descriptors = len(list(Path(f"/proc/{host}/fd").iterdir()))
         for number in range(10):
             client = RelayClient(config)
             if number % 2:
@@ -100,7 +100,8 @@ def test_clients_that_come_and_go_leave_nothing(tmp_path: Path) -> None:
             client.close()
         wait_until(lambda: clients_of(config) == 1, "they are gone")
         wait_until(
-            lambda: len(os.listdir(f"/proc/{host}/fd")) <= descriptors, "a descriptor is left"
+            lambda: len(list(Path(f"/proc/{host}/fd").iterdir())) <= descriptors,
+            "a descriptor is left",
         )
         assert len(server_pids(config)) == 1 and host_pid(config) == host
 
