@@ -53,6 +53,11 @@ class Handshake:
         self._level: bytes = b""
         self._subscriptions: dict[str, bytes] = {}
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the lines of the handshake itself are known."""
+        return len(self._lines) == 2
+
     def note(self, line: bytes) -> None:
         """Keep the line if the next host needs it."""
         if len(line) > _MAX_BYTES:

@@ -97,6 +97,7 @@ class LineRelay:
         self._open: dict[int, bytes] = {}  # the lines without a reply, by number
         self._asked: set[Any] = set()  # ids of requests of servers that the client has not answered
         self._last_read = -1  # the last line that a host read which has ended in order
+        self._is_quiet = False
         self._has_ended = False  # whether stdin has ended
         self._is_shut = False  # whether the host knows that
         self._joined_at = 0.0
@@ -118,21 +119,10 @@ class LineRelay:
     def _step(self) -> bool:
         """Wait for something to do, and do it. Return False at the end."""
         host = self._host
-        if self._has_ended and not self._to_host and not self._is_shut and host is not None:
-            self._is_shut = True
-            try:
-                host.socket.shutdown(1)
-            except OSError:
-                pass  # the host has ended; reading reports that
-        has_room = (
-            len(self._to_client) < _HIGH_WATER_BYTES and len(self._to_host) < _HIGH_WATER_BYTES
-        )
-        self._watch(_STDIN, POLLIN if has_room and not self._has_ended else -1)
-        self._watch(_STDOUT, POLLOUT if self._to_client else 0 if self._has_ended else -1)
-        if host is not None:
-            mask = POLLIN if len(self._to_client) < _HIGH_WATER_BYTES else 0
-            self._watch(host.socket.fileno(), mask | POLLOUT if self._to_host else mask)
-        events = self._poll.poll(None if host is not None else _LOOK_MS)
+        if self._is_quiet and not (self._to_client or self._to_host or self._has_ended):
+            events = self._poll.poll()  # the descriptors are watched as they were before
+        else:
+            events = self._wait(host)
         for fd, event in events:
             if fd == _STDIN:
                 self._read_client()
@@ -151,6 +141,28 @@ class LineRelay:
             if not events:
                 self._look_for_host()
         return not (self._has_ended and self._host is None and not self._to_client)
+
+    def _wait(self, host: "HostLink | None") -> "list[tuple[int, int]]":
+        """Choose what to watch, and wait for it."""
+        if self._has_ended and not self._to_host and not self._is_shut and host is not None:
+            self._is_shut = True
+            try:
+                host.socket.shutdown(1)
+            except OSError:
+                pass  # the host has ended; reading reports that
+        has_room = (
+            len(self._to_client) < _HIGH_WATER_BYTES and len(self._to_host) < _HIGH_WATER_BYTES
+        )
+        self._watch(_STDIN, POLLIN if has_room and not self._has_ended else -1)
+        self._watch(_STDOUT, POLLOUT if self._to_client else 0 if self._has_ended else -1)
+        if host is not None:
+            mask = POLLIN if len(self._to_client) < _HIGH_WATER_BYTES else 0
+            self._watch(host.socket.fileno(), mask | POLLOUT if self._to_host else mask)
+        # Whether only the two inputs are watched, as between most calls.
+        self._is_quiet = host is not None and not (
+            self._to_client or self._to_host or self._has_ended
+        )
+        return self._poll.poll(None if host is not None else _LOOK_MS)
 
     def _watch(self, fd: int, mask: int) -> None:
         """Watch a descriptor for these events; -1 stops watching."""
@@ -173,6 +185,9 @@ class LineRelay:
         if not data:
             self._has_ended = True
             return
+        if self._is_plain_call(data):
+            self._send_now(data)
+            return
         if b"\n" not in data:
             self._keep_part(data)
             return
@@ -187,6 +202,32 @@ class LineRelay:
         if rest:
             self._keep_part(rest)
         self._flush_host()
+
+    def _is_plain_call(self, data: bytes) -> bool:
+        """Return whether this is one whole line with a call, and nothing else has to be done about
+        it. These are nearly all lines."""
+        return (
+            data[:1] == b"{"
+            and b'"tools/call"' in data
+            and data.find(b"\n") == len(data) - 1
+            and self._handshake.is_complete
+            and b"ubscribe" not in data
+            and not (self._client_parts or self._to_host or self._is_skipping)
+            and self._host is not None
+        )
+
+    def _send_now(self, data: bytes) -> None:
+        """Send one line to the host, for which nothing else waits."""
+        assert self._host is not None
+        self._number = number = self._number + 1
+        self._open[number] = data
+        sent = b"%d\t%b" % (number, data)
+        try:
+            count = self._host.socket.send(sent)
+        except OSError:  # it is full, or it has ended; reading reports that
+            count = 0
+        if count != len(sent):
+            self._to_host += sent[count:]
 
     def _keep_part(self, data: bytes) -> None:
         """Keep a part of a line. Of a line that is too long, only the beginning is kept."""
@@ -272,6 +313,13 @@ class LineRelay:
         if not data:
             self._on_host_gone()
             return
+        if data[:1] == b"r" and not self._host_parts and data.find(b"\n") == len(data) - 1:
+            head, _, message = data.partition(b"\t")
+            if self._open.pop(int(head[1:]), None) is not None:
+                self._to_client += message
+            if self._to_client:
+                self._flush_client()
+            return
         for line in self._complete_lines(data):
             self._take_host_line(line)
         if self._to_client:
@@ -312,6 +360,7 @@ class LineRelay:
         from time import monotonic
 
         self._host = link
+        self._is_quiet = False
         self._hosts += 1
         self._joined_at = monotonic()
         self._is_shut = False
@@ -360,6 +409,7 @@ class LineRelay:
 
         host, self._host = self._host, None
         assert host is not None
+        self._is_quiet = False
         self._watch(host.socket.fileno(), -1)
         host.socket.close()
         is_orderly = self._last_read >= 0
