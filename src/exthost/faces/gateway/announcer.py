@@ -317,8 +317,10 @@ class Announcer:
             return
         for server in self._host.extensions:
             if extension in ("", server.id) and "logging" in server_capabilities(server):
-                if is_stateless_server(server):
-                    continue  # each request to it carries its own level
+                # Each request to a stateless server carries its own level. A server that has not
+                # started gets the level when it is ready.
+                if is_stateless_server(server) or server.is_offer_remembered:
+                    continue
                 try:
                     await server.call("logging/setLevel", {"level": level})
                 except ExthostError as error:
