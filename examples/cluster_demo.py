@@ -37,7 +37,7 @@ def kill_a_node() -> None:
 
 
 async def main() -> None:
-    """Print a line a second, and the account at the end."""
+    """Print a line every second, and a summary at the end."""
     outcomes: Counter[str] = Counter()
     issued = 0
     is_over = asyncio.Event()

@@ -1,7 +1,7 @@
-"""What `make demo` shows: six dialects behind one API, a mistake, a crash and a sandbox.
+"""The program of `make demo`: six dialects behind one API, a wrong call, a crash and a sandbox.
 
-Each extension is a program in this folder. Nothing but Python is needed; without bubblewrap the
-last part shows how an extension is refused that could not be kept in.
+Each extension is a program in this folder. `make demo` installs bubblewrap if it can. Without
+bubblewrap, the last part shows the error of an extension whose sandbox cannot be enforced.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ def process(script: str) -> dict[str, Any]:
     return {"type": "process", "command": PYTHON, "args": [str(HERE / script)]}
 
 
-# The same as an exthost.toml would say. The nexo, cigen and synaps extensions are found on disk.
+# The contents of an exthost.toml. The host finds the nexo, cigen and synaps extensions on disk.
 CONFIG: dict[str, Any] = {
     "extensions": [
         {"name": "text", "source": process("morphir/text.py")},
@@ -116,7 +116,7 @@ async def look_out_of_a_sandbox(folder: str) -> None:
     secret = Path(folder, "secret.txt")
     secret.write_text("the password")  # noqa: ASYNC240 - nothing else runs
     command = [PYTHON, str(HERE / "morphir/curious.py")]
-    show(f"    granted: no network, no files; it is asked to read {secret.name}")
+    show(f"    permissions: no network and no files; the call asks it to read {secret.name}")
     try:
         async with exthost.connect(
             command, dialect="morphir", name="curious", permissions={"network": False}
@@ -127,21 +127,21 @@ async def look_out_of_a_sandbox(folder: str) -> None:
 
 
 async def main() -> None:
-    show("Six dialects, one host (Ctrl-C ends it)")
+    show("Six dialects, one host (press Ctrl-C to stop)")
     with tempfile.TemporaryDirectory() as folder:
-        # What extensions store goes to a folder of the demo; `python3` is the one that runs it.
+        # Extensions store data in a folder of the demo. `python3` is the interpreter of the demo.
         path = os.pathsep.join([str(Path(PYTHON).parent), os.environ["PATH"]])
         environ = {**os.environ, "EXTHOST_HOME": folder, "PATH": path}
         async with exthost.Host.from_config(CONFIG, environ=environ) as host:
-            show(f"\n1. {len(host)} extensions are up; one call in each dialect\n")
+            show(f"\n1. {len(host)} extensions are ready; one call in each dialect\n")
             await call_each_dialect(host)
-            show("\n2. A call that does not fit is never sent\n")
+            show("\n2. Arguments that do not fit the schema are not sent\n")
             await make_a_mistake(host)
-            show("\n3. A crash is told with its evidence; the next call waits for a new process\n")
+            show("\n3. A crash fails its call; the next call waits for a new process\n")
             await crash(host)
-        show("\n4. A program that was granted nothing sees nothing\n")
+        show("\n4. A sandboxed program cannot read a file that it was not granted\n")
         await look_out_of_a_sandbox(folder)
-    show("\nNext: README.md, or exthost --help")
+    show("\nNext: read README.md, or run .venv/bin/exthost --help")
 
 
 if __name__ == "__main__":

@@ -132,21 +132,23 @@ def _notice(dialect: Dialect, notice: Notification) -> None:
 def _converse(dialect: Dialect, steps: Any, frames: list[bytes]) -> None:
     """Answer each of its questions with the next frame that is an answer, as far as that goes."""
     codec, left = dialect.codec(Role.HOST), iter(frames)
-    heard: Any = None
+    received: Any = None
     try:
         while True:
-            said = steps.send(heard)
-            heard = None
-            if isinstance(said, TryRequest):
-                said = said.request
-            if isinstance(said, GetOffer):
-                heard = OFFER
-            elif isinstance(said, AskHost):
-                heard = Failure(None, "nobody here answers that")
-            elif isinstance(said, Request):
-                codec.request(said.method, said.params, 1)
-                heard = next(filter(None, (_answer(codec.decode(frame)) for frame in left)), None)
-                if heard is None:
+            output = steps.send(received)
+            received = None
+            if isinstance(output, TryRequest):
+                output = output.request
+            if isinstance(output, GetOffer):
+                received = OFFER
+            elif isinstance(output, AskHost):
+                received = Failure(None, "nobody here answers that")
+            elif isinstance(output, Request):
+                codec.request(output.method, output.params, 1)
+                received = next(
+                    filter(None, (_answer(codec.decode(frame)) for frame in left)), None
+                )
+                if received is None:
                     steps.close()
                     return
     except (StopIteration, ExthostError):

@@ -1,4 +1,4 @@
-"""Compile `sandbox/init.c` for each architecture into `sandbox/initcode.py`.
+"""Compile `sandbox/init.c` for each architecture into `sandbox/initcode.toml`.
 
     python scripts/build_init.py
 
@@ -24,18 +24,12 @@ FLAGS = (
     *("-Wl,--build-id=none", "-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,-z,noexecstack"),
 )
 
-HEAD = '''\
-"""The first process of a namespace, compiled from `init.c` by `make init`. Generated: the source
-is what to read and to change."""
+HEAD = """\
+# The first process of a namespace, compiled from `init.c` by `make init`. Generated: the source is
+# what to read and to change. A program is encoded in base 85.
 
-import base64
-from collections.abc import Mapping
-
-__all__ = ["BUILT_BY", "INIT", "INIT_SHA256", "SOURCE_SHA256"]
-
-SOURCE_SHA256 = "{digest}"
-
-'''
+source_sha256 = "{digest}"
+"""
 
 
 def build(compiler: tuple[str, ...], source: Path) -> bytes:
@@ -60,26 +54,18 @@ def toolchain(compiler: tuple[str, ...]) -> tuple[str, ...]:
 def main() -> None:
     source = FOLDER / "init.c"
     text = HEAD.format(digest=hashlib.sha256(source.read_bytes()).hexdigest())
-    digests, builders = "", ""
     for machine, compiler in COMPILERS.items():
         program = build(compiler, source)
-        digests += f'    "{machine}": "{hashlib.sha256(program).hexdigest()}",\n'
-        versions = "".join(f'        "{version}",\n' for version in toolchain(compiler))
-        builders += f'    "{machine}": (\n{versions}    ),\n'
-        code = base64.b85encode(program).decode()
-        lines = "\n".join(f'    b"{line}"' for line in textwrap.wrap(code, 90))
-        text += f"_{machine.upper()} = (\n{lines}\n)\n\n"
-    names = "".join(
-        f'    "{architecture}": base64.b85decode(_{architecture.upper()}),\n'
-        for architecture in COMPILERS
-    )
-    text += (
-        f"# By the machine's name, as uname has it.\nINIT: Mapping[str, bytes] = {{\n{names}}}\n"
-        f"INIT_SHA256: Mapping[str, str] = {{\n{digests}}}\n"
-        f"# What the compiler was for, its version, the linker's.\n"
-        f"BUILT_BY: Mapping[str, tuple[str, ...]] = {{\n{builders}}}\n"
-    )
-    (FOLDER / "initcode.py").write_text(text, encoding="utf-8")
+        versions = "".join(f'  "{version}",\n' for version in toolchain(compiler))
+        code = "\n".join(textwrap.wrap(base64.b85encode(program).decode(), 98))
+        text += (
+            f"\n[programs.{machine}]\n"
+            f'sha256 = "{hashlib.sha256(program).hexdigest()}"\n'
+            f"# What the compiler was for, its version, the linker's.\n"
+            f"built_by = [\n{versions}]\n"
+            f"code = '''\n{code}\n'''\n"
+        )
+    (FOLDER / "initcode.toml").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

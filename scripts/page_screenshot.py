@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tests.faces.web.browser import Browser, find_program, launched
-from tests.faces.web.running import FRAGILE, PLUGINS, Page, entry, page, showcase_config
+from tests.faces.web.page_process import FRAGILE, PLUGINS, Page, entry, page, showcase_config
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docs" / "images" / "page.png"

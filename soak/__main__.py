@@ -15,7 +15,7 @@ import time
 import traceback
 from pathlib import Path
 
-from soak.measures import complaints, held, held_in_the_end
+from soak.measures import complaints, current_resources, settled_resources
 from soak.row import Row
 from soak.rows import rows
 
@@ -28,13 +28,13 @@ def run(row: Row, seconds: float) -> tuple[bool, str]:
             return await row.run(folder)
 
     with tempfile.TemporaryDirectory() as name:
-        before = held()
+        before = current_resources()
         try:
             summary = asyncio.run(bounded(Path(name)))
         except Exception as error:
             traceback.print_exc()
             return False, f"{type(error).__name__}: {error}"
-        after = held_in_the_end(before)
+        after = settled_resources(before)
     wrong = [text for text in complaints(before, after) if row.flat or "memory" not in text]
     grown = (after.resident - before.resident) / 1e6
     same = f"{grown:+.1f} MB, {after.processes} processes left"

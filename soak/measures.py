@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tests.extensions.looking import our_descriptors, our_processes, our_threads, resident_bytes
+from tests.extensions.proc import our_descriptors, our_processes, our_threads, resident_bytes
 
 # The allocator may keep this much after thousands of processes were started and have ended.
 MOST_GROWTH_BYTES = 5_000_000
@@ -15,7 +15,7 @@ MOST_GROWTH_BYTES = 5_000_000
 GRACE_SECONDS = 3.0
 
 
-class Held(NamedTuple):
+class Resources(NamedTuple):
     """The resources of this process now. Zombies count as processes."""
 
     processes: int
@@ -24,20 +24,22 @@ class Held(NamedTuple):
     resident: int
 
 
-def held() -> Held:
+def current_resources() -> Resources:
     gc.collect()
-    return Held(len(our_processes()), len(our_descriptors()), len(our_threads()), resident_bytes())
+    return Resources(
+        len(our_processes()), len(our_descriptors()), len(our_threads()), resident_bytes()
+    )
 
 
-def held_in_the_end(before: Held) -> Held:
+def settled_resources(before: Resources) -> Resources:
     """Return the resources when they are as before, or after a grace period."""
     deadline = time.monotonic() + GRACE_SECONDS
-    while (now := held())[:3] != before[:3] and time.monotonic() < deadline:
+    while (now := current_resources())[:3] != before[:3] and time.monotonic() < deadline:
         time.sleep(0.02)
     return now
 
 
-def complaints(before: Held, after: Held) -> Iterable[str]:
+def complaints(before: Resources, after: Resources) -> Iterable[str]:
     for name in ("processes", "descriptors", "threads"):
         was, is_now = getattr(before, name), getattr(after, name)
         if was != is_now:

@@ -14,8 +14,8 @@ from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.errors import ExtensionGone, ExthostError
 from soak.cluster_rows import cluster_rows
 from soak.row import Row
-from tests.extensions.driving import accounted
-from tests.faults.driving import Held, extension, frame, hurried
+from tests.extensions.harness import accounted
+from tests.faults.harness import HostileRun, extension, frame, hurried
 from tests.faults.recordings import length, recorded, replay
 
 UNLIMITED = {"strategy": "immediate", "max_retries": "unlimited"}
@@ -27,12 +27,12 @@ class Callers:
 
     def __init__(self, peer: HostilePeer, folder: Path, *flags: str, **settings: Any) -> None:
         self.ext = extension(peer, folder, *flags, dialect=hurried(peer, 0.3), **settings)
-        self._held = Held(self.ext, peer, None)
+        self._run = HostileRun(self.ext, peer, None)
         self.ends: Counter[str] = Counter()
 
     async def call(self, deed: str, value: Any = None, timeout: float = 60) -> str:
         try:
-            answer = await self._held.do(deed, value=value, timeout=timeout)
+            answer = await self._run.do(deed, value=value, timeout=timeout)
         except ExtensionGone:
             end = "gone"
         except ExthostError as error:
@@ -47,8 +47,8 @@ class Callers:
         """Check that the host counted what the callers saw, and that no call is left."""
         accounted(self.ext, sum(self.ends.values()))
         stats = self.ext.stats
-        seen = {"result": self.ends["result"], "gone": self.ends["gone"]}
-        assert {name: getattr(stats, name) for name in seen} == seen, (self.ends, stats)
+        observed = {"result": self.ends["result"], "gone": self.ends["gone"]}
+        assert {name: getattr(stats, name) for name in observed} == observed, (self.ends, stats)
 
 
 def crashes(peer: HostilePeer, cycles: int) -> Row:
@@ -103,9 +103,9 @@ def stderr(peer: HostilePeer, size: int) -> Row:
         await ext.start()
         try:
             line = b"e" * 99 + b"\n"
-            held = Held(ext, peer, None)
-            assert await held.spew((line, size // len(line)), fd=2, timeout=300) == "spewed"
-            await held.is_well()
+            run = HostileRun(ext, peer, None)
+            assert await run.spew((line, size // len(line)), fd=2, timeout=300) == "spewed"
+            await run.is_well()
         finally:
             await ext.close()
         return f"{size // MB:,} MB read away"
@@ -119,10 +119,10 @@ def notices(peer: HostilePeer, times: int) -> Row:
         ext = extension(peer, folder, dialect=hurried(peer, 0.3))
         await ext.start()
         try:
-            held = Held(ext, peer, None)
-            told = frame(peer, peer.notification)
-            assert await held.spew((told, times), timeout=300) == "spewed"
-            await held.is_well()
+            run = HostileRun(ext, peer, None)
+            report = frame(peer, peer.notification)
+            assert await run.spew((report, times), timeout=300) == "spewed"
+            await run.is_well()
         finally:
             await ext.close()
         return f"{times:,} notices"
@@ -164,7 +164,8 @@ def rows(scale: float) -> list[Row]:
         *(crashes(peer, of(50)) for peer in others),
         *(calls(peer, of(2_000), 100) for peer in others),
         *(stderr(peer, of(1000 if peer is first else 100) * MB) for peer in PEERS.values()),
-        *(notices(peer, of(1_000_000)) for peer in PEERS.values() if peer.notification is not None),
+        # A flood, of which the host reads some thousands a second: about twenty seconds.
+        *(notices(peer, of(80_000)) for peer in PEERS.values() if peer.notification is not None),
         *(faults(peer) for peer in PEERS.values()),
         *cluster_rows(max(1, int(20 * scale))),
     ]

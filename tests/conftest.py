@@ -37,7 +37,7 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 from tests.extensions.clock import Clock, Uvloop, installed_clock
-from tests.extensions.looking import all_pids, our_descriptors, our_processes, our_threads
+from tests.extensions.proc import all_pids, our_descriptors, our_processes, our_threads
 from tests.faults.trials import COUNTS, SAMPLE_VARIABLE, Counted, default_seed, summary
 from tests.sampled_rows import unsampled_items
 from tests.sandbox.rows import count_by_row
@@ -203,7 +203,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _refuse_duplicates(items: list[pytest.Item]) -> None:
     """Fail if a test is collected twice, for example because another file imports it."""
-    seen: dict[tuple[object, str], str] = {}
+    observed: dict[tuple[object, str], str] = {}
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
@@ -212,8 +212,8 @@ def _refuse_duplicates(items: list[pytest.Item]) -> None:
         if code is None or not Path(code.co_filename).is_relative_to(TESTS):
             continue  # one that a library has made
         key = (code, f"{item.originalname} {parameters}")
-        if seen.setdefault(key, item.nodeid) != item.nodeid:
-            raise pytest.UsageError(f"{item.nodeid} is {seen[key]}, collected again")
+        if observed.setdefault(key, item.nodeid) != item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid} is {observed[key]}, collected again")
 
 
 def pytest_collection_finish() -> None:
@@ -260,13 +260,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                     if outcome == "passed":
                         passed.append(name.partition(f"[{person}-")[2].removesuffix("]"))
     if any(map(Counter.total, counts.values())):
-        told = [
+        reports = [
             f"{person} {found['passed']} passed"
             + (f", {found['failed']} FAILED" if found["failed"] else "")
             for person, found in counts.items()
         ]
         skipped = sum(found["skipped"] for found in counts.values())
-        terminalreporter.write_line(f"sandbox trials: {', '.join(told)}, {skipped} skipped")
+        terminalreporter.write_line(f"sandbox trials: {', '.join(reports)}, {skipped} skipped")
         terminalreporter.write_line(f"sandbox trials by row: {count_by_row(passed)}")
     for line in [*summary(), *missing_lines(terminalreporter), *left_out_lines()]:
         terminalreporter.write_line(line)

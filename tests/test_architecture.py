@@ -118,7 +118,7 @@ def package_graph(graph: Graph) -> Graph:
         if (room := _room(name)) is None:
             continue
         rooms.setdefault(room, set()).update(
-            other for one in imported if (other := _room(one)) is not None and other != room
+            other for item in imported if (other := _room(item)) is not None and other != room
         )
     return {room: frozenset(others) for room, others in rooms.items()}
 
@@ -138,7 +138,7 @@ def test_no_packages_import_one_another_in_a_circle() -> None:
     assert not found, "\n".join(" <-> ".join(sorted(cycle)) for cycle in found)
 
 
-def test_dialects_do_not_import_one_another_and_what_they_share_imports_none_of_them() -> None:
+def test_dialects_do_not_import_one_another_and_shared_code_does_not_import_them() -> None:
     dialects = f"{PACKAGE}.dialects"
     # It lists the facets of all of them, for type checkers.
     graph = {
@@ -243,7 +243,7 @@ def test_a_cycle_is_seen_however_it_is_written(tmp_path: Path, text: str) -> Non
     assert cycles(graph) == {frozenset({"p.a", "p.b"})}
 
 
-def test_a_longer_cycle_is_seen_and_what_hangs_on_it_is_not_part_of_it(tmp_path: Path) -> None:
+def test_a_longer_cycle_is_found_without_the_nodes_that_depend_on_it(tmp_path: Path) -> None:
     files = {
         "__init__.py": "from p.a import x",
         "a.py": "from p.q import b",

@@ -2,12 +2,26 @@
 
 import copy
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
 import exthost
 from exthost import errors
 from exthost.errors import Evidence, ExthostError
+
+# The modules that compare codes: those of JSON-RPC, the code in a reply of another host, that of
+# a diagnostic, which has no class, and the code that a handshake error has just been given.
+MAY_COMPARE_CODES = {
+    "authoring/sdk/dialects/nexo.py",
+    "dialects/mcp/handshake.py",
+    "dialects/nexo/dialect.py",
+    "dialects/nexo/second_contract.py",
+    "faces/cli/package_folders.py",
+    "faces/cli/running_host.py",
+    "session/handshake.py",
+}
 
 LEAVES = [getattr(errors, name) for name in errors.__all__ if name != "Evidence"]
 
@@ -26,7 +40,7 @@ def test_an_error_as_text_has_no_control_characters_of_a_child() -> None:
     evidence = Evidence(stderr=("\x1b[31mred\x1b[0m\x07",))
     error = errors.CallFailed("X0701", "no\x1b]0;title\x07\x9b2J\r", evidence=evidence)
     text = str(error)
-    assert all(one.isprintable() or one == "\n" for one in text)
+    assert all(item.isprintable() or item == "\n" for item in text)
     assert "red" in text and "\\x1b" in text
     assert error.message.startswith("no\x1b")  # a program may still have it as it came
 
@@ -58,7 +72,7 @@ def test_an_error_as_text_has_the_first_and_the_last_lines_of_stderr() -> None:
     assert "panic: no such index" in text and text.endswith("stderr: stack 18")
 
 
-def test_what_only_some_errors_have_survives_too() -> None:
+def test_fields_of_only_some_errors_survive_too() -> None:
     failed = errors.CallFailed("X0701", "no", error_code=-1, error_message="m", data={"a": [1]})
     opened = errors.BreakerOpen("X1170", "later")
     opened.seconds_left = 2.5
@@ -67,7 +81,7 @@ def test_what_only_some_errors_have_survives_too() -> None:
     assert again[1].seconds_left == 2.5
 
 
-def test_errors_are_what_python_calls_them() -> None:
+def test_errors_are_also_the_matching_builtin_exceptions() -> None:
     assert isinstance(errors.CallTimeout("X0801", "late"), TimeoutError)
     assert isinstance(errors.SpawnFailed("X0401", "no program"), OSError)
     assert isinstance(errors.NotFound("X1202", "no tool"), LookupError)
@@ -83,3 +97,22 @@ def test_a_name_of_another_module_says_where_it_is() -> None:
             getattr(exthost, name)
     with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
         getattr(exthost, "nothing")  # noqa: B009
+
+
+def test_the_kind_of_an_error_is_its_public_class() -> None:
+    class Narrower(errors.NotFound):
+        pass
+
+    assert Narrower("X1204", "which one?").kind == "NotFound"
+    assert Narrower("X1204", "which one?").as_dict()["kind"] == "NotFound"
+
+
+def test_the_host_does_not_compare_codes_of_its_own_errors() -> None:
+    source = Path(errors.__file__).parent
+    steered = re.compile(r"\.code (?:==|!=|in|not in) \(?(?:\"X|_?[A-Z])")
+    found = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if steered.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == MAY_COMPARE_CODES

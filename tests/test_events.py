@@ -29,32 +29,32 @@ def test_a_listener_that_would_never_run_is_an_error(listener: Any) -> None:
 
 
 def test_a_listener_is_called_until_it_unsubscribes() -> None:
-    bus, seen = Bus(), list[Any]()
-    unsubscribe = bus.subscribe(EVERYTHING, seen.append)
+    bus, observed = Bus(), list[Any]()
+    unsubscribe = bus.subscribe(EVERYTHING, observed.append)
     line = LogLine("a", "stderr", 20, "hello")
     bus.publish(line)
     unsubscribe()
     bus.publish(line)
-    assert seen == [line] and not bus.listeners
+    assert observed == [line] and not bus.listeners
 
 
 def test_a_listener_that_raises_keeps_no_other_from_the_event() -> None:
-    bus, seen = Bus(), list[Any]()
+    bus, observed = Bus(), list[Any]()
     raised: list[type[BaseException]] = [ValueError, asyncio.CancelledError, GeneratorExit]
 
     def fail(_: Any) -> None:
         # CancelledError is what `task.result()` raises for a task that was cancelled.
-        raise raised[len(seen)]
+        raise raised[len(observed)]
 
     bus.subscribe(LogLine, fail)
-    bus.subscribe(LogLine, seen.append)
+    bus.subscribe(LogLine, observed.append)
     for _ in raised:
         bus.publish(LogLine("a", "stderr", 20, "hello"))
-    assert len(seen) == len(raised)
+    assert len(observed) == len(raised)
 
 
 @pytest.mark.parametrize("dialect", ["morphir", None])
-async def test_an_awaited_connection_is_told_what_to_write(dialect: str | None) -> None:
+async def test_the_error_for_an_awaited_connection_says_what_to_write(dialect: str | None) -> None:
     with pytest.raises(UsageError, match="async with") as caught:
         await exthost.connect(["python3"], dialect=dialect)
     assert caught.value.code == "X1333"

@@ -52,15 +52,15 @@ def test_the_guard_names_every_kind_of_leak(tmp_path: Path) -> None:
         cwd=ROOT, capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     lines = [line for line in ran.stdout.splitlines() if line.startswith("E ")]
-    told = next((line for line in lines if "left behind" in line), "")
-    for pid in re.findall(r"process (\d+) \(state S", told):
+    report = next((line for line in lines if "left behind" in line), "")
+    for pid in re.findall(r"process (\d+) \(state S", report):
         os.kill(int(pid), signal.SIGKILL)  # what is left of a leak that was made on purpose
     assert ran.returncode == 1, ran.stdout
     for what in ("/dev/null", "'forgotten'", "sleep 99.25", "sleep 99.125", "state Z"):
-        assert what in told
+        assert what in report
 
 
 @pytest.mark.both_loops
-async def test_both_loops_are_what_they_say(loop_kind: str) -> None:
+async def test_both_loops_are_of_the_named_kind(loop_kind: str) -> None:
     is_uvloop = isinstance(asyncio.get_running_loop(), uvloop.Loop)
     assert is_uvloop == (loop_kind == "uvloop")

@@ -18,7 +18,7 @@ from opentelemetry.trace import StatusCode
 import exthost
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.otel import CallSpans, trace_context
-from tests.faces.cli.running import RUN_SECONDS, extension, running, told, write_config
+from tests.faces.cli.cli_process import RUN_SECONDS, extension, run_json, running, write_config
 
 MCP_CHILD = Path(__file__).parent / "extensions" / "mcp_child.py"
 FRAGILE = Path(__file__).parents[1] / "examples" / "morphir" / "fragile.py"
@@ -99,15 +99,15 @@ def test_calls_that_end_in_another_order_keep_their_parents(
 async def test_the_trace_context_of_a_call_is_sent_where_its_dialect_has_a_place_for_it(
     provider: TracerProvider, exporter: InMemorySpanExporter, tmp_path: Path
 ) -> None:
-    heard = tmp_path / "heard"
-    child = entry("child", "mcp", str(MCP_CHILD), json.dumps({"heard": str(heard)}))
+    received = tmp_path / "heard"
+    child = entry("child", "mcp", str(MCP_CHILD), json.dumps({"heard": str(received)}))
     host = exthost.Host.from_config({"extensions": [child]})
     CallSpans(host.events, provider)
     async with host:
         with provider.get_tracer("test").start_as_current_span("caller"):
             context = trace_context()
         await host.call_tool("ext_child_echo", {"text": "hi"}, context=context)
-    sent = [json.loads(line) for line in heard.read_text().splitlines()]
+    sent = [json.loads(line) for line in received.read_text().splitlines()]
     (call,) = [message for message in sent if message.get("method") == "tools/call"]
     assert call["params"]["_meta"]["traceparent"] == context["traceparent"]
     assert "progressToken" in call["params"]["_meta"]
@@ -142,7 +142,7 @@ def test_a_host_sends_its_spans_to_a_collector(tmp_path: Path) -> None:
             variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "NO_PROXY": "127.0.0.1"}
             with running(tmp_path, "--otel", **variables) as host:
                 words = ("call", "fragile", "divide", "a=1", "b=2")
-                assert told(tmp_path, *words) == 0.5
+                assert run_json(tmp_path, *words) == 0.5
                 host.terminate()
                 host.communicate(timeout=RUN_SECONDS)
         finally:

@@ -131,9 +131,9 @@ def pyright_errors(folder: Path) -> Errors:
     if not done.stdout.startswith("{"):
         pytest.skip(f"pyright does not run here: {done.stderr.strip()[-200:]}")
     return {
-        (Path(one["file"]).stem, one["range"]["start"]["line"] + 1): one["message"]
-        for one in json.loads(done.stdout)["generalDiagnostics"]
-        if one["severity"] == "error"
+        (Path(item["file"]).stem, item["range"]["start"]["line"] + 1): item["message"]
+        for item in json.loads(done.stdout)["generalDiagnostics"]
+        if item["severity"] == "error"
     }
 
 

@@ -22,7 +22,7 @@ def identifiers(text: str) -> set[str]:
     return {token.string for token in tokens if token.type == tokenize.NAME}
 
 
-@pytest.mark.parametrize("folder", ["src", "bench", "soak", "fuzz", "scripts"])
+@pytest.mark.parametrize("folder", ["src", "tests", "bench", "soak", "fuzz", "scripts"])
 def test_no_retired_name_is_used(folder: str) -> None:
     files = [*(ROOT / folder).rglob("*.py")]
     assert files
@@ -35,7 +35,8 @@ def test_no_retired_name_is_used(folder: str) -> None:
 
 
 def test_no_module_has_a_retired_name() -> None:
-    paths = [path.relative_to(ROOT) for path in (ROOT / "src").rglob("*.py")]
+    folders = (ROOT / "src", ROOT / "tests")
+    paths = [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.py")]
     names = {name for path in paths for name in (*path.parts[:-1], path.stem)}
     assert not {name for name in names if name in RETIRED or f"{name}.py" in RETIRED}
 

@@ -21,7 +21,7 @@ def row(table: str, number: int, loop: str | None = None, *, share: float | None
 
 def chosen(rows: list[Any], seed: str) -> list[str]:
     left_out = [item.nodeid for item in unsampled_items(rows, seed)]
-    return [one.nodeid for one in rows if one.nodeid not in left_out]
+    return [entry.nodeid for entry in rows if entry.nodeid not in left_out]
 
 
 TABLE = [row("t", number, share=0.25) for number in range(20)]
@@ -33,7 +33,7 @@ def test_a_share_of_each_table_is_chosen_and_other_tests_are_left_alone() -> Non
     assert len(chosen(TABLE + PLAIN, "a")) == 5 + 3
     assert chosen(TABLE, "a") == chosen(TABLE, "a") != chosen(TABLE, "b")
     assert {name for seed in range(100) for name in chosen(TABLE, str(seed))} == {
-        one.nodeid for one in TABLE
+        item.nodeid for item in TABLE
     }
 
 
@@ -44,4 +44,4 @@ def test_each_row_of_a_test_on_both_loops_runs_on_one_of_them() -> None:
 
 
 def test_all_is_all() -> None:
-    assert chosen(TABLE + ON_BOTH, "all") == [one.nodeid for one in TABLE + ON_BOTH]
+    assert chosen(TABLE + ON_BOTH, "all") == [item.nodeid for item in TABLE + ON_BOTH]

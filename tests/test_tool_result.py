@@ -175,22 +175,22 @@ def test_it_is_read_only() -> None:
 
 
 def test_nothing_is_read_before_it_is_asked_for_and_the_error_flag_once() -> None:
-    seen: list[str] = []
+    observed: list[str] = []
     reader = find.find_dialect("morphir").result_reader
 
     def is_error(raw: Any) -> bool:
-        seen.append("is_error")
+        observed.append("is_error")
         return False
 
     def unread(raw: Any) -> Any:
-        seen.append("text")
+        observed.append("text")
         return "x"
 
     result = ToolResult(1, reader._replace(is_error=is_error, text=unread))
-    assert seen == []
+    assert observed == []
     assert (result.is_error, result.is_error, result.data) == (False, False, 1)
-    assert seen == ["is_error"]
-    assert result.text == "x" and seen == ["is_error", "text"]
+    assert observed == ["is_error"]
+    assert result.text == "x" and observed == ["is_error", "text"]
 
 
 def test_its_repr_shows_the_text_and_whether_it_failed() -> None:
@@ -249,11 +249,11 @@ def test_an_error_reply_without_words_reads_as_our_own_message() -> None:
 
 def test_a_result_marked_as_an_error_becomes_an_error_with_all_of_it() -> None:
     raw = {"content": [TEXT], "isError": True}
-    seen = Evidence(stderr=("a trace",))
-    error = tool_error(read("mcp", raw), "t", extension="e", evidence=seen)
+    observed = Evidence(stderr=("a trace",))
+    error = tool_error(read("mcp", raw), "t", extension="e", evidence=observed)
     assert isinstance(error, CallFailed) and error.code == "X0702"
     assert (error.message, error.error_message, error.extension) == ("t failed: a", "a", "e")
-    assert error.data is raw and error.evidence is seen and "check=False" in error.help
+    assert error.data is raw and error.evidence is observed and "check=False" in error.help
     assert error.as_dict()["evidence"]["answer"]["data"] == raw
 
 
@@ -261,4 +261,4 @@ def test_the_message_of_a_failed_tool_is_short_and_never_empty() -> None:
     long = tool_error(read("roder", {"content": "x" * 9000, "isError": True}), "t")
     assert len(long.message) < 600 and len(long.error_message) == 9000
     silent = tool_error(read("mcp", {"content": [], "isError": True}), "t")
-    assert silent.message == "t failed: it does not say why"
+    assert silent.message == "t failed: it gives no reason"

@@ -10,7 +10,7 @@ from typing import Any
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 TOOLS: dict[str, Any] = {
-    "echo": ("Give back what it gets", lambda params: params, {}),
+    "echo": ("Return its parameters", lambda params: params, {}),
     "shout": ("Upper case", lambda params: {"text": params["text"].upper()}, TEXT),
     "count": ("Count words", lambda params: {"words": len(params["text"].split())}, TEXT),
 }

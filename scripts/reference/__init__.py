@@ -1,4 +1,4 @@
-"""Writes `docs/reference/`, the JSON schema and two modules from the code: `make reference`.
+"""Writes `docs/reference/`, the JSON schema and three modules from the code: `make reference`.
 
 In reading order:
 
@@ -10,6 +10,7 @@ In reading order:
     api_page       the public names
     facets_page    what single dialects add to an extension
     facet_modules  the facets of the built-in dialects as attributes, for type checkers
+    settings_module  the keys of an entry as TypedDicts, for type checkers
     pictures       the life cycle and the packages as SVG
     source_code    signatures and docstrings as they are in the source
     markdown       tables and escapes

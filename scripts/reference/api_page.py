@@ -6,8 +6,7 @@ from typing import Any
 
 import exthost
 import exthost.sdk
-from exthost.host.control.attached_extension import AttachedExtension
-from exthost.host.control.attached_host import AttachedHost
+from exthost.host.control.attached_host import AttachedExtension, AttachedHost
 from exthost.host.host_settings import HostSettings
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.model.offer import RegisteredTool

@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-from exthost.faces.cli.verbs import VERBS
+from exthost.faces.cli.verbs import VERB_GROUPS, VERBS
 from scripts.reference.markdown import code, page, table
 from scripts.reference.source_code import docstring
 
@@ -30,7 +30,10 @@ Colours are used on a terminal only, and not if `NO_COLOR` is set.
 
 def cli_page() -> str:
     """Return the page."""
-    parts = [_INTRODUCTION, table(("Verb", ""), [(f"[`{v}`](#{v})", t) for v, t in VERBS.items()])]
+    parts = [_INTRODUCTION]
+    for name, verbs in VERB_GROUPS.items():
+        rows = [(f"[`{verb}`](#{verb})", summary) for verb, summary in verbs.items()]
+        parts.append(table((name.capitalize(), ""), rows))
     for verb in VERBS:
         module = importlib.import_module(f"exthost.faces.cli.{verb}")
         parser = argparse.ArgumentParser(prog=f"exthost {verb}", add_help=False)

@@ -12,38 +12,45 @@ from exthost.dialects import find
 
 _BY = "Written by `make reference`: do not edit."
 
-_PLACEHOLDERS = f'''\
-"""Placeholders for facets of the built-in dialects. {_BY}"""
+_TYPES = f'''\
+"""The facets of the built-in dialects, for type checkers.
+
+{_BY}
+"""
 
 from typing import TYPE_CHECKING
-
-from exthost.dialects.facet_placeholder import Facet
 
 if TYPE_CHECKING:
 {{imports}}
+# Facet → the dialect whose extensions have it.
+FACET_DIALECTS = {{{{
+{{dialects}}}}}}
+
 
 class FacetAttributes:
-    """A placeholder for each facet."""
+    """The types of facets. At run time, an extension has those of its own dialect."""
 
 {{attributes}}'''
 
-_PROPERTIES = f'''\
-"""The facets of the built-in dialects, blocking. {_BY}"""
+_BLOCKING_TYPES = f'''\
+"""The facets of the built-in dialects, blocking, for type checkers.
+
+{_BY}
+"""
 
 from typing import TYPE_CHECKING
-
-from exthost.host.sync.facet_property import FacetProperty
 
 if TYPE_CHECKING:
 {{imports}}
 
 class SyncFacetAttributes:
-    """A property for each facet."""
+    """The types of blocking facets. At run time, an extension has those of its own dialect."""
 
 {{attributes}}'''
 
 
 class _Facet(NamedTuple):
+    dialect: str
     name: str
     module: str
     class_name: str
@@ -52,17 +59,15 @@ class _Facet(NamedTuple):
 def facet_modules() -> dict[str, str]:
     """Return the text of each module, by its path below `src/exthost/`."""
     return {
-        "dialects/facet_attributes.py": _module(_PLACEHOLDERS, "Facet", [*_facets()]),
-        "host/sync/sync_facet_attributes.py": _module(
-            _PROPERTIES, "FacetProperty", [*_blocking_facets()]
-        ),
+        "dialects/facet_attributes.py": _module(_TYPES, [*_facets()]),
+        "host/sync/sync_facet_attributes.py": _module(_BLOCKING_TYPES, [*_blocking_facets()]),
     }
 
 
 def _facets() -> Iterator[_Facet]:
     for dialect in find.BUILT_IN:
         for name, kind in find.find_dialect(dialect).facets.items():
-            yield _of_class(name, kind)
+            yield _of_class(dialect, name, kind)
 
 
 def _blocking_facets() -> Iterator[_Facet]:
@@ -71,14 +76,14 @@ def _blocking_facets() -> Iterator[_Facet]:
         for name in find.find_dialect(dialect).facets:
             reference = references.get(name, "exthost.host.sync.blocking_view:BlockingView")
             module, _, class_name = reference.partition(":")
-            yield _Facet(name, module, class_name)
+            yield _Facet(dialect, name, module, class_name)
 
 
-def _of_class(name: str, kind: Any) -> _Facet:
-    return _Facet(name, kind.__module__, kind.__name__)
+def _of_class(dialect: str, name: str, kind: Any) -> _Facet:
+    return _Facet(dialect, name, kind.__module__, kind.__name__)
 
 
-def _module(template: str, property: str, facets: list[_Facet]) -> str:
+def _module(template: str, facets: list[_Facet]) -> str:
     names = [facet.name for facet in facets]
     assert len(names) == len(set(names)), f"two dialects have a facet of one name: {names}"
     imported: dict[str, set[str]] = defaultdict(set)
@@ -86,10 +91,8 @@ def _module(template: str, property: str, facets: list[_Facet]) -> str:
         imported[facet.module].add(facet.class_name)
     return template.format(
         imports="".join(_import(*row) for row in sorted(imported.items())),
-        attributes="".join(
-            f'    {facet.name}: "{property}[{facet.class_name}]" = {property}()\n'
-            for facet in facets
-        ),
+        dialects="".join(f'    "{facet.name}": "{facet.dialect}",\n' for facet in facets),
+        attributes="".join(f'    {facet.name}: "{facet.class_name}"\n' for facet in facets),
     )
 
 

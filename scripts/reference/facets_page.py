@@ -9,8 +9,8 @@ from scripts.reference.source_code import docstring, members
 
 _INTRODUCTION = """\
 What only some dialects can do is an attribute of the extension: `ext.inference.stream_turn(…)`. If
-the dialect of an extension does not have the facet, the attribute raises a UsageError that names the
-dialect. The blocking extensions of `SyncHost` have the same facets without `await`.
+the dialect of an extension does not have the facet, the attribute raises an AttributeError (also a
+UsageError) that names the dialect that has it. The blocking extensions of `SyncHost` have the same facets without `await`.
 """
 
 

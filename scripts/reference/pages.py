@@ -11,6 +11,7 @@ from scripts.reference.errors_page import errors_page
 from scripts.reference.events_page import events_page
 from scripts.reference.facets_page import facets_page
 from scripts.reference.pictures import architecture_picture, lifecycle_picture
+from scripts.reference.trials_page import trials_page
 
 
 def pages() -> dict[str, str]:
@@ -26,4 +27,5 @@ def pages() -> dict[str, str]:
         "reference/errors.md": errors_page(),
         "reference/events.md": events_page(),
         "reference/facets.md": facets_page(),
+        "reference/trials.md": trials_page(),
     }

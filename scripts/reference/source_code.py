@@ -25,9 +25,7 @@ def docstring(value: Any) -> str:
 
 def signature(function: Any) -> str:
     """Return a function as `name(parameters) -> result`."""
-    node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    return _signature(node, is_method=False)
+    return _signature(_function(function), is_method=False)
 
 
 def members(kind: type) -> list[Member]:
@@ -63,6 +61,12 @@ def _default(value: ast.expr | None) -> str:
     return "{}" if "mapping" in text.lower() else text
 
 
+def _function(function: Any) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    return node
+
+
 def _class(kind: type) -> ast.ClassDef:
     node = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(node, ast.ClassDef)
@@ -85,8 +89,11 @@ def _own_members(kind: type) -> Iterator[Member]:
             continue
         if "property" in decorators or "cached_property" in decorators:
             result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+            result = result.replace("'", "")  # the name of a class that is defined further below
             yield Member(node.name, f"{node.name}{result}", doc)
         elif not any(decorator.endswith(".setter") for decorator in decorators):
+            if any(decorator.startswith("parameters_of(") for decorator in decorators):
+                node.args = _function(inspect.unwrap(kind.__dict__[node.name])).args
             is_static = "staticmethod" in decorators
             yield Member(node.name, _signature(node, is_method=not is_static), doc)
 
@@ -98,9 +105,7 @@ def _forwarded(kind: type, node: ast.Assign) -> Iterator[Member]:
             targets=[ast.Name(id=name)],
             value=ast.Call(func=ast.Name(id=function), args=[ast.Attribute() as original]),
         ) if function.startswith("forward"):
-            source = inspect.getsource(inspect.unwrap(kind.__dict__[name]))
-            method = ast.parse(textwrap.dedent(source)).body[0]
-            assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+            method = _function(inspect.unwrap(kind.__dict__[name]))
             call = _signature(method, is_method=True).removeprefix("async ")
             if function == "forward_stream":
                 call = call.rpartition(" -> ")[0] + " -> SyncStream"

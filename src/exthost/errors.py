@@ -83,7 +83,7 @@ class ExthostError(Exception):
     extension  the id of the extension; "" if the error is not about one extension
     help       what to do next, in one line; "" if there is no advice
     evidence   the facts behind the error
-    kind       the name of the class
+    kind       the name of its class in this module; other modules may derive from that class
     exit_code  the exit status of the command line after this error
     """
 
@@ -107,7 +107,7 @@ class ExthostError(Exception):
 
     @property
     def kind(self) -> str:
-        return type(self).__name__
+        return next(cls.__name__ for cls in type(self).__mro__ if cls.__module__ == __name__)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error as the command line's `--json` shows it."""

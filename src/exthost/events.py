@@ -397,7 +397,7 @@ class Bus:
                 listener(event)
             except (KeyboardInterrupt, SystemExit):
                 raise
-            except BaseException:  # CancelledError is no Exception: a cancelled task's result
+            except BaseException:  # CancelledError is not an Exception: a cancelled task's result
                 _log.exception("a listener for %s failed", type(event).__name__)
 
 
@@ -415,15 +415,17 @@ def _check_subscription(kinds: tuple[Any, ...], listener: Any) -> None:
 
 def check_callback(function: F, name: str) -> F:
     """Return a function that is called when something happens. Raises UsageError if it cannot be
-    called, or if nobody would await it. `name` is its name in the error."""
+    called, or if it would never be awaited. `name` is its name in the error."""
     if not callable(function):
         raise UsageError(
-            "X1332", f"{name} is a function, and not {function!r:.60}", help="pass a plain function"
+            "X1332",
+            f"{name} must be a function, not {function!r:.60}",
+            help="pass a plain function",
         )
     if inspect.iscoroutinefunction(function):
         raise UsageError(
             "X1332",
-            f"{name} is a plain function, and this one is asynchronous: nobody would await it",
-            help="write `def`; start a task in it, or put what it is given in a queue",
+            f"{name} must be a plain function: an asynchronous one would never be awaited",
+            help="write `def`; start a task in it, or put the event in a queue",
         )
     return function

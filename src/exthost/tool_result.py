@@ -231,6 +231,10 @@ class _AnnotatedResult(ToolResult):
         return self._warnings
 
 
+class ErrorResult(CallFailed):
+    """The error for a result that is marked as an error; `data` is the result."""
+
+
 def tool_error(
     result: ToolResult,
     tool: str,
@@ -244,8 +248,8 @@ def tool_error(
     if result.error_reply is not None:
         return result.error_reply
     text = result.text
-    reason = _shorten(text, _MESSAGE_CHARACTERS) if text.strip() else "it does not say why"
-    return CallFailed(
+    reason = _shorten(text, _MESSAGE_CHARACTERS) if text.strip() else "it gives no reason"
+    return ErrorResult(
         "X0702",
         f"{tool} failed: {reason}",
         error_message=text,

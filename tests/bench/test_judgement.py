@@ -71,10 +71,10 @@ def test_a_lower_target_is_reached_on_the_line_and_above(value: float, verdict: 
     assert judge(row(15, 25, Direction.AT_LEAST), Reading(value)) is verdict
 
 
-def test_a_row_without_a_must_is_told_and_never_judged() -> None:
-    told = row(must=None, stretch=None)
-    assert judge(told, Reading(1e9)) is Verdict.TOLD
-    assert exit_status([Outcome(told, Verdict.FAILED, why="crashed")]) == 0
+def test_a_row_without_a_must_is_reported_and_never_judged() -> None:
+    report = row(must=None, stretch=None)
+    assert judge(report, Reading(1e9)) is Verdict.TOLD
+    assert exit_status([Outcome(report, Verdict.FAILED, why="crashed")]) == 0
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_numbers_carry_three_digits_and_their_unit(value: float, unit: str, text
     assert number(value, unit) == text
 
 
-def test_a_line_shows_value_targets_verdict_and_what_stands_behind() -> None:
+def test_a_line_shows_value_targets_verdict_and_reason() -> None:
     reading = Reading(2.5, (("exthost", "30 us"), ("raw", "12 us")), "not pinned", 2.4, 2.6)
     shown = cells(Outcome(row(), Verdict.MET, reading))
     assert shown == (
@@ -155,7 +155,7 @@ def test_a_value_whose_rounds_disagree_is_marked_noisy_in_line_summary_and_json(
     assert "1 rows are NOISY" in summary([steady, shaky])
 
 
-def test_a_value_measured_beside_other_programs_is_noisy_and_says_why() -> None:
+def test_a_value_measured_beside_other_programs_is_noisy_with_a_reason() -> None:
     quiet = Reading(2.5, low=2.4, high=2.6, other_work=0.05)
     busy = Reading(2.5, low=2.4, high=2.6, other_work=0.34)
     assert [is_noisy(quiet), is_noisy(busy)] == [False, True]
@@ -193,8 +193,8 @@ def test_a_row_that_passes_in_one_run_and_misses_in_the_next_is_named() -> None:
     missed = Outcome(row(), Verdict.MISSED, Reading(3.1))
     assert disagreements([met, better]) == {}
     assert disagreements([met, missed]) == {"a-row": [met, missed]}
-    told = summary([met, missed])
-    assert "a-row was not judged the same each time: 2.90x met, 3.10x MISSED" in told
+    report = summary([met, missed])
+    assert "a-row was not judged the same each time: 2.90x met, 3.10x MISSED" in report
 
 
 def test_a_profile_shows_each_call_in_microseconds_and_against_the_raw_pipe() -> None:
@@ -219,7 +219,7 @@ def test_the_columns_of_every_line_stand_under_their_headings() -> None:
     assert heading.split() == list(HEADINGS)
 
 
-def test_json_says_what_the_table_says() -> None:
+def test_json_has_the_contents_of_the_table() -> None:
     found = as_json(Outcome(row(), Verdict.MET, Reading(2.5, (("raw", "12 us"),), "", 2.4, 2.6)))
     assert (found["value"], found["must"], found["verdict"]) == (2.5, 3, "met")
     assert found["absolute"] == {"raw": "12 us"}
@@ -268,12 +268,12 @@ def test_the_command_lists_the_rows_that_a_word_names(capsys: pytest.CaptureFixt
         ("idle-memory", 12),
     ],
 )
-def test_what_users_call_is_judged(key: str, must: float) -> None:
+def test_calls_of_users_are_judged(key: str, must: float) -> None:
     [found] = [r for r in ROWS if r.key == key]
     assert found.must == must
 
 
-def test_priority_that_the_system_refuses_is_told_and_nothing_is_measured(
+def test_a_priority_that_the_system_refuses_is_reported_and_nothing_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_: object) -> None:

@@ -63,7 +63,9 @@ def uid_inside(group: Cgroup) -> int:
     try:
         select.select([child.stdout, child.exit_fd], [], [], WAIT_SECONDS)
         found = [
-            one for path in Path(group.base).glob("exthost-*-*[0-9]") for one in processes(path)
+            process
+            for path in Path(group.base).glob("exthost-*-*[0-9]")
+            for process in processes(path)
         ]
         assert len(found) == 1, (found, child.see_exit())
         status = Path(f"/proc/{found[0]}/status").read_text()
@@ -88,11 +90,11 @@ def main(base: str, way: str, end: str = "") -> None:
     before = set(Path("/proc/self/fd").iterdir())
     child = Child(dataclasses.replace(plan, group=group))
     select.select([child.stdout], [], [], WAIT_SECONDS)
-    said = os.read(child.stdout, 4096).decode()
+    output = os.read(child.stdout, 4096).decode()
     (folder,) = [path for path in Path(base).glob("exthost-*") if path.name[-1] != "t"]
     inside = processes(folder)
-    told: dict[str, Any] = {
-        "said": said,
+    behaviour: dict[str, Any] = {
+        "said": output,
         "grouped": child.has_cgroup,
         "inside": len(inside),
         "wrapper is inside": way != "plain" and child.pid in inside,
@@ -101,15 +103,15 @@ def main(base: str, way: str, end: str = "") -> None:
         "pids": inside,
     }
     if end == "killed":
-        print(json.dumps(told), flush=True)
+        print(json.dumps(behaviour), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     child.close_stdin()
     select.select([child.exit_fd], [], [], WAIT_SECONDS)
-    told["exit"] = str(child.see_exit())
+    behaviour["exit"] = str(child.see_exit())
     child.reap()
     child.close_outputs()
-    told["descriptors"] = len(set(Path("/proc/self/fd").iterdir()) - before)
-    print(json.dumps(told), flush=True)
+    behaviour["descriptors"] = len(set(Path("/proc/self/fd").iterdir()) - before)
+    print(json.dumps(behaviour), flush=True)
 
 
 if __name__ == "__main__":

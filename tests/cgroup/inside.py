@@ -18,7 +18,7 @@ from exthost.launch.sandbox.strict import NOBODY
 from exthost.model.launch_plan import Ceiling
 from exthost.process import cgroups
 from exthost.process.cgroup_rules import plan_cgroup
-from tests.cgroup.delegating import delegated, run_in
+from tests.cgroup.delegation import delegated, run_in
 from tests.cgroup.host import uid_inside
 from tests.sandbox.confined import explore, exploring
 from tests.sandbox.resources import BOMB, HOG
@@ -42,10 +42,10 @@ async def gone(code: str, facts: dict[str, int], **settings: object) -> str:
     """Return the message of the error of a call whose extension was ended."""
     async with exploring(**settings) as ext:
         try:
-            told = await explore(ext, code, **facts)
+            report = await explore(ext, code, **facts)
         except ExtensionGone as error:
             return f"{error.message} {error.evidence.exit}"
-    raise AssertionError(f"it was not ended: {told}")
+    raise AssertionError(f"it was not ended: {report}")
 
 
 async def memory_is_capped_by_the_kernel_and_the_limit_is_named() -> None:
@@ -53,8 +53,10 @@ async def memory_is_capped_by_the_kernel_and_the_limit_is_named() -> None:
     async with exploring(**settings) as ext:
         assert ext.enforced["memory"] == "cgroup", ext.enforced
         (group,) = groups()
-        told = {name: (group / name).read_text().strip() for name in ("memory.max", "cgroup.procs")}
-        assert told["memory.max"] == str(MEMORY) and len(told["cgroup.procs"].split()) == 1
+        report = {
+            name: (group / name).read_text().strip() for name in ("memory.max", "cgroup.procs")
+        }
+        assert report["memory.max"] == str(MEMORY) and len(report["cgroup.procs"].split()) == 1
         assert (group / "memory.oom.group").read_text().strip() == "1"
         peak = 0
         taking = asyncio.ensure_future(explore(ext, HOG, forks=0))
@@ -81,7 +83,7 @@ async def hogs_that_fork_are_ended_together() -> None:
     assert not groups()
 
 
-async def files_that_it_reads_are_not_held_against_it() -> None:
+async def files_that_it_reads_do_not_count_against_it() -> None:
     code = """
         result = 0
         with open(facts["path"], "rb") as file:
@@ -95,8 +97,8 @@ async def files_that_it_reads_are_not_held_against_it() -> None:
 
 
 async def a_fork_bomb_is_ended_and_its_limit_named() -> None:
-    told = await gone(BOMB, {}, limits={"nproc": 20})
-    assert "limits.nproc is 20" in told, told
+    report = await gone(BOMB, {}, limits={"nproc": 20})
+    assert "limits.nproc is 20" in report, report
     assert not groups()
 
 
@@ -162,7 +164,7 @@ async def a_killed_hosts_group_is_removed_by_the_next_one() -> None:
     assert not dead.exists() and not groups(), groups()
 
 
-async def one_that_becomes_nobody_first_enters_too() -> None:
+async def a_process_that_becomes_nobody_first_enters_too() -> None:
     group = plan_cgroup(cgroups.find_base(), Ceiling(MEMORY, 20), b"")
     assert group is not None
     if os.geteuid() == 0:
@@ -173,11 +175,11 @@ async def one_that_becomes_nobody_first_enters_too() -> None:
 TRIALS: tuple[Callable[[], Awaitable[None]], ...] = (
     memory_is_capped_by_the_kernel_and_the_limit_is_named,
     hogs_that_fork_are_ended_together,
-    files_that_it_reads_are_not_held_against_it,
+    files_that_it_reads_do_not_count_against_it,
     a_fork_bomb_is_ended_and_its_limit_named,
     threads_run_out_for_the_extension_alone_even_for_root,
     a_daemon_without_a_namespace_is_gone_with_its_extension,
-    one_that_becomes_nobody_first_enters_too,
+    a_process_that_becomes_nobody_first_enters_too,
     a_killed_hosts_group_is_removed_by_the_next_one,
 )
 

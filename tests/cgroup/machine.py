@@ -109,16 +109,16 @@ def boot(kernel: Path, image: Path) -> list[str]:
         *("-fsdev", "local,id=files,path=/,security_model=none,readonly=on,multidevs=remap"),
         *("-device", "virtio-9p-pci,fsdev=files,mount_tag=files"),
     )
-    said = []
+    messages = []
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as machine:
         assert machine.stdout is not None
         too_long = threading.Timer(MACHINE_SECONDS, machine.kill)
         too_long.start()
         for line in machine.stdout:
-            said.append(line.decode("utf-8", "replace").strip())
-            print(said[-1], file=sys.stderr, flush=True)
+            messages.append(line.decode("utf-8", "replace").strip())
+            print(messages[-1], file=sys.stderr, flush=True)
         too_long.cancel()
-    return said
+    return messages
 
 
 def main() -> int:
@@ -127,11 +127,11 @@ def main() -> int:
         print("this trial needs:", *lacks, sep="\n  ")
         return 2
     with tempfile.TemporaryDirectory(prefix="exthost-machine-") as name:
-        said = boot(*build(kernel, Path(name)))
-    rows = [json.loads(line) for line in said if line.startswith('{"who"')]
+        output = boot(*build(kernel, Path(name)))
+    rows = [json.loads(line) for line in output if line.startswith('{"who"')]
     failed = [row for row in rows if row["wrong"]]
     print(f"{len(rows) - len(failed)} trials held, {len(failed)} failed")
-    if f"all {len(rows)} trials were run" not in said:
+    if f"all {len(rows)} trials were run" not in output:
         print("and not all of them were run: see above")
         return 1
     return 1 if failed else 0

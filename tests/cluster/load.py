@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 CALLS_PER_SECOND = 200
 

@@ -19,8 +19,8 @@ from typing import Any
 import exthost
 from exthost.config import spec_from_mapping
 from tests.cluster.load import under_load
-from tests.extensions.driving import until
-from tests.extensions.looking import descendants_of, runs
+from tests.extensions.harness import until
+from tests.extensions.proc import descendants_of, runs
 
 ROOT = Path(__file__).parents[2]
 

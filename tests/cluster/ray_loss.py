@@ -21,8 +21,8 @@ from exthost.config.cluster import ClusterSettings
 from exthost.extension.extension import Extension
 from tests.cluster.load import PATIENT_BREAKER, REVIVED, Load, kill_repeatedly
 from tests.cluster.loaded_host import kill_loaded_host
-from tests.extensions.driving import IMPATIENT, Ledger, command, until
-from tests.extensions.looking import MARK, all_pids, descendants_of, environment_of, runs, see
+from tests.extensions.harness import IMPATIENT, Ledger, command, until
+from tests.extensions.proc import MARK, all_pids, descendants_of, environment_of, read_process, runs
 
 NODES = 3
 
@@ -115,8 +115,8 @@ class RayCluster:
         return [
             pid
             for pid in all_pids()
-            if (seen := see(pid)) is not None
-            and "exthost.cluster.node_process" in seen.command
+            if (observed := read_process(pid)) is not None
+            and "exthost.cluster.node_process" in observed.command
             and mark in environment_of(pid)
         ]
 
@@ -214,8 +214,10 @@ def _wait_until_empty(ray: RayCluster) -> None:
 def ancestors_of(pid: int) -> list[int]:
     """Return the pids of a process's parent, and of all above it."""
     found: list[int] = []
-    while (seen := see(found[-1] if found else pid)) is not None and seen.parent > 0:
-        found.append(seen.parent)
+    while (
+        observed := read_process(found[-1] if found else pid)
+    ) is not None and observed.parent > 0:
+        found.append(observed.parent)
     return found
 
 
@@ -256,7 +258,7 @@ def _node(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
 
 def _connection(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
     """The process of ours that talks to Ray: every actor ends."""
-    left = [pid for one in r.ray.node_processes() for pid in descendants_of(one)]
+    left = [pid for node_process in r.ray.node_processes() for pid in descendants_of(node_process)]
     return [r.placers[-1]._process.pid], left
 
 

@@ -10,7 +10,7 @@ from exthost.cluster.local_nodes import LocalNodes
 from exthost.config import spec_from_mapping
 from exthost.config.cluster import ClusterSettings
 from exthost.extension.extension import Extension
-from tests.extensions.driving import IMPATIENT, Ledger, command
+from tests.extensions.harness import IMPATIENT, Ledger, command
 
 
 class Remote:

@@ -76,6 +76,6 @@ def test_orders_and_exits_are_the_same_after_any_cuts(
 
 
 @pytest.mark.parametrize("line", [b"{\n", b"[1]\n", b"\xff\n", b"x" * (MAX_LINE_BYTES + 1)])
-def test_what_is_not_a_message_is_an_error(line: bytes) -> None:
+def test_bytes_that_are_not_a_message_are_an_error(line: bytes) -> None:
     with pytest.raises(ValueError):
         LineDecoder().feed(line)

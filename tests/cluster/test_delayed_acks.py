@@ -19,7 +19,7 @@ def is_immediate(connection: socket.socket) -> bool:
     return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
 
 
-def test_a_connection_is_told_to_delay_them() -> None:
+def test_a_connection_is_asked_to_delay_them() -> None:
     near, far = connected()
     with near, far:
         assert is_immediate(near)
@@ -29,7 +29,7 @@ def test_a_connection_is_told_to_delay_them() -> None:
         assert near.recv(100) == b"still open"
 
 
-def test_what_leads_to_the_encryption_is_left_as_it_is() -> None:
+def test_a_socket_to_the_encryption_is_left_unchanged() -> None:
     near, far = socket.socketpair()
     with near, far:
         delay_acknowledgements(near.fileno())

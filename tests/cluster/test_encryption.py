@@ -16,8 +16,8 @@ from exthost.config.cluster import ClusterSettings
 from exthost.config.discovery.configfile import read_config
 from exthost.errors import ConfigError, ExtensionGone
 from tests.cluster.remote import remote
-from tests.extensions.driving import failing, until
-from tests.extensions.looking import runs
+from tests.extensions.harness import failing, until
+from tests.extensions.proc import runs
 
 CERTIFICATE = str(Path(__file__).parent / "certificate.pem")
 KEY = str(Path(__file__).parent / "certificate.key")
@@ -81,7 +81,7 @@ async def test_a_node_does_not_talk_to_a_host_with_another_certificate() -> None
         await listener.close()
 
 
-async def test_who_does_not_encrypt_is_not_let_in() -> None:
+async def test_a_client_without_encryption_is_not_admitted() -> None:
     listener = NodeListener(ENCRYPTED)
     await listener.open()
     nonce, expected = listener.expect()
@@ -118,7 +118,7 @@ def test_relative_paths_are_relative_to_the_folder_of_the_config(tmp_path: Path)
 
 
 @pytest.mark.parametrize("files", [("/nowhere.pem", KEY), (KEY, KEY), (CERTIFICATE, CERTIFICATE)])
-async def test_files_that_are_no_certificate_with_its_key_are_reported(
+async def test_files_that_are_not_a_certificate_with_its_key_are_reported(
     files: tuple[str, str],
 ) -> None:
     certificate, key = files
@@ -127,7 +127,7 @@ async def test_files_that_are_no_certificate_with_its_key_are_reported(
     assert caught.value.code == "X0172"
 
 
-async def test_a_port_for_other_machines_without_encryption_is_said_aloud(
+async def test_a_port_for_other_machines_without_encryption_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with socket.create_server(("127.0.0.2", 0)):  # not one of the names of the loopback

@@ -12,8 +12,8 @@ from exthost.cluster import idle_nodes
 from exthost.cluster.idle_nodes import IdleNodeProcesses
 from exthost.cluster.placer import Node, Placement
 from tests.cluster.remote import remote
-from tests.extensions.driving import until
-from tests.extensions.looking import runs
+from tests.extensions.harness import until
+from tests.extensions.proc import runs
 
 NODE = Node(id="n", name="n", free={"CPU": 1.0})
 ELSEWHERE = Node(id="m", name="m", free={"CPU": 1.0})
@@ -64,7 +64,7 @@ async def test_only_the_same_extension_node_and_resources_get_it(kept: Kept) -> 
     assert kept.released == []
 
 
-async def test_one_that_has_ended_is_released_and_not_used(kept: Kept) -> None:
+async def test_an_extension_that_has_ended_is_released_and_not_used(kept: Kept) -> None:
     kept.keep(placement(1))
     kept.keep(placement(2))
     kept.keep(placement(3))
@@ -85,7 +85,7 @@ async def test_a_connection_that_was_reset_is_not_used(kept: Kept) -> None:
     assert kept.take() is None and kept.released == [1]
 
 
-async def test_what_it_holds_counts_as_free_and_is_released_for_others(kept: Kept) -> None:
+async def test_kept_resources_count_as_free_and_are_released_for_others(kept: Kept) -> None:
     kept.keep(placement(1, CPU=2, GPU=1))
     kept.keep(placement(2, ELSEWHERE, CPU=1))
     unknown = Node(id="u", name="u")

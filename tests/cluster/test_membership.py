@@ -18,8 +18,8 @@ from exthost.config.cluster import ClusterSettings
 from exthost.errors import Refused, SpawnFailed
 from tests.cluster.load import REVIVED, under_load
 from tests.cluster.remote import Remote, remote
-from tests.extensions.driving import HOSTILE, command, failing, until
-from tests.extensions.looking import runs
+from tests.extensions.harness import HOSTILE, command, failing, until
+from tests.extensions.proc import runs
 
 pytestmark = pytest.mark.more
 
@@ -186,7 +186,7 @@ asyncio.run(main())
 """
 
 
-def test_a_fork_of_the_host_holds_no_connection_of_a_process_on_a_node() -> None:
+def test_a_fork_of_the_host_keeps_no_connection_of_a_process_on_a_node() -> None:
     words = [sys.executable, "-c", FORKED_HOST, *command("ignore_eof")]
     environ = {**os.environ, "PYTHONPATH": str(Path(exthost.__file__).parents[1])}
     host = subprocess.Popen(words, stdout=subprocess.PIPE, env=environ)

@@ -47,7 +47,7 @@ def test_the_node_of_the_next_process(
         ([A], Pool(labels=(("zone", "9"),)), "X0425", "asked for zone=9; there is a with zone=1"),
     ],
 )
-def test_no_node_is_an_error_that_names_what_was_asked_for(
+def test_no_node_is_an_error_that_names_the_request(
     nodes: list[Node], pool: Pool, code: str, words: str
 ) -> None:
     with pytest.raises(SpawnFailed) as caught:

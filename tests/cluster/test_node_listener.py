@@ -55,7 +55,7 @@ async def test_a_nonce_is_good_for_one_connection() -> None:
         await writer.wait_closed()
 
 
-async def test_a_wrong_nonce_gets_no_answer_and_disturbs_nobody() -> None:
+async def test_a_wrong_nonce_gets_no_answer_and_disturbs_no_other() -> None:
     async with opened() as listener:
         _, expected = listener.expect()
         assert await closed_by_listener(listener, b"0" * 64 + b"\n")
@@ -73,7 +73,7 @@ async def test_a_connection_that_sends_nothing_is_closed(monkeypatch: pytest.Mon
         assert await closed_by_listener(listener, b"abc")
 
 
-async def test_a_connection_that_nobody_wants_any_more_is_closed() -> None:
+async def test_a_connection_that_is_no_longer_wanted_is_closed() -> None:
     async with opened() as listener:
         nonce, expected = listener.expect()
         expected.cancel()

@@ -11,8 +11,8 @@ import pytest
 from tests.cluster.load import PATIENT_BREAKER, REVIVED, Load, kill_repeatedly
 from tests.cluster.loaded_host import kill_loaded_host
 from tests.cluster.remote import Remote, remote
-from tests.extensions.driving import command, until
-from tests.extensions.looking import runs
+from tests.extensions.harness import command, until
+from tests.extensions.proc import runs
 
 pytestmark = pytest.mark.more
 
@@ -67,7 +67,7 @@ async def repeated(
 
 
 @pytest.mark.parametrize("what", KILLS)
-async def test_every_call_ends_once_whatever_is_killed(what: str) -> None:
+async def test_every_call_ends_once_when_any_process_is_killed(what: str) -> None:
     load, counts = await repeated(what, 3)
     assert counts["calls"] == load.made
     assert counts["result"] == load.ends["result"] and counts["gone"] == load.ends["ExtensionGone"]

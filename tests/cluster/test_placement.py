@@ -20,7 +20,7 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Pool, Spec
 from exthost.process.environment import Variables
 from tests.cluster.remote import remote
-from tests.extensions.driving import command, failing, until
+from tests.extensions.harness import command, failing, until
 
 # Three starts, each of which waits for a reply as long as the cluster allows.
 SPAWN_LIMIT_SECONDS = 60.0
@@ -54,7 +54,7 @@ class DeafNodes:
         pass
 
 
-async def test_a_node_that_never_connects_is_an_error_that_names_what_was_asked_for() -> None:
+async def test_a_node_that_never_connects_is_an_error_that_names_the_request() -> None:
     placer = DeafNodes("far")
     cluster = Cluster(ClusterSettings(place=0.05), lambda: placer)
     pool = Pool(engine="local", resources=(("CPU", 2), ("tape", 1)))
@@ -147,9 +147,7 @@ async def test_strangers_that_keep_a_node_out_are_named_as_the_cause() -> None:
     ("pool", "expected"),
     [(Pool(per_node=1), 2), (Pool(engine="local"), 3), (Pool(spread=False), 1)],
 )
-async def test_processes_are_spread_over_the_nodes_unless_told_otherwise(
-    pool: Pool, expected: int
-) -> None:
+async def test_processes_are_spread_over_the_nodes_by_default(pool: Pool, expected: int) -> None:
     marks: Sequence[str] = ("a", "b", "c") if expected == 3 else ("a", "b")
     async with remote(nodes=len(marks), pool=_pool_settings(pool)) as r:
         await r.extension.start()

@@ -108,7 +108,7 @@ def test_a_folder_that_changed_since_its_digest_was_made_is_not_used(folder: Pat
     assert caught.value.code == "X0427"
 
 
-def test_what_leads_out_of_a_folder_is_not_sent(folder: Path) -> None:
+def test_links_out_of_a_folder_are_not_sent(folder: Path) -> None:
     (folder / "out").symlink_to("/etc/passwd")
     with pytest.raises(Refused) as caught:
         read_folder(str(folder), "x")

@@ -31,8 +31,8 @@ from tests.cluster.ray_loss import (
     on_ray,
 )
 from tests.cluster.test_placement import entry
-from tests.extensions.driving import closing, failing, until
-from tests.extensions.looking import environment_of
+from tests.extensions.harness import closing, failing, until
+from tests.extensions.proc import environment_of
 from tests.toys import askback
 
 pytestmark = [
@@ -72,7 +72,7 @@ async def test_calls_crashes_and_the_end_of_a_pool_on_ray() -> None:
         assert await extension.call("echo", 2) == 2
 
 
-async def test_a_pool_is_spread_over_three_nodes_and_does_what_a_local_one_does(
+async def test_a_pool_is_spread_over_three_nodes_and_behaves_as_a_local_one(
     ray: RayCluster,
 ) -> None:
     here = Path(__file__).parent
@@ -84,7 +84,9 @@ async def test_a_pool_is_spread_over_three_nodes_and_does_what_a_local_one_does(
         assert r.nodes == set(ray.nodes) and sum(extension.stats.nodes.values()) == NODES
         assert await extension.call("echo", {"x": 1}) == {"x": 1}
         for pid in ray.node_processes():  # they use the package that Ray was sent
-            variables = dict(one.decode().partition("=")[::2] for one in environment_of(pid))
+            variables = dict(
+                variable.decode().partition("=")[::2] for variable in environment_of(pid)
+            )
             assert ray.has_file(variables["PYTHONPATH"])
 
         call = asyncio.create_task(extension.call("keep", 1))
@@ -133,7 +135,7 @@ async def stream_on(r: OnRay, params: object) -> list[object]:
 
 
 @pytest.mark.parametrize("what", KILLS)
-async def test_every_call_ends_once_whatever_of_a_ray_cluster_is_killed(
+async def test_every_call_ends_once_when_any_part_of_a_ray_cluster_is_killed(
     ray: RayCluster, what: str
 ) -> None:
     async with on_ray(ray) as r:
@@ -150,7 +152,7 @@ def test_nothing_is_left_on_any_node_of_a_program_that_is_killed(ray: RayCluster
         kill_host(ray)
 
 
-async def test_calls_go_on_without_the_head_of_a_cluster_and_starts_say_that_it_is_gone(
+async def test_calls_go_on_without_the_head_of_a_cluster_and_starts_report_that_it_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ray_nodes, "_ANSWER_SECONDS", 5.0)

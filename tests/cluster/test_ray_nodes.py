@@ -12,7 +12,7 @@ from exthost.cluster.local_nodes import package_root
 from exthost.cluster.placer import Node, Placement
 from exthost.cluster.ray_nodes import RayNodes
 from exthost.errors import SpawnFailed
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 
 # Answers every request, and ends with the second. Writes down what it gets.
 DRIVER = """
@@ -103,7 +103,7 @@ async def test_a_request_that_is_cancelled_while_its_answer_comes_is_cancelled(
         await nodes.close()
 
 
-async def test_what_ray_gets_has_no_variable_of_a_host_or_an_extension(
+async def test_ray_receives_no_variable_of_a_host_or_an_extension(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "s3cr3t")

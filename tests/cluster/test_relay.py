@@ -17,7 +17,7 @@ def poller() -> Iterator[Poller]:
     poller.close()
 
 
-def test_what_is_left_in_the_source_is_moved_also_at_its_end(poller: Poller) -> None:
+def test_the_rest_of_the_source_is_moved_also_at_its_end(poller: Poller) -> None:
     source, ours = os.pipe()
     theirs, target = os.pipe()
     relay = Relay(poller, source, target)
@@ -57,7 +57,7 @@ def test_a_full_target_stops_the_source(poller: Poller) -> None:
         os.close(fd)
 
 
-def test_a_poller_calls_what_is_ready_and_forgets_what_it_is_told_to(poller: Poller) -> None:
+def test_a_poller_calls_ready_descriptors_and_forgets_removed_ones(poller: Poller) -> None:
     readable, ours = os.pipe()
     full, writable = os.pipe()
     called: list[str] = []

@@ -12,8 +12,8 @@ import pytest
 from exthost.config.cluster import ClusterSettings
 from exthost.errors import ExtensionGone, SpawnFailed
 from tests.cluster.remote import remote
-from tests.extensions.driving import failing, until
-from tests.extensions.looking import runs
+from tests.extensions.harness import failing, until
+from tests.extensions.proc import runs
 
 pytestmark = pytest.mark.more
 
@@ -67,7 +67,7 @@ async def test_a_killed_child_and_a_killed_node_process_end_their_calls_once() -
         for error in await asyncio.gather(*under_way):
             assert isinstance(error, ExtensionGone)
             assert "local-" in error.message  # the node
-            assert "the node failed, and not the extension" in error.help
+            assert "the node failed, not the extension" in error.help
         await until(lambda: not runs(child))
         assert await extension.call("echo", 2) == 2
         r.ledger.settle(extension, result=2, gone=10)
@@ -83,7 +83,7 @@ async def test_a_frozen_node_is_lost_after_the_silence_and_its_process_ended() -
         error = await under_way
         assert isinstance(error, ExtensionGone)
         assert "has not answered for" in error.message
-        assert "the node failed, and not the extension" in error.help
+        assert "the node failed, not the extension" in error.help
         await until(lambda: not runs(child) and not runs(pid))
 
 

@@ -181,7 +181,7 @@ def test_a_mistake_in_a_section_is_named_with_its_place(document: Any, code: str
     assert (error.code, error.evidence.key) == (code, key)
 
 
-def test_an_unknown_key_is_told_the_keys_that_exist() -> None:
+def test_the_error_for_an_unknown_key_lists_the_keys_that_exist() -> None:
     assert entry_failure(pool={"size": 3}).help == (
         "the keys here are engine, files, labels, max, min, per_node, resources, spread"
     )
@@ -209,7 +209,7 @@ def test_the_first_mistake_in_the_file_is_raised_and_the_others_are_listed() -> 
     assert second.endswith("[X0102]")
 
 
-def test_ten_thousand_mistakes_are_counted_and_not_all_listed() -> None:
+def test_ten_thousand_mistakes_are_counted_but_not_all_listed() -> None:
     error = failure({"extensions": [1] * 10_000})
     assert len(error.evidence.details) == 51
     assert error.evidence.details[-1] == "and 9949 more"
@@ -234,7 +234,7 @@ def test_a_repeated_name_names_both_places() -> None:
         ("a = " + "1" * 5000, 0),
     ],
 )
-def test_what_is_no_toml_is_unreadable(source: str | bytes, line: int) -> None:
+def test_invalid_toml_is_unreadable(source: str | bytes, line: int) -> None:
     error = toml_failure(source)
     assert (error.code, error.evidence.path, error.evidence.line) == ("X0101", "exthost.toml", line)
 
@@ -246,14 +246,14 @@ def test_a_date_in_an_extensions_config_is_asked_to_be_quoted() -> None:
     assert (error.code, error.evidence.line, error.help) == ("X0103", 4, "put it in quotes")
 
 
-def test_a_message_does_not_repeat_what_may_be_a_secret() -> None:
+def test_a_message_does_not_repeat_possible_secrets() -> None:
     error = entry_failure(env={"TOKEN": ["hunter2"]}, sha256="hunter2", config={"k": {"hunter2"}})
-    told = f"{error} {error.evidence}"
+    report = f"{error} {error.evidence}"
     assert len(error.evidence.details) == 2
-    assert "hunter2" not in told
+    assert "hunter2" not in report
 
 
-def test_a_config_that_holds_itself_is_refused_in_bounded_time() -> None:
+def test_a_config_that_contains_itself_is_refused_in_bounded_time() -> None:
     loop: dict[str, Any] = {}
     loop["left"] = loop["right"] = loop
     error = entry_failure(config=loop)

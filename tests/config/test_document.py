@@ -85,7 +85,7 @@ def test_a_disabled_entry_is_kept_and_marked() -> None:
     assert (weather.id, weather.enabled, weather.dialect) == ("weather", False, "nexo")
 
 
-def test_what_is_not_said_is_left_to_the_dialect() -> None:
+def test_unset_keys_are_left_to_the_dialect() -> None:
     spec = spec_from_mapping({"name": "a", "source": {"command": "x"}})
     assert spec == Spec(id="a", argv=("x",))
     assert (spec.config, spec.permissions, spec.cwd) == ({}, None, None)
@@ -172,8 +172,8 @@ def test_args_may_stand_in_the_entry_instead_of_its_source() -> None:
 def test_a_relative_cwd_counts_from_the_folder_of_the_config(
     cwd: str | None, folder: str | None, meant: str | None
 ) -> None:
-    said = {} if cwd is None else {"cwd": cwd}
-    spec = spec_from_mapping({"name": "a", "source": SOURCE, **said}, folder=folder)
+    output = {} if cwd is None else {"cwd": cwd}
+    spec = spec_from_mapping({"name": "a", "source": SOURCE, **output}, folder=folder)
     assert spec.cwd == meant
     assert spec.argv == ("python3", "x.py")
 
@@ -199,9 +199,9 @@ LEVELS = {
 
 
 def test_an_entry_goes_before_overrides_and_these_before_defaults() -> None:
-    said = {"limits": {"call": "3s"}, "sandbox": "best-effort", "env": {"A": "e"}}
+    message = {"limits": {"call": "3s"}, "sandbox": "best-effort", "env": {"A": "e"}}
     config = config_from_mapping(
-        {**LEVELS, "extensions": [{"name": "a", "source": SOURCE, **said}]}
+        {**LEVELS, "extensions": [{"name": "a", "source": SOURCE, **message}]}
     )
     (spec,) = config.specs
     assert spec.limits == Limits(call=3.0, start=2.0, stop=1.0)
@@ -227,7 +227,7 @@ def test_the_operators_word_goes_before_a_manifests() -> None:
     assert (spec.retry, spec.cwd, spec.origin) == ("once", "/x", "/x/plugin.toml")
 
 
-def test_overrides_touch_nobody_else() -> None:
+def test_overrides_do_not_affect_other_extensions() -> None:
     config = config_from_mapping({"overrides": LEVELS["overrides"]})
     found = Spec(id="b", argv=("prog",))
     assert config.apply_overrides(found) == found
@@ -248,7 +248,7 @@ def test_a_written_policy_is_complete_and_inherits_no_grant() -> None:
     assert none.permissions == Permissions(network=True, filesystem=("/data",))
 
 
-def test_defaults_handed_to_a_single_entry_hold_for_it() -> None:
+def test_defaults_passed_to_a_single_entry_apply_to_it() -> None:
     defaults = config_from_mapping(LEVELS).defaults
     spec = spec_from_mapping({"name": "a", "source": SOURCE, "retry": "never"}, defaults=defaults)
     assert (spec.retry, spec.start) == ("never", "lazy")
@@ -259,7 +259,7 @@ def test_the_order_of_sections_does_not_matter() -> None:
     assert config_from_mapping({**LEVELS, **entries}) == config_from_mapping({**entries, **LEVELS})
 
 
-def test_discovery_is_as_on_the_nexo_page_unless_it_is_said_otherwise() -> None:
+def test_discovery_is_as_on_the_nexo_page_by_default() -> None:
     assert toml("").discovery is None
     assert toml("[discovery]").discovery == DiscoverySettings(
         enabled=True,
@@ -327,7 +327,7 @@ def test_a_host_with_more_dialects_may_say_so() -> None:
     assert spec.dialect == "own"
 
 
-def test_what_the_caller_does_later_changes_nothing() -> None:
+def test_later_actions_of_the_caller_change_nothing() -> None:
     config: dict[str, Any] = {"list": [1], "table": {"a": 1}}
     env = {"A": "1"}
     spec = spec_from_mapping(

@@ -99,7 +99,7 @@ def test_the_list_of_disabled_extensions_is_changed_in_place(
         "[discovery]\ndisabled = ['''b''', \"b\"]\n",
     ],
 )
-def test_a_list_of_another_form_says_what_was_wanted(text: str) -> None:
+def test_a_list_of_another_form_is_reported_with_the_expected_form(text: str) -> None:
     changed = set_disabled_in_toml(text, ["a", "b"])
     assert changed is not None
     document: dict[str, Any] = tomllib.loads(changed)["discovery"]

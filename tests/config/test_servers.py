@@ -84,7 +84,7 @@ def test_another_program_s_file_is_taken_as_it_is() -> None:
 
 
 @shows("mcp-config-02")
-def test_what_other_programs_write_besides_json_is_read() -> None:
+def test_json_with_comments_and_nulls_of_other_programs_is_read() -> None:
     config = of_json(
         b"""// mine
         {"mcpServers": { /* two
@@ -107,9 +107,9 @@ def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted(
     server = {"command": "${HOME}/x", "args": ["a", "${workspaceFolder}"], "env": env}
     far = {"url": "https://${HOST}", "headers": {"A": "${T}"}}
     config = of_json({"mcpServers": {"s": server, "far": far}})
-    said = config.specs[0].env
-    assert dict(said) == {**env, "KEY": "KEY", "B": "OTHER", "E": "b"}
-    assert [name for name, value in said.items() if isinstance(value, HostEnvRef)] == ["KEY", "B"]
+    output = config.specs[0].env
+    assert dict(output) == {**env, "KEY": "KEY", "B": "OTHER", "E": "b"}
+    assert [name for name, value in output.items() if isinstance(value, HostEnvRef)] == ["KEY", "B"]
     assert [note.split(": ") for note in config.notes] == [
         ["s.command", "${HOME} is not filled in here"],
         ["s.env.C", "${KEY} is not filled in here"],
@@ -120,7 +120,7 @@ def test_a_server_that_an_editor_starts_by_itself_is_left_out_with_a_note() -> N
     servers = {"own": {"source": "extension", "settings": {}}, "a": {"command": "x"}}
     config = of_json({"context_servers": servers})
     assert [spec.id for spec in config.specs] == ["a"]
-    assert "own: has neither command nor url, and is left out" in config.notes
+    assert "own: has neither command nor url, and is ignored" in config.notes
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(60, 60.0), (30_000, 30.0), (3600, 3600.0)])
@@ -132,12 +132,12 @@ def test_a_timeout_in_seconds_or_milliseconds_is_the_limit_of_a_call(
 
 
 @shows("mcp-config-02")
-def test_what_was_noted_is_told(tmp_path: Path) -> None:
+def test_a_note_is_reported_as_a_diagnostic(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"
     path.write_text('\ufeff{"mcpServers": {"a": {"command": "x", "icon": "i"}}}')
     found = find_extensions(read_config(path))
-    (told,) = found.diagnostics
-    assert (told.level, told.code) == ("warning", "X0161") and "a.icon" in told.message
+    (report,) = found.diagnostics
+    assert (report.level, report.code) == ("warning", "X0161") and "a.icon" in report.message
     assert found.specs[0].cwd == str(tmp_path)
 
 
@@ -157,7 +157,7 @@ def test_what_was_noted_is_told(tmp_path: Path) -> None:
         ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "X0103", "must be a list"),
     ],
 )
-def test_a_file_that_cannot_be_used_says_why(document: Any, code: str, says: str) -> None:
+def test_an_unusable_file_is_reported_with_its_reason(document: Any, code: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         of_json(document)
     assert caught.value.code == code and says in caught.value.message
@@ -211,7 +211,7 @@ def test_each_program_s_own_words_are_understood(form: str) -> None:
 
 
 @shows("mcp-config-02")
-def test_placeholders_anywhere_are_filled_in_with_what_is_known() -> None:
+def test_placeholders_anywhere_are_filled_in_with_known_values() -> None:
     document = {
         "mcpServers": {
             "s": {

@@ -49,15 +49,15 @@ def test_the_seeds_file_is_the_defaults(tmp_path: Path, text: str) -> None:
 
 
 @shows("nexo-disc-11")
-def test_everything_can_be_said(tmp_path: Path) -> None:
-    said = read(
+def test_every_key_can_be_set(tmp_path: Path) -> None:
+    output = read(
         tmp_path,
         "extensions:\n  search_paths: [a, /b]\n  disabled: [x]\n  allowlist: [y]\n  max_depth: 2\n"
         "  follow_links: true\n  watch: {enabled: true, debounce_ms: 50, reload: true}\n",
     ).discovery
-    assert said.search_paths == ("a", "/b")
-    assert (said.disabled, said.allowlist, said.max_depth) == (("x",), ("y",), 2)
-    assert said.watch == WatchSettings(enabled=True, debounce_ms=50, reload=True)
+    assert output.search_paths == ("a", "/b")
+    assert (output.disabled, output.allowlist, output.max_depth) == (("x",), ("y",), 2)
+    assert output.watch == WatchSettings(enabled=True, debounce_ms=50, reload=True)
 
 
 @shows("nexo-disc-11")
@@ -72,7 +72,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         ("extensions: {}\nextention: 1\n", 2, "extention", "unknown"),
         ("extensions: {disable: [x]}\n", 1, "extensions.disable", "disabled"),
         ("extensions:\n  watch: {reloads: true}\n", 2, "extensions.watch.reloads", "reload"),
-        ("extensions:\n  enabled: true\n  enabled: false\n", 3, "", "twice"),
+        ("extensions:\n  enabled: true\n  enabled: false\n", 3, "", "is repeated"),
         ("extensions: {\n", 2, "", "YAML"),
         ("a: b: c\n", 1, "", "YAML"),
         (b"extensions: \xff", 1, "", "UTF-8"),
@@ -82,7 +82,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         ("[" * 3000, 0, "", "YAML"),
     ],
 )
-def test_mistakes_are_told_with_their_line_and_key(
+def test_mistakes_are_reported_with_their_line_and_key(
     tmp_path: Path, text: str | bytes, line: int, key: str, says: str
 ) -> None:
     error = wrong(tmp_path, text)
@@ -103,7 +103,9 @@ extensions:
 
 
 @shows("nexo-disc-12")
-def test_the_file_of_the_original_is_taken_and_what_has_no_effect_is_noted(tmp_path: Path) -> None:
+def test_the_file_of_the_original_is_accepted_and_keys_without_effect_are_noted(
+    tmp_path: Path,
+) -> None:
     config = read(tmp_path, WHOLE)
     limits = config.defaults.limits
     assert (limits.handshake, limits.call, limits.stop) == (5, 1.5, 0.25)
@@ -123,8 +125,8 @@ def test_keys_of_a_later_version_are_noted_with_their_place(tmp_path: Path) -> N
     assert config.discovery is not None and config.discovery.watch.enabled
     keys = ("telemetry", "extensions.quarantine", "extensions.watch.poll")
     assert [key for key, note in zip(keys, config.notes, strict=True) if key not in note] == []
-    noted = [one for one in find_extensions(config).diagnostics if one.code == "X0161"]
-    assert [one.level for one in noted] == ["warning"] * 3
+    noted = [item for item in find_extensions(config).diagnostics if item.code == "X0161"]
+    assert [item.level for item in noted] == ["warning"] * 3
 
 
 @shows("nexo-disc-12")
@@ -166,13 +168,13 @@ def test_switched_off_nothing_is_read(tmp_path: Path) -> None:
     assert found.specs == () and found.diagnostics == () and found.report.scanned == 0
 
 
-def test_aliases_that_multiply_are_no_bomb(tmp_path: Path) -> None:
+def test_aliases_that_multiply_are_not_a_bomb(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x]"]
     lines += [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
     assert wrong(tmp_path, "\n".join([*lines, "extensions: {disabled: *a39}"])).code == "X0103"
 
 
-def test_without_pyyaml_the_error_says_what_to_install(
+def test_without_pyyaml_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = builtins.__import__

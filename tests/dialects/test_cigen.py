@@ -32,7 +32,7 @@ from exthost.session.effects import Frame
 from exthost.session.session import Session
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import accounted, closing, failing, pid_of, until
+from tests.extensions.harness import accounted, closing, failing, pid_of, until
 
 ROOT = Path(__file__).parents[2]
 CHILD = [sys.executable, str(ROOT / "tests" / "extensions" / "cigen_child.py")]
@@ -62,15 +62,15 @@ async def heard(ext: Extension, params: Any = None, **more: Any) -> Any:
 
 
 @shows("cigen-call-01", "cigen-load-01")
-async def test_generate_sends_a_plan_first_and_what_was_planned_after_it() -> None:
+async def test_generate_sends_a_plan_first_and_the_planned_request_after_it() -> None:
     async with closing(plugin()) as ext:
         schema = {"version": "1", "jobs": [{"id": "build"}, {"id": "test"}]}
-        told = (await heard(ext, {"schema": schema, "facts": {"os": "linux"}}))["heard"]
-        assert [kind for kind, _ in told] == ["Hello", "PlanRequest", "GenerateRequest"]
-        assert told[0][1]["core_protocol"] == 1
-        assert told[0][1]["core_version"] == exthost.__version__
-        assert told[1][1] == {"schema": schema, "facts": {"os": "linux"}}
-        assert told[2][1] == {
+        report = (await heard(ext, {"schema": schema, "facts": {"os": "linux"}}))["heard"]
+        assert [kind for kind, _ in report] == ["Hello", "PlanRequest", "GenerateRequest"]
+        assert report[0][1]["core_protocol"] == 1
+        assert report[0][1]["core_version"] == exthost.__version__
+        assert report[1][1] == {"schema": schema, "facts": {"os": "linux"}}
+        assert report[2][1] == {
             "target": "test",
             "graph": [
                 {"id": "build", "type": "RESOURCE_TYPE_JOB"},
@@ -81,27 +81,27 @@ async def test_generate_sends_a_plan_first_and_what_was_planned_after_it() -> No
         }
 
 
-async def test_what_a_caller_says_goes_before_what_the_host_would_say() -> None:
+async def test_the_settings_of_a_caller_go_before_those_of_the_host() -> None:
     async with closing(plugin()) as ext:
         asked = {
             "target": "gitlab",
             "graph": [{"id": "mine"}],
             "plan": {"flags": {"fast": "1"}, "capabilities": ["provider:a"]},
         }
-        told = (await heard(ext, asked))["heard"]
-        assert told[1][1] == {"flags": {"fast": "1"}, "capabilities": ["provider:a"]}
-        assert told[2][1] == {"target": "gitlab", "graph": [{"id": "mine"}]}
+        report = (await heard(ext, asked))["heard"]
+        assert report[1][1] == {"flags": {"fast": "1"}, "capabilities": ["provider:a"]}
+        assert report[2][1] == {"target": "gitlab", "graph": [{"id": "mine"}]}
 
 
 @shows("cigen-call-02")
 async def test_a_plugin_without_a_plan_step_gets_its_generate_alone() -> None:
     async with closing(plugin("alone", options={"plan": False})) as ext:
-        told = (await heard(ext, asking()))["heard"]
-        assert [kind for kind, _ in told] == ["Hello", "GenerateRequest"]
+        report = (await heard(ext, asking()))["heard"]
+        assert [kind for kind, _ in report] == ["Hello", "GenerateRequest"]
 
 
 @shows("cigen-load-09")
-async def test_no_secret_is_told_in_hello_nor_given_to_the_process() -> None:
+async def test_no_secret_is_sent_in_hello_or_given_to_the_process() -> None:
     secret = {"MY_API_KEY": "hunter2"}
     spec = spec_from_mapping(entry(env={"EXTRA": "1"}))
     environ = {**os.environ, **secret, "ODD": "\udcff"}
@@ -119,17 +119,17 @@ async def test_both_spellings_of_a_field_and_base64_are_understood() -> None:
     async with closing(plugin()) as ext:
         signature = base64.b64encode(b"\x01\x02").decode()
         for name in ("work_signatures", "workSignatures"):
-            told = (await heard(ext, {name: {"job": signature}}))["heard"]
-            assert told[-1][1]["work_signatures"] == {"job": signature}
+            report = (await heard(ext, {name: {"job": signature}}))["heard"]
+            assert report[-1][1]["work_signatures"] == {"job": signature}
 
 
 @shows("cigen-call-01")
 async def test_a_member_that_is_null_is_as_by_default() -> None:
     async with closing(plugin()) as ext:
         schema = {"jobs": [{"id": "build"}]}
-        said = {"schema": schema, "facts": None, "graph": None, "target": None, "plan": None}
-        (_, generate) = (await heard(ext, said))["heard"][-1]
-        assert generate["target"] == "test" and [one["id"] for one in generate["graph"]]
+        message = {"schema": schema, "facts": None, "graph": None, "target": None, "plan": None}
+        (_, generate) = (await heard(ext, message))["heard"][-1]
+        assert generate["target"] == "test" and [item["id"] for item in generate["graph"]]
 
 
 @pytest.mark.sampled
@@ -148,7 +148,7 @@ async def test_a_member_that_is_null_is_as_by_default() -> None:
         {"plan": {"repo": {"file_cache": {"a": "plain text"}}}},
     ],
 )
-async def test_what_does_not_fit_is_refused_and_nothing_is_sent(params: Any) -> None:
+async def test_a_value_that_does_not_fit_is_refused_and_nothing_is_sent(params: Any) -> None:
     async with closing(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
@@ -167,7 +167,7 @@ async def test_the_messages_themselves_can_be_sent_and_had() -> None:
         schema = messages.CigenSchema(version="1", jobs=[messages.JobDefinition(id="build")])
         plan = await ext.typed.ask(messages.PlanRequest(schema=schema))
         assert isinstance(plan, messages.PlanResult)
-        assert [(one.id, one.type) for one in plan.resources] == [("build", 1)]
+        assert [(resource.id, resource.type) for resource in plan.resources] == [("build", 1)]
         error = await failing(ext.typed.ask(messages.Hello()))
         assert isinstance(error, UsageError) and "Hello" in error.message
 
@@ -195,16 +195,16 @@ async def test_an_error_in_the_plan_fails_the_call_with_all_diagnostics() -> Non
     async with closing(plugin()) as ext:
         error = await failing(ext.call("generate", asking("plan:fail")))
         assert isinstance(error, CallFailed) and error.code == "X0720"
-        titles = [one["title"] for one in error.data["diagnostics"]]
+        titles = [diagnostic["title"] for diagnostic in error.data["diagnostics"]]
         assert titles == ["bad plan", "and a warning"]
-        told = (await heard(ext))["heard"]
-        assert [kind for kind, _ in told] == ["Hello", "PlanRequest", "GenerateRequest"]
+        report = (await heard(ext))["heard"]
+        assert [kind for kind, _ in report] == ["Hello", "PlanRequest", "GenerateRequest"]
         accounted(ext, 2, result=1, error=1)
 
 
 @shows("cigen-call-10")
 @pytest.mark.both_loops
-async def test_a_plan_that_no_generate_followed_leaves_nobody_out_of_step() -> None:
+async def test_a_plan_without_a_following_generate_keeps_all_in_step() -> None:
     """The plugin would take the next plan for a generate, and all that follows for another."""
     async with closing(plugin()) as ext:
         await ext.start()
@@ -233,8 +233,8 @@ async def test_a_generate_over_the_limit_leaves_the_next_call_in_step(by: str) -
             params = asking() | {"schema": {"version": "1", "jobs": jobs}}
         error = await failing(ext.call("generate", params))
         assert isinstance(error, UsageError) and error.code == "X1303"
-        told = (await heard(ext, asking()))["heard"]
-        assert [kind for kind, _ in told] == ["Hello", "PlanRequest", "GenerateRequest"]
+        report = (await heard(ext, asking()))["heard"]
+        assert [kind for kind, _ in report] == ["Hello", "PlanRequest", "GenerateRequest"]
         assert ext.stats.crashes == 0 and ext.health == "running"
 
 
@@ -285,7 +285,7 @@ async def test_a_message_of_ours_over_the_limit_is_refused_before_a_byte_is_writ
 
 @shows("cigen-call-06")
 @pytest.mark.both_loops
-async def test_calls_at_the_same_time_are_served_in_turn_whatever_the_config_says() -> None:
+async def test_calls_at_the_same_time_are_served_in_turn_under_every_config() -> None:
     async with closing(plugin(limits={"max_in_flight": 8})) as ext:
         answers = await asyncio.gather(*(heard(ext, asking(n=str(n))) for n in range(20)))
         for n, answer in enumerate(answers):
@@ -312,8 +312,8 @@ def test_calls_from_many_threads_are_served_in_turn() -> None:
             thread.join(30)
     assert len(answers) == 30
     for n, answer in answers.items():
-        told = json.loads(answer["fragments"][0]["content"])["heard"][-2:]
-        assert [one[1]["schema"]["variables"]["n"] for one in told] == [str(n)] * 2
+        reported = json.loads(answer["fragments"][0]["content"])["heard"][-2:]
+        assert [report[1]["schema"]["variables"]["n"] for report in reported] == [str(n)] * 2
 
 
 @pytest.mark.sampled
@@ -331,7 +331,9 @@ async def test_a_timeout_ends_the_process_and_the_next_call_gets_a_fresh_one(ver
         assert isinstance(error, CallTimeout)
         await heard(ext)
         assert ext.stats.pid != pid
-        assert [(one.pid, one.status) for one in exits] == [(pid, "killed by SIGKILL")]
+        assert [(exit_event.pid, exit_event.status) for exit_event in exits] == [
+            (pid, "killed by SIGKILL")
+        ]
 
 
 @shows("cigen-call-07")
@@ -361,7 +363,7 @@ async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(
 
         def watched(session: Session, frame: Frame) -> None:
             (call,) = session.pending.values()
-            deadlines.append(call.deadline - ext.queue.now())
+            deadlines.append(call.deadline - ext.internals.queue.now())
             call.deadline -= 1.5  # as if the answer had taken that long
             write(session, frame)
 
@@ -381,12 +383,12 @@ async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(
 @pytest.mark.parametrize(
     ("verb", "exit", "says"),
     [
-        ("plan:die", "exited with 3", "while generate was under way"),
-        ("die", "exited with 3", "while generate was under way"),
+        ("plan:die", "exited with 3", "during generate"),
+        ("die", "exited with 3", "during generate"),
         ("die-inside", "exited with 4", "18 of 100 bytes"),
     ],
 )
-async def test_a_plugin_that_dies_is_told_with_its_status_and_replaced(
+async def test_a_plugin_that_dies_is_reported_with_its_status_and_replaced(
     verb: str, exit: str, says: str
 ) -> None:
     async with closing(plugin()) as ext:
@@ -403,12 +405,12 @@ async def test_a_plugin_that_dies_is_told_with_its_status_and_replaced(
 @pytest.mark.parametrize(
     ("verb", "code", "says"),
     [
-        ("plan:garble", "X0620", "no PlanResult"),
+        ("plan:garble", "X0620", "not a PlanResult"),
         ("garble", "X0620", "no GenerateResult"),
         ("plan:overrun", "X0601", "10,485,761"),
     ],
 )
-async def test_what_cannot_be_read_ends_the_process(verb: str, code: str, says: str) -> None:
+async def test_unreadable_output_ends_the_process(verb: str, code: str, says: str) -> None:
     async with closing(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
@@ -450,7 +452,7 @@ async def test_it_is_stopped_by_the_end_of_its_stdin_and_given_five_seconds() ->
     bus.subscribe(Exited, exits.append)
     async with closing(plugin(bus=bus)) as ext:
         await ext.start()
-    assert [one.status for one in exits] == ["exited with 0"]
+    assert [exit_event.status for exit_event in exits] == ["exited with 0"]
 
 
 # -- in a host -------------------------------------------------------------------------------
@@ -503,11 +505,11 @@ async def test_tools_are_found_by_plugin_name_and_by_capability() -> None:
 
 
 async def test_protobuf_is_imported_only_where_cigen_is_used() -> None:
-    seen = (
+    observed = (
         "import sys, exthost.host, exthost.faces.cli.call; print('google.protobuf' in sys.modules)"
     )
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", seen, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", observed, stdout=asyncio.subprocess.PIPE
     )
     out, _ = await asyncio.wait_for(process.communicate(), 150)
     assert out == b"False\n"

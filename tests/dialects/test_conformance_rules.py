@@ -33,7 +33,7 @@ def test_every_rule_that_the_checks_name_is_there() -> None:
         assert name in names
 
 
-def test_a_rule_says_what_is_required_and_how_to_fix_it() -> None:
+def test_a_rule_states_its_requirement_and_the_fix() -> None:
     for rule in all_rules(Conformance()):
         assert rule.text.endswith(".") and rule.fix, rule.name
         assert rule.id == f"check-{rule.name}"

@@ -15,7 +15,7 @@ from exthost.dialects.hostile_peer import HostilePeer
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.sniff import sniff
 from exthost.errors import ConfigError
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
 @pytest.mark.parametrize("name", find.BUILT_IN)
@@ -91,7 +91,7 @@ def test_a_broken_package_does_not_keep_the_others_from_being_found(
     with caplog.at_level(logging.WARNING):
         assert [package.name for package in find.iter_packages()] == list(find.BUILT_IN)
     assert "exthost-broken 1.2" in caplog.text
-    assert {one.dialect for one in find.load_manifest_formats()} >= {"nexo", "synaps"}
+    assert {item.dialect for item in find.load_manifest_formats()} >= {"nexo", "synaps"}
     assert config_from_mapping({"mcp_servers": {"a": {"command": "x"}}}).specs[0].dialect == "mcp"
     done = run_inside("inspect", "--dialect", "broken", "--", "true")
     assert done.returncode == ConfigError.exit_code and "is at fault" in done.stderr
@@ -156,7 +156,7 @@ def test_all_that_a_package_of_a_third_party_brings_is_used(third_party: Path) -
         config_from_mapping({"thirt": {"run": "y"}})
     with pytest.raises(ConfigError, match="loud: must be true or false"):
         config_from_mapping({"defaults": {"options": {"loud": 7}}})
-    assert [one.dialect for one in find.load_manifest_formats()][-1] == "broken"
+    assert [item.dialect for item in find.load_manifest_formats()][-1] == "broken"
     sniffed = sniff(b"THIRD! hello")
     assert sniffed is not None and sniffed.form == "lines of its own"
     assert sniffed.dialects == ("broken",)

@@ -128,7 +128,7 @@ def test_the_figures_in_force_are_those_of_the_page(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
-def test_what_the_operator_says_goes_before_the_page(name: str) -> None:
+def test_the_operators_settings_go_before_the_page(name: str) -> None:
     dialect = find.find_dialect(name)
     spec = Spec(
         id="x",

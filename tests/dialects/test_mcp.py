@@ -23,21 +23,21 @@ from exthost.events import Bus, LogLine, OfferChanged, Progressed, Spawned
 from exthost.model.shutdown_steps import CloseStdin, Terminate
 from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
-from tests.extensions.clock import Clock, turns
-from tests.extensions.driving import failing, until
-from tests.extensions.looking import gone, runs
+from tests.extensions.clock import Clock, run_loop
+from tests.extensions.harness import failing, until
+from tests.extensions.proc import gone, runs
 
 CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
 
 
-def command(told: dict[str, Any]) -> list[str]:
-    return [sys.executable, "-S", "-E", str(CHILD), json.dumps(told)]
+def command(behaviour: dict[str, Any]) -> list[str]:
+    return [sys.executable, "-S", "-E", str(CHILD), json.dumps(behaviour)]
 
 
-def child(told: dict[str, Any] | None = None, **settings: Any) -> Any:
+def child(behaviour: dict[str, Any] | None = None, **settings: Any) -> Any:
     """The steerable server."""
-    return exthost.connect(command(told or {}), dialect="mcp", name="child", **settings)
+    return exthost.connect(command(behaviour or {}), dialect="mcp", name="child", **settings)
 
 
 def said(result: exthost.ToolResult) -> Any:
@@ -72,31 +72,31 @@ async def test_a_stateless_server_gets_the_envelope_with_every_request_raw_ones_
         await ext.call("prompts/list")
         await ext.call("prompts/list", {"cursor": "2"})
         await ext.resources.read("a:b")
-        heard = said(await ext.call_tool("heard"))
-    assert len(heard) > 7 and all("id" in one for one in heard)
-    for one in heard:
-        meta = one["params"]["_meta"]
+        received = said(await ext.call_tool("heard"))
+    assert len(received) > 7 and all("id" in message for message in received)
+    for message in received:
+        meta = message["params"]["_meta"]
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         about = {"name": "exthost", "version": "9.9"}
         assert meta["io.modelcontextprotocol/clientInfo"] == about
         declared: Any = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         assert meta["io.modelcontextprotocol/clientCapabilities"] == declared
-    assert heard[-1]["params"]["_meta"]["progressToken"] == heard[-1]["id"]
+    assert received[-1]["params"]["_meta"]["progressToken"] == received[-1]["id"]
 
 
 @shows("mcp-era-01", "mcp-hand-02")
 async def test_an_older_server_gets_no_envelope_after_the_handshake() -> None:
     async with child() as ext:
-        heard = said(await ext.call_tool("heard"))
-    methods = [one["method"] for one in heard]
+        received = said(await ext.call_tool("heard"))
+    methods = [message["method"] for message in received]
     assert methods[:4] == [
         "server/discover",
         "initialize",
         "notifications/initialized",
         "tools/list",
     ]
-    assert "_meta" not in heard[3]["params"] and "params" not in heard[2]
-    assert list(heard[-1]["params"]["_meta"]) == ["progressToken"]
+    assert "_meta" not in received[3]["params"] and "params" not in received[2]
+    assert list(received[-1]["params"]["_meta"]) == ["progressToken"]
 
 
 @shows("mcp-era-07")
@@ -119,13 +119,13 @@ async def test_a_server_of_the_older_era_is_not_sent_discovery_again_at_a_restar
 async def test_a_server_that_is_of_the_newer_era_since_its_last_start_is_discovered(
     tmp_path: Path,
 ) -> None:
-    told = tmp_path / "told"
-    told.write_text(json.dumps({"era": "handshake"}))
-    script = f'exec "$0" -S -E "$1" "$(cat "{told}")"'
+    report = tmp_path / "told"
+    report.write_text(json.dumps({"era": "handshake"}))
+    script = f'exec "$0" -S -E "$1" "$(cat "{report}")"'
     program = ["sh", "-c", script, *command({})[:1], command({})[-2]]
     async with exthost.connect(program, dialect="mcp", name="child") as ext:
         assert ext.offer.extra["era"] == "handshake"
-        told.write_text(json.dumps({"era": "stateless"}))  # it was updated
+        report.write_text(json.dumps({"era": "stateless"}))  # it was updated
         await ext.restart()
         assert ext.offer.extra["era"] == "stateless"
         assert said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
@@ -154,10 +154,10 @@ async def test_one_that_is_silent_about_discovery_is_asked_the_old_way(
 
 async def silent_about_discovery(clock: Clock, heard: Path) -> tuple[list[str], Any]:
     """What such a server hears, and what it offers."""
-    told = {"heard": str(heard), "discover": "silent", "era": "handshake"}
+    behaviour = {"heard": str(heard), "discover": "silent", "era": "handshake"}
 
     async def meet() -> Any:
-        async with child(told, limits={"handshake": "2s"}) as ext:
+        async with child(behaviour, limits={"handshake": "2s"}) as ext:
             return ext.offer
 
     clock.stop()
@@ -176,7 +176,7 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-async def test_one_that_always_dies_tells_how() -> None:
+async def test_an_extension_that_always_dies_is_reported_with_its_exit() -> None:
     command = [sys.executable, "-S", "-E", "-c", "import os; os._exit(3)"]
     bus = Bus()
     spawned: list[Spawned] = []
@@ -209,8 +209,8 @@ async def test_answers_and_questions_that_come_in_one_line_are_each_heard() -> N
             ext.call_tool("together", timeout=60), ext.call_tool("together", timeout=60)
         )
         assert (said(first), said(second)) == ("first", "second")
-        heard = said(await ext.call_tool("heard"))
-        assert {"jsonrpc": "2.0", "id": "q-2", "result": {}} in heard
+        received = said(await ext.call_tool("heard"))
+        assert {"jsonrpc": "2.0", "id": "q-2", "result": {}} in received
         assert ext.stats.dropped == {}
 
 
@@ -225,8 +225,8 @@ async def test_a_subscription_that_a_server_ends_is_asked_for_again_and_nothing_
             await ext.call_tool("unlisten", timeout=60)
             await clock.advance(0.06)  # longer than the pause before a second list
             await clock.until(lambda tool=tool: tool in ext.tools)  # type: ignore[misc]
-            heard = said(await ext.call_tool("heard"))
-            methods = [one["method"] for one in heard]
+            received = said(await ext.call_tool("heard"))
+            methods = [message["method"] for message in received]
             assert methods.count("subscriptions/listen") == times
             assert "notifications do not come any more" not in caplog.text
         await ext.call_tool("unlisten", timeout=60)  # a third time in a row: it does not want
@@ -235,18 +235,18 @@ async def test_a_subscription_that_a_server_ends_is_asked_for_again_and_nothing_
 
 
 @shows("mcp-era-06")
-async def test_a_subscription_that_is_refused_is_told_and_not_asked_for_again(
+async def test_a_refused_subscription_is_reported_and_not_retried(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(mcp_calls, "LISTEN_PAUSES", (0.01, 0.01))
     async with child({"era": "stateless"}) as ext:
         await ext.call_tool("unlisten", {"no": {"code": 1, "message": "not today"}}, timeout=60)
         await until(lambda: "not today" in caplog.text)
-        heard = said(await ext.call_tool("heard"))
-        assert [one["method"] for one in heard].count("subscriptions/listen") == 1
+        received = said(await ext.call_tool("heard"))
+        assert [message["method"] for message in received].count("subscriptions/listen") == 1
 
 
-async def test_a_subscription_that_ends_with_its_server_is_nothing_to_tell(
+async def test_the_end_of_a_subscription_with_its_server_is_not_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with child({"era": "stateless"}) as ext:
@@ -261,9 +261,9 @@ async def test_the_child_sees_the_page_s_variables_and_those_configured(
     monkeypatch.setenv("SECRET_TOKEN", "hush")
     monkeypatch.setenv("LANG", "C.UTF-8")
     async with child(env={"MINE": "1"}) as ext:
-        seen = said(await ext.call_tool("environ"))
+        observed = said(await ext.call_tool("environ"))
     known = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"}
-    assert seen.keys() - {"LC_CTYPE"} <= known | {"MINE"} and seen["LANG"] == "C.UTF-8"
+    assert observed.keys() - {"LC_CTYPE"} <= known | {"MINE"} and observed["LANG"] == "C.UTF-8"
 
 
 # -- tools -----------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ async def test_a_list_that_pages_for_ever_is_cut_off() -> None:
         ({}, "there is no structuredContent"),
     ],
 )
-async def test_structured_content_is_held_to_its_own_schema(given: Any, says: str) -> None:
+async def test_structured_content_is_checked_against_its_own_schema(given: Any, says: str) -> None:
     async with child() as ext:
         error = await failing(ext.call_tool("typed", given))
         assert isinstance(error, ProtocolViolation) and error.code == "X0661"
@@ -311,8 +311,8 @@ async def test_tools_that_change_are_listed_anew_once_for_many_words(era: str) -
         assert set(added) <= set(ext.tools) and "echo" in ext.tools
         assert {name for change in changes for name in change.added} == set(added)
         # A page is five tools: were each word followed by a list, it would be twenty times seven.
-        heard = said(await ext.call_tool("heard"))
-        assert sum(one["method"] == "tools/list" for one in heard) < 30
+        received = said(await ext.call_tool("heard"))
+        assert sum(message["method"] == "tools/list" for message in received) < 30
 
 
 @shows("mcp-tools-06")
@@ -337,7 +337,7 @@ async def test_the_context_is_passed_on_where_that_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"context_passthrough": True}])
-async def test_a_context_that_is_no_mapping_is_told_and_none_is_an_empty_one(
+async def test_a_context_that_is_not_a_mapping_is_reported_and_none_means_an_empty_one(
     options: dict[str, Any],
 ) -> None:
     async with child(options=options) as ext:
@@ -356,11 +356,11 @@ async def test_a_context_that_is_no_mapping_is_told_and_none_is_an_empty_one(
 @shows("mcp-progress-01")
 async def test_progress_is_an_event_of_its_call() -> None:
     bus = Bus()
-    seen: list[Progressed] = []
-    bus.subscribe(Progressed, seen.append)
+    observed: list[Progressed] = []
+    bus.subscribe(Progressed, observed.append)
     async with child(events=bus) as ext:
         await ext.call_tool("steps", {"times": 2}, context={"of": "me"})
-    assert seen == [
+    assert observed == [
         ("child", "steps", 1, 2, "step 1", {"of": "me"}),
         ("child", "steps", 2, 2, "step 2", {"of": "me"}),
     ]
@@ -373,14 +373,14 @@ def steps_of(clock: Clock, seconds: float, bus: Bus | None = None) -> Bus:
     return bus
 
 
-async def test_a_timeout_tells_of_an_error_that_names_no_request(
+async def test_a_timeout_mentions_an_error_that_names_no_request(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A server that cannot read a request cannot name its id either."""
     clock.stop()
     async with child() as ext:
         unread = asyncio.ensure_future(failing(ext.call_tool("hang", {}, timeout=0.5)))
-        await turns()  # so that it is the first
+        await run_loop()  # so that it is the first
         unnamed = {"id": None, "error": {"code": -32700, "message": "Parse error"}}
         await ext.call_tool("notify", unnamed, timeout=60)
         await clock.advance(0.5)
@@ -433,10 +433,14 @@ async def test_a_call_that_times_out_or_is_cancelled_is_withdrawn() -> None:
         await until(lambda: ext.stats.in_flight == 1)
         call.cancel()
         await asyncio.wait([call])
-        heard = said(await ext.call_tool("heard"))
-    asked = [one["id"] for one in heard if one.get("params", {}).get("name") == "hang"]
-    told = [one["params"] for one in heard if one["method"] == "notifications/cancelled"]
-    assert told == [
+        received = said(await ext.call_tool("heard"))
+    asked = [
+        message["id"] for message in received if message.get("params", {}).get("name") == "hang"
+    ]
+    reports = [
+        message["params"] for message in received if message["method"] == "notifications/cancelled"
+    ]
+    assert reports == [
         {"requestId": asked[0], "reason": "timed out after 0.05 s"},
         {"requestId": asked[1], "reason": "cancelled by the caller"},
     ]
@@ -463,8 +467,8 @@ async def test_a_question_is_answered_by_its_handler_and_else_refused() -> None:
         assert answer["id"] == "q-1" and answer["result"] == await roots(None)
         no = said(await ext.call_tool("ask", {"method": "sampling/createMessage", "params": {}}))
         assert no["error"]["code"] == -32601
-        heard = said(await ext.call_tool("heard"))
-    assert heard[0]["params"]["capabilities"] == {"roots": {"listChanged": True}}
+        received = said(await ext.call_tool("heard"))
+    assert received[0]["params"]["capabilities"] == {"roots": {"listChanged": True}}
 
 
 @shows("mcp-ask-02")
@@ -515,7 +519,7 @@ async def test_a_handler_that_takes_too_long_costs_its_call_and_no_other() -> No
 @shows("mcp-resources-01", "mcp-prompts-01", "mcp-prompts-02")
 async def test_resources_prompts_and_completion(era: str) -> None:
     async with child({"era": era}) as ext:
-        assert [one["name"] for one in await ext.resources.list()] == ["first", "second"]
+        assert [item["name"] for item in await ext.resources.list()] == ["first", "second"]
         assert len(await ext.resources.templates()) == 2
         assert (await ext.resources.read("a:b"))["contents"] == [{"uri": "a:b", "text": "read"}]
         await ext.resources.subscribe("a:b")
@@ -524,8 +528,8 @@ async def test_resources_prompts_and_completion(era: str) -> None:
         ref, argument = {"type": "ref/prompt", "name": "p"}, {"name": "x", "value": "ab"}
         done = await ext.completion.complete(ref, argument, context={"arguments": {}})
         assert done == {"completion": {"values": ["ab"]}}
-        heard = said(await ext.call_tool("heard"))
-    asked = {one["method"]: one["params"] for one in heard if "params" in one}
+        received = said(await ext.call_tool("heard"))
+    asked = {item["method"]: item["params"] for item in received if "params" in item}
     if era == "handshake":
         assert asked["resources/subscribe"] == {"uri": "a:b"}
     else:
@@ -537,14 +541,18 @@ async def test_resources_prompts_and_completion(era: str) -> None:
 async def test_the_log_level_by_facet_and_by_option() -> None:
     async with child(options={"log_level": "warning"}) as ext:
         await ext.logging.set_level("debug")
-        heard = said(await ext.call_tool("heard"))
-    levels = [one["params"]["level"] for one in heard if one["method"] == "logging/setLevel"]
+        received = said(await ext.call_tool("heard"))
+    levels = [
+        message["params"]["level"]
+        for message in received
+        if message["method"] == "logging/setLevel"
+    ]
     assert levels == ["warning", "debug"]
     async with child({"era": "stateless"}, options={"log_level": "warning"}) as ext:
         error = await failing(ext.logging.set_level("debug"))
         assert isinstance(error, UsageError) and error.code == "X1360"
-        heard = said(await ext.call_tool("heard"))
-    assert heard[-1]["params"]["_meta"]["io.modelcontextprotocol/logLevel"] == "warning"
+        received = said(await ext.call_tool("heard"))
+    assert received[-1]["params"]["_meta"]["io.modelcontextprotocol/logLevel"] == "warning"
 
 
 # -- the end ---------------------------------------------------------------------------------
@@ -558,7 +566,7 @@ async def test_one_that_does_not_end_by_itself_is_killed(clock: Clock) -> None:
     pid = int(said(await ext.call_tool("deaf")))
     clock.stop()
     closing = asyncio.ensure_future(one.__aexit__(None, None, None))
-    await turns()
+    await run_loop()
     for wait in (1.9, 0.1, 1.9, 0.1):
         assert runs(pid)
         await clock.advance(wait)

@@ -65,14 +65,14 @@ def resource(**members: Any) -> dict[str, Any]:
         ("tools/call", {"content": [TEXT, {"type": "txt"}]}, "in block 1 of the content type is"),
         ("tools/call", {"content": [{"type": "text"}]}, "(text) text is missing"),
         ("tools/call", {"content": [{**IMAGE, "mimeType": None}]}, "(image) mimeType is null"),
-        ("tools/call", {"content": [{**IMAGE, "data": "a+%"}]}, "data is no base64: 'a+%'"),
+        ("tools/call", {"content": [{**IMAGE, "data": "a+%"}]}, "data is not base64: 'a+%'"),
         ("tools/call", {"content": [{"type": "resource_link", "uri": "a"}]}, "name is missing"),
-        ("tools/call", {"content": [{"type": "resource"}]}, "resource is no object: null"),
+        ("tools/call", {"content": [{"type": "resource"}]}, "resource is not an object: null"),
         ("tools/call", {"content": [resource()]}, "neither text nor blob"),
-        ("tools/call", {"content": [resource(blob="é")]}, "blob is no base64"),
+        ("tools/call", {"content": [resource(blob="é")]}, "blob is not base64"),
     ],
 )
-def test_what_official_clients_refuse_is_one_problem(
+def test_a_refusal_by_official_clients_is_one_problem(
     method: str, result: Any, message: str
 ) -> None:
     [problem] = problems(method, result)
@@ -97,7 +97,7 @@ def test_what_official_clients_refuse_is_one_problem(
         ("exthost/other", {"content": 1}),
     ],
 )
-def test_what_the_protocol_allows_is_no_problem(method: str, result: Any) -> None:
+def test_messages_that_the_protocol_allows_are_not_problems(method: str, result: Any) -> None:
     assert problems(method, result) == []
 
 

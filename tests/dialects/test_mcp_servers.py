@@ -15,8 +15,8 @@ import pytest
 import exthost
 from exthost.events import Bus, OfferChanged, Progressed
 from tests.dialects.requirements import shows
-from tests.extensions.driving import until
-from tests.faces.cli.running import run_inside as run
+from tests.extensions.harness import until
+from tests.faces.cli.cli_process import run_inside as run
 
 BIN = Path(sys.executable).parent
 SDK_SERVER = Path(__file__).parents[1] / "extensions" / "mcp_sdk_server.py"
@@ -36,8 +36,8 @@ async def test_mcp_server_time_is_stateless_on_the_wire(
 ) -> None:
     # On a busy machine it may take long to start.
     monkeypatch.setattr("exthost.dialects.mcp.handshake.DISCOVERY_SECONDS", 100.0)
-    heard = tmp_path / "heard"
-    shell = f'tee "{heard}" | "{BIN}/mcp-server-time" --local-timezone UTC'
+    received = tmp_path / "heard"
+    shell = f'tee "{received}" | "{BIN}/mcp-server-time" --local-timezone UTC'
     async with exthost.connect(["sh", "-c", shell], dialect="mcp", name="time") as ext:
         result = await ext.call_tool("get_current_time", {"timezone": "UTC"})
         assert result.data["timezone"] == "UTC"
@@ -45,12 +45,12 @@ async def test_mcp_server_time_is_stateless_on_the_wire(
         mars = {"timezone": "Mars/Olympus"}
         wrong = await ext.call_tool("get_current_time", mars, check=False)
         assert wrong.is_error is True
-    lines = [json.loads(line) for line in heard.read_text().splitlines()]
-    assert [one["method"] for one in lines] == [
+    lines = [json.loads(line) for line in received.read_text().splitlines()]
+    assert [item["method"] for item in lines] == [
         *("server/discover", "tools/list", "tools/call", "tools/list", "tools/call")
     ]
-    for one in lines:
-        meta = one["params"]["_meta"]
+    for item in lines:
+        meta = item["params"]["_meta"]
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "exthost"
 
@@ -90,7 +90,7 @@ async def test_a_server_of_the_official_sdk_in_the_stateless_era(
         added = await ext.call_tool("add", {"a": 1, "b": 2})
         assert added.data == {"result": 3}
         await ext.call_tool("work", {"steps": 3})
-        assert [(one.progress, one.message) for one in progress] == [
+        assert [(update.progress, update.message) for update in progress] == [
             (1, "step 1"),
             (2, "step 2"),
             (3, "step 3"),
@@ -129,7 +129,7 @@ async def test_server_everything_from_npm() -> None:
         assert {block.type for block in image.content} == {"text", "image"}
         long = {"duration": 0.2, "steps": 2}
         await ext.call_tool("trigger-long-running-operation", long)
-        assert [one.progress for one in progress] == [1, 2]
+        assert [update.progress for update in progress] == [1, 2]
         await until(lambda: "get-roots-list" in ext.tools)  # listed once it has asked for them
         assert "somewhere" in (await ext.call_tool("get-roots-list")).text
         declined = await ext.call_tool("trigger-elicitation-request")

@@ -13,7 +13,7 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
     audit = MessageAudit(conformance or Conformance())
     audit.add_request(7, "ping")
     incoming = Noise(b"", "")
-    return [one.rule for frame in frames for one in audit.check_frame(frame, incoming)]
+    return [item.rule for frame in frames for item in audit.check_frame(frame, incoming)]
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_each_frame_is_reported_under_these_rules(frame: bytes, rules: list[str]
 @pytest.mark.parametrize(
     ("dialect", "frame", "fix"),
     [
-        ("mcp", b'{"jsonrpc":"2.0","id":7,"error":null}', "say in `error` why"),
-        ("mcp", b'{"jsonrpc":"2.0","id":7,"result":1,"error":null}', "leave `error` out"),
-        ("morphir", b'{"id":7,"method":"ping","result":1}', "leave `method` and `params` out"),
-        ("morphir", b'{"id":7,"method":"log","params":{}}', "leave `id` out"),
+        ("mcp", b'{"jsonrpc":"2.0","id":7,"error":null}', "and `error` after a failure"),
+        ("mcp", b'{"jsonrpc":"2.0","id":7,"result":1,"error":null}', "omit `error`"),
+        ("morphir", b'{"id":7,"method":"ping","result":1}', "omit `method` and `params`"),
+        ("morphir", b'{"id":7,"method":"log","params":{}}', "omit `id`"),
         ("morphir", b'{"ok":true}', 'a response is {"id": …, "result": …}'),
         ("mcp", b'{"ok":true}', 'a response is {"jsonrpc": "2.0", "id": …, "result": …}'),
         ("morphir", b'"{\\"id\\":7,\\"result\\":1}"', "encode each message once"),
@@ -127,7 +127,7 @@ def test_a_second_reply_to_a_request_is_reported() -> None:
     assert broken_rules(frame, frame, conformance=Conformance(has_version=False)) == ["reply-once"]
 
 
-def test_bytes_that_are_no_frame_are_named_by_what_they_are() -> None:
+def test_bytes_that_are_not_a_frame_are_named_by_their_kind() -> None:
     audit = MessageAudit(Conformance())
     assert audit.check_item(Skipped("not a frame", b"hello", 5)).rule == "stdout-noise"
     assert audit.check_item(Skipped("too long", b"x", 10)).rule == "message-size"

@@ -23,12 +23,14 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, Exited, LogLine, Spawned
+from exthost.launch.limits import resolve_limits
 from exthost.model.messages import Failure, Noise, Notification, Reply, Request
 from exthost.model.shutdown_steps import CloseStdin, Terminate
+from exthost.model.spec import Spec
 from exthost.wire import jsontext
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import accounted, closing, failing, hostile, pid_of, unstarted, until
+from tests.extensions.harness import accounted, closing, failing, hostile, pid_of, unstarted, until
 
 MIB = 2**20
 
@@ -47,7 +49,7 @@ for line in sys.stdin:
 
 
 @shows("morphir-wire-07")
-def test_neither_side_can_say_what_the_dialect_has_no_words_for() -> None:
+def test_neither_side_can_send_a_message_that_the_dialect_lacks() -> None:
     host, guest = DIALECT.codec(Role.HOST), DIALECT.codec(Role.GUEST)
     for unsaid in (Notification("log", {}), Reply(1, 2), Failure(1, "no")):
         with pytest.raises(UsageError) as refused:
@@ -80,10 +82,10 @@ def test_an_error_of_any_depth_that_can_be_read_is_an_error() -> None:
     host = DIALECT.codec(Role.HOST)
     kinds = set()
     for depth in (*range(100, 1100), 100_000):  # how deep can be read is the interpreter's matter
-        said = host.decode(b'{"id":2,"error":' + b"[" * depth + b"]" * depth + b"}")
-        kinds.add(type(said))
-        if isinstance(said, Failure):
-            assert said.message
+        output = host.decode(b'{"id":2,"error":' + b"[" * depth + b"]" * depth + b"}")
+        kinds.add(type(output))
+        if isinstance(output, Failure):
+            assert output.message
     assert kinds == {Failure, Noise}
 
 
@@ -158,10 +160,10 @@ async def test_the_command_is_run_as_it_is_with_its_variables_laid_over_the_rest
     monkeypatch.setenv("LEFT_ALONE", "by the host")
     words = "a word; $HOME && `true` > /dev/null"
     async with hostile(words, env={"LAID_OVER": "by the config"}) as ext:
-        seen = await ext.call("environment")
-        assert seen["LAID_OVER"] == "by the config"
-        assert seen["LEFT_ALONE"] == "by the host"
-        assert seen["PATH"] == os.environ["PATH"]
+        observed = await ext.call("environment")
+        assert observed["LAID_OVER"] == "by the config"
+        assert observed["LEFT_ALONE"] == "by the host"
+        assert observed["PATH"] == os.environ["PATH"]
         assert ext.argv[-1] == words
         assert _command_line(pid_of(ext))[-1] == words
 
@@ -172,8 +174,8 @@ def _command_line(pid: int) -> list[str]:
 
 async def _heard_by_listener(**settings: Any) -> list[dict[str, Any]]:
     bus = Bus()
-    heard: list[dict[str, Any]] = []
-    bus.subscribe(LogLine, lambda line: heard.append(jsontext.decode(line.text[6:].encode())))
+    received: list[dict[str, Any]] = []
+    bus.subscribe(LogLine, lambda line: received.append(jsontext.decode(line.text[6:].encode())))
     command = [sys.executable, "-S", "-E", "-c", LISTENER]
     async with exthost.connect(
         command, events=bus, name="listener", **settings, dialect="morphir"
@@ -182,7 +184,7 @@ async def _heard_by_listener(**settings: Any) -> list[dict[str, Any]]:
         await ext.call("two", 2)
         await ext.restart()
         await ext.call("three", 3)
-    return heard
+    return received
 
 
 @shows(
@@ -203,7 +205,7 @@ async def test_requests_are_numbered_from_0_and_calls_from_2_anew_in_each_proces
 
 @shows("morphir-load-07", "morphir-call-01")
 def test_each_question_of_the_handshake_and_each_call_has_30_seconds() -> None:
-    limits = DIALECT.traits.limits
+    limits = resolve_limits(Spec(id="x", argv=("x",)), DIALECT)
     assert (limits.handshake, limits.call) == (30, 30)
     assert limits.start is not None and limits.start >= 60, "two questions of 30 s each fit in"
 
@@ -231,7 +233,7 @@ async def test_a_child_that_hangs_in_its_handshake_is_given_up_and_killed(
 
 
 @shows("morphir-load-10", "morphir-load-11")
-async def test_an_early_exit_tells_the_status_and_the_last_of_stderr() -> None:
+async def test_an_early_exit_is_reported_with_the_status_and_the_last_of_stderr() -> None:
     async with closing(unstarted("die_at=initialize", "code=5")) as ext:
         error = await failing(ext.start())
         assert isinstance(error, HandshakeFailed) and error.code == "X0501"
@@ -325,12 +327,12 @@ async def test_health_is_asked_and_an_extension_without_the_method_is_healthy() 
 
 
 @shows("morphir-restart-05")
-async def test_what_it_says_of_its_health_is_its_health_until_the_next_process() -> None:
-    said = 'echo "{\\"id\\":$n,\\"result\\":{\\"status\\":\\"unhealthy\\"}}"'
+async def test_its_reported_health_is_kept_until_the_next_process() -> None:
+    text = 'echo "{\\"id\\":$n,\\"result\\":{\\"status\\":\\"unhealthy\\"}}"'
     script = (
         "n=0; while read -r line; do case $line in"
         ' *capabilities*) echo "{\\"id\\":$n,\\"result\\":[]}";;'
-        f" *health_check*) {said};;"
+        f" *health_check*) {text};;"
         ' *) echo "{\\"id\\":$n,\\"result\\":null}";; esac; n=$((n+1)); done'
     )
     async with exthost.connect(["/bin/sh", "-c", script], name="sh", dialect="morphir") as ext:
@@ -343,7 +345,7 @@ async def test_what_it_says_of_its_health_is_its_health_until_the_next_process()
 
 @shows("morphir-sample-01")
 @pytest.mark.both_loops
-async def test_echo_returns_what_it_was_given_unchanged() -> None:
+async def test_echo_returns_its_argument_unchanged() -> None:
     async with hostile() as ext:
         assert await ext.call("echo", {"msg": "hello"}) == {"msg": "hello"}
 

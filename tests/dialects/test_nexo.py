@@ -29,13 +29,13 @@ from exthost.model.offer import Tool
 from exthost.model.shutdown_steps import CloseStdin, Write
 from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD, config, plugin
 
 
-def child(told: dict[str, Any] | None = None, **settings: Any) -> Any:
+def child(behaviour: dict[str, Any] | None = None, **settings: Any) -> Any:
     """The steerable child, without a manifest."""
-    command = [sys.executable, "-S", "-E", str(CHILD), json.dumps(told or {})]
+    command = [sys.executable, "-S", "-E", str(CHILD), json.dumps(behaviour or {})]
     limits = {"handshake": "60s"} | settings.pop("limits", {})
     return exthost.connect(command, dialect="nexo", name="child", limits=limits, **settings)
 
@@ -57,33 +57,33 @@ async def test_calls_hooks_and_operations_of_one_tick_are_written_together(
             patched.setattr(os, "write", count)
             calls: list[Awaitable[object]] = [ext.call_tool("id") for _ in range(3)]
             calls += [ext.run_hook("before_message", {}) for _ in range(3)]
-            calls += [ext.calls.run_operation("list_tools", None, None) for _ in range(3)]
+            calls += [ext.internals.calls.run_operation("list_tools", None, None) for _ in range(3)]
             await asyncio.gather(*calls, return_exceptions=True)
         assert sizes == [1, 8]
 
 
 @shows("nexo-wire-02", "nexo-life-04")
 async def test_numbers_go_on_over_a_restart_and_initialize_is_always_0(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    told = {"heard": str(heard)}
-    async with child(told, restart={"initial_delay": "1ms"}) as ext:
+    received = tmp_path / "heard"
+    behaviour = {"heard": str(received)}
+    async with child(behaviour, restart={"initial_delay": "1ms"}) as ext:
         assert (await ext.call_tool("id")).data == 1
         error = await failing(ext.call_tool("die"))
         assert isinstance(error, ExtensionGone)
         assert (await ext.call_tool("id")).data == 3
-    lines = [json.loads(line) for line in heard.read_text().splitlines()]
+    lines = [json.loads(line) for line in received.read_text().splitlines()]
     asked = [json.loads(line) for line in lines if line.strip()]
-    assert [one["id"] for one in asked] == [0, 1, 2, 0, 3]
-    assert {one["jsonrpc"] for one in asked} == {"2.0"}
+    assert [request["id"] for request in asked] == [0, 1, 2, 0, 3]
+    assert {request["jsonrpc"] for request in asked} == {"2.0"}
 
 
 async def test_with_retry_a_tool_whose_process_died_is_sent_once_more(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
+    received = tmp_path / "heard"
     settings = {"retry": "once", "restart": {"initial_delay": "1ms"}}
-    async with child({"heard": str(heard)}, **settings) as ext:
+    async with child({"heard": str(received)}, **settings) as ext:
         error = await failing(ext.call_tool("die"))
     assert isinstance(error, ExtensionGone) and "sent once more" in error.message
-    assert heard.read_text().count("tools/call") == 2
+    assert received.read_text().count("tools/call") == 2
 
 
 @shows("nexo-wire-03", "nexo-hand-04", "nexo-life-01", "nexo-life-02", "nexo-life-03")
@@ -117,7 +117,7 @@ async def test_stray_lines_notices_and_unknown_ids_harm_no_call() -> None:
 
 @shows("nexo-wire-12")
 @pytest.mark.parametrize("id", ["a", 5, 1.5, True, [1], {"a": 1}])
-async def test_a_question_of_the_childs_is_refused_whatever_its_id(id: Any) -> None:
+async def test_a_question_of_the_child_is_refused_for_any_id(id: Any) -> None:
     async with child() as ext:
         answer = (await ext.call_tool("ask", {"id": id})).data
         assert answer["error"]["code"] == -32601 and answer["id"] == id
@@ -136,13 +136,13 @@ async def test_a_question_of_the_childs_is_served_by_its_handler(id: Any) -> Non
 
 @shows("nexo-life-02")
 async def test_it_is_ended_by_a_blank_line_and_the_end_of_its_stdin(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
+    received = tmp_path / "heard"
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)
-    async with child({"heard": str(heard)}, events=bus):
+    async with child({"heard": str(received)}, events=bus):
         pass
-    assert [json.loads(line) for line in heard.read_text().splitlines()][-2:] == ["\n", ""]
+    assert [json.loads(line) for line in received.read_text().splitlines()][-2:] == ["\n", ""]
     assert [event.status for event in exits] == ["exited with 0"]
 
 
@@ -174,15 +174,15 @@ async def test_a_list_of_tools_that_cannot_be_used_costs_that_question_alone() -
 
 @shows("nexo-hook-07")
 async def test_a_hook_gets_the_event_itself() -> None:
-    told = {"offer": {"hooks": ["before_message"]}, "hooks": {"before_message": "echo"}}
-    async with child(told) as ext:
+    behaviour = {"offer": {"hooks": ["before_message"]}, "hooks": {"before_message": "echo"}}
+    async with child(behaviour) as ext:
         answer = await ext.run_hook("before_message", {"text": "hi"})
         assert answer.override == {"seen": {"text": "hi"}}
 
 
 async def test_a_hook_that_answers_nonsense_costs_that_question_alone() -> None:
-    told = {"offer": {"hooks": ["before_message"]}, "hooks": {"before_message": [1]}}
-    async with child(told) as ext:
+    behaviour = {"offer": {"hooks": ["before_message"]}, "hooks": {"before_message": [1]}}
+    async with child(behaviour) as ext:
         error = await failing(ext.run_hook("before_message", {}))
         assert isinstance(error, ProtocolViolation) and error.code == "X0631"
         with pytest.raises(CallFailed):
@@ -221,7 +221,7 @@ def test_an_answer_with_a_bad_member_has_not_judged(answer: Any, member: str) ->
 
 
 @shows("nexo-hook-10", "nexo-hook-02")
-def test_an_answer_that_stops_the_event_is_believed_whatever_else_it_says() -> None:
+def test_an_answer_that_stops_the_event_counts_despite_its_other_fields() -> None:
     assert judged({"abort": True, "reason": 5, "override": 5}) == HookAnswer(abort=True)
     assert judged({"decision": "block", "abort": "yes"}).decision == "block"
     assert judged({"abort": None, "reason": None, "later": 1}) == judged({}) == HookAnswer()
@@ -248,18 +248,18 @@ PASSES = "[context]\npassthrough = true"
 
 @shows("nexo-context-01", "nexo-context-02", "nexo-context-03")
 async def test_the_context_is_the_hosts_word_and_is_added_after_the_check(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a", told={"offer": CLOSED}, more=PASSES)
+    plugin(tmp_path / "a", "a", behaviour={"offer": CLOSED}, more=PASSES)
     async with exthost.Host(config(tmp_path)) as host:
         who = {"agent_id": "a1", "session_id": "s1", "role": "admin"}
         meta = who
         echoed = await host.call_tool("ext_a_echo", {"a": 1}, context=who)
         assert echoed.data == {"a": 1, "_meta": meta}
         spoofed = {"x": 1, "_meta": {"agent_id": "root"}}
-        told = await host.call_tool("ext_a_open", spoofed, context=who)
-        assert told.data == {"x": 1, "_meta": meta}
+        report = await host.call_tool("ext_a_open", spoofed, context=who)
+        assert report.data == {"x": 1, "_meta": meta}
         assert spoofed == {"x": 1, "_meta": {"agent_id": "root"}}  # the caller's own is untouched
-        told = await host.call_tool("ext_a_open", spoofed)
-        assert told.data["_meta"] == {"agent_id": None, "session_id": None}
+        report = await host.call_tool("ext_a_open", spoofed)
+        assert report.data["_meta"] == {"agent_id": None, "session_id": None}
         error = await failing(host.call_tool("ext_a_echo", {"_meta": {}}, context=who))
         assert isinstance(error, UsageError) and error.code == "X1301"
         assert (await host.call_tool("ext_a_open", [1], context=who)).data == [1]
@@ -286,18 +286,18 @@ async def test_a_schema_that_is_invalid_is_a_warning_and_no_check(
 def test_the_blocking_face_adds_the_same_context_and_checks_before_the_first_call(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "a", "a", told={"offer": CLOSED}, more=PASSES)
+    plugin(tmp_path / "a", "a", behaviour={"offer": CLOSED}, more=PASSES)
     with exthost.SyncHost(config(tmp_path)) as host:
-        told = host.call_tool("ext_a_open", {"_meta": 1}, context={"agent_id": "a1"})
-        assert told.data == {"_meta": {"agent_id": "a1", "session_id": None}}
+        report = host.call_tool("ext_a_open", {"_meta": 1}, context={"agent_id": "a1"})
+        assert report.data == {"_meta": {"agent_id": "a1", "session_id": None}}
         assert host.call_tool("ext_a_echo", {"a": 1}).data["a"] == 1
 
 
 @shows("nexo-hand-05", "nexo-call-04")
-async def test_what_a_manifest_lists_is_listed_and_what_a_handshake_says_is_called(
+async def test_the_tools_of_a_manifest_are_listed_and_those_of_a_handshake_are_called(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "a", "a", told={"offer": CLOSED}, tools=("echo", "promised"))
+    plugin(tmp_path / "a", "a", behaviour={"offer": CLOSED}, tools=("echo", "promised"))
     found = config_lazy(tmp_path)
     async with exthost.Host(found) as host:
         assert set(host.tools) == {"ext_a_echo", "ext_a_promised"}
@@ -332,7 +332,7 @@ async def test_its_breaker_has_the_name_that_its_host_gives_it() -> None:
 
 
 @shows("nexo-env-01", "nexo-env-02", "nexo-env-03")
-async def test_what_a_child_is_given(tmp_path: Path) -> None:
+async def test_the_environment_of_a_child(tmp_path: Path) -> None:
     home = tmp_path / "home"
     environ = {
         "PATH": "/usr/bin:/bin",
@@ -343,13 +343,15 @@ async def test_what_a_child_is_given(tmp_path: Path) -> None:
     }
     plugin(tmp_path / "x" / "a", "a", tools=("env",), more='[requires]\nenv = ["A_TOKEN"]')
     async with exthost.Host(config(tmp_path / "x"), environ=environ) as host:
-        seen = (await host.call_tool("ext_a_env")).data
+        observed = (await host.call_tool("ext_a_env")).data
         assert (await host["a"].call_tool("cwd")).data == str(tmp_path / "x" / "a")
-        assert seen["A_TOKEN"] == "t" and seen["KEYBOARD"] == "k" and "B_TOKEN" not in seen
-        assert seen["AGENT_EXTENSION_ID"] == "a"
-        assert seen["AGENT_VERSION"] == exthost.__version__
-        assert seen["AGENT_STATE_DIR"] == str(home / "extensions" / "a")
-        assert seen["NEXO_EXTENSION_STATE_ROOT"] == seen["AGENT_STATE_DIR"]
+        assert (
+            observed["A_TOKEN"] == "t" and observed["KEYBOARD"] == "k" and "B_TOKEN" not in observed
+        )
+        assert observed["AGENT_EXTENSION_ID"] == "a"
+        assert observed["AGENT_VERSION"] == exthost.__version__
+        assert observed["AGENT_STATE_DIR"] == str(home / "extensions" / "a")
+        assert observed["NEXO_EXTENSION_STATE_ROOT"] == observed["AGENT_STATE_DIR"]
         assert (home / "extensions" / "a").is_dir()
 
 
@@ -358,8 +360,8 @@ async def test_where_no_state_folder_can_be_made_the_child_runs_without(tmp_path
     environ = {"PATH": "/usr/bin:/bin", "EXTHOST_HOME": str(tmp_path / "home")}
     plugin(tmp_path / "x" / "a", "a")
     async with exthost.Host(config(tmp_path / "x"), environ=environ) as host:
-        seen = (await host["a"].call_tool("env")).data
-        assert not {"AGENT_STATE_DIR", "NEXO_EXTENSION_STATE_ROOT"} & seen.keys()
+        observed = (await host["a"].call_tool("env")).data
+        assert not {"AGENT_STATE_DIR", "NEXO_EXTENSION_STATE_ROOT"} & observed.keys()
 
 
 @shows("nexo-env-01")
@@ -383,7 +385,7 @@ async def test_a_program_beside_the_manifest_is_found_from_there(tmp_path: Path)
 async def test_one_that_dies_in_its_handshake_is_one_error_and_the_others_load(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "bad", "bad", told={"exit": 3})
+    plugin(tmp_path / "bad", "bad", behaviour={"exit": 3})
     for id in ("a", "z"):
         plugin(tmp_path / id, id)
     host = exthost.Host(config(tmp_path))
@@ -396,9 +398,9 @@ async def test_one_that_dies_in_its_handshake_is_one_error_and_the_others_load(
             for tool in ("env", "cwd", "id", "ask", "die", "whine")
         }
         assert host["bad"].state == "failed"
-        [told] = host.diagnostics
-        assert (told.level, told.code, told.extension) == ("error", "X0501", "bad")
-        assert told.path == str(tmp_path / "bad" / "plugin.toml")
+        [report] = host.diagnostics
+        assert (report.level, report.code, report.extension) == ("error", "X0501", "bad")
+        assert report.path == str(tmp_path / "bad" / "plugin.toml")
         assert moves.count(("bad", "starting")) == 1
 
 
@@ -414,9 +416,9 @@ async def test_a_gated_extension_is_never_started_and_everything_missing_is_name
     with caplog.at_level(logging.WARNING, "exthost"):
         async with host:
             assert host["a"].state == "refused" and not host.tools
-            [told] = host.diagnostics
-            assert told.level == "warning"
+            [report] = host.diagnostics
+            assert report.level == "warning"
             for missing in ("no-such-a", "no-such-b", "NO_SUCH_C"):
-                assert missing in told.message
+                assert missing in report.message
     assert moves == ["refused"]
     assert len([record for record in caplog.records if "no-such-a" in record.message]) == 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from exthost.dialects.manifest_format import Accepted, ManifestFile, Rejected
 from exthost.dialects.nexo.dialect import DIALECT
-from exthost.dialects.nexo.manifest import RESERVED_IDS, Manifest, read
+from exthost.dialects.nexo.manifest import RESERVED_IDS, NexoManifest, read
 from exthost.dialects.nexo.mcp_servers import replace_placeholders
 from exthost.errors import ManifestError, Refused
 from exthost.launch.plan import admit
@@ -45,9 +45,9 @@ def spec_of(text: str) -> Spec:
     return accepted(text).spec
 
 
-def manifest_of(text: str) -> Manifest:
+def manifest_of(text: str) -> NexoManifest:
     manifest = spec_of(text).manifest
-    assert isinstance(manifest, Manifest)
+    assert isinstance(manifest, NexoManifest)
     return manifest
 
 
@@ -65,7 +65,7 @@ def keys(text: str) -> list[str]:
 
 
 @shows("nexo-manifest-10")
-def test_everything_that_can_be_said() -> None:
+def test_a_manifest_with_every_key() -> None:
     spec = spec_of(
         """
         [plugin]
@@ -105,7 +105,7 @@ def test_everything_that_can_be_said() -> None:
     assert (spec.dialect, spec.priority) == ("nexo", -5)
     assert spec.requires == Requires(bins=("curl",), env=("WEATHER_KEY",), host="0.0.1")
     assert [tool.name for tool in spec.tools] == ["get_weather"]
-    assert spec.manifest == Manifest(
+    assert spec.manifest == NexoManifest(
         name="The weather",
         description="clear",
         hooks=("before_message",),
@@ -119,7 +119,7 @@ def test_everything_that_can_be_said() -> None:
     )
 
 
-def test_the_least_that_must_be_said() -> None:
+def test_the_minimal_manifest() -> None:
     assert spec_of(GOOD).argv == ("run",)
     assert spec_of("\ufeff" + GOOD.replace("\n", "\r\n")).id == "weather"
 
@@ -134,7 +134,7 @@ def test_an_id_that_is_one(id: str) -> None:
 @pytest.mark.parametrize(
     "id", ["", "A", "9a", "-a", "a.b", "a b", "é", "z" * 65, "a\\n", *sorted(RESERVED_IDS)]
 )
-def test_an_id_that_is_none(id: str) -> None:
+def test_an_invalid_id(id: str) -> None:
     [error] = errors(GOOD.replace("weather", id))
     assert (error.evidence.key, error.evidence.line) == ("plugin.id", 2)
 
@@ -143,7 +143,7 @@ def test_an_id_that_is_none(id: str) -> None:
 @pytest.mark.parametrize(
     "version", ["1", "1.2", "v1.2.3", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3 "]
 )
-def test_a_version_that_is_none(version: str) -> None:
+def test_an_invalid_version(version: str) -> None:
     for key in ("version", "min_agent_version"):
         text = f'[plugin]\nid = "w"\nversion = "1.0.0"\n{CAPABLE}{STDIO}'
         text = text.replace('version = "1.0.0"', f'version = "1.0.0"\n{key} = "{version}"')
@@ -153,7 +153,7 @@ def test_a_version_that_is_none(version: str) -> None:
 
 
 @shows("nexo-manifest-03")
-def test_a_manifest_for_a_newer_host_is_refused_and_the_hosts_version_can_be_said() -> None:
+def test_a_manifest_for_a_newer_host_is_refused_and_the_hosts_version_can_be_set() -> None:
     spec = spec_of(GOOD.replace("[capabilities]", 'min_agent_version = "2.0.0"\n[capabilities]'))
     with pytest.raises(Refused) as refused:
         admit(spec, DIALECT, {})
@@ -197,14 +197,14 @@ def test_a_description_has_512_characters_at_most() -> None:
         ('tool = ["a"]', ["capabilities.tool"]),
     ],
 )
-def test_capabilities_that_are_none(capabilities: str, wrong: list[str]) -> None:
+def test_invalid_capabilities(capabilities: str, wrong: list[str]) -> None:
     assert keys(PLUGIN + "[capabilities]\n" + capabilities + "\n" + STDIO) == wrong
 
 
 @shows("nexo-manifest-05")
-def test_each_wrong_name_of_a_list_is_told_at_its_own_place() -> None:
-    said = 'tools = ["a", 5, "B", "a"]'
-    assert keys(PLUGIN + f"[capabilities]\n{said}\n" + STDIO) == [
+def test_each_wrong_name_of_a_list_is_reported_at_its_own_place() -> None:
+    text = 'tools = ["a", 5, "B", "a"]'
+    assert keys(PLUGIN + f"[capabilities]\n{text}\n" + STDIO) == [
         "capabilities.tools[1]",
         "capabilities.tools[2]",
         "capabilities.tools[3]",
@@ -233,7 +233,7 @@ def test_one_name_may_stand_in_two_lists() -> None:
         ('kind = "http"\nurl = "ftp://h/x"', ["transport.url"]),
     ],
 )
-def test_transports_that_are_none(transport: str, wrong: list[str]) -> None:
+def test_invalid_transports(transport: str, wrong: list[str]) -> None:
     assert keys(PLUGIN + CAPABLE + "[transport]\n" + transport) == wrong
 
 
@@ -278,14 +278,14 @@ def test_values_of_the_wrong_kind_are_errors(more: str, key: str) -> None:
 
 
 @shows("nexo-manifest-08")
-def test_all_mistakes_are_told_in_the_pages_order_with_their_lines() -> None:
+def test_all_mistakes_are_reported_in_the_pages_order_with_their_lines() -> None:
     text = (
         '[mcp_servers.a]\ntransport = "carrier pigeon"\n[transport]\nkind = "x"\n'
         '[capabilities]\ntools = ["A"]\n[plugin]\npriority = "high"\n'
         f'description = "{"d" * 513}"\nmin_agent_version = "1"\nversion = "2"\nid = "core"\n'
     )
-    told = [(error.evidence.key, error.evidence.line) for error in errors(text)]
-    assert told == [
+    reports = [(error.evidence.key, error.evidence.line) for error in errors(text)]
+    assert reports == [
         ("plugin.id", 12),
         ("plugin.version", 11),
         ("plugin.min_agent_version", 10),
@@ -309,7 +309,7 @@ def test_all_mistakes_are_told_in_the_pages_order_with_their_lines() -> None:
         ("[plugin]\n[plugin]\n", 2),
     ],
 )
-def test_what_is_no_toml_is_one_error_with_its_line(text: str | bytes, line: int) -> None:
+def test_invalid_toml_is_one_error_with_its_line(text: str | bytes, line: int) -> None:
     [error] = errors(text)
     assert line in (0, error.evidence.line)
 
@@ -374,7 +374,7 @@ def test_mcp_servers_are_kept_and_their_placeholders_can_be_filled_in() -> None:
         ('[mcp_servers."a\\u001bb"]\ncommand = "x"', r"mcp_servers.'a\x1bb'"),
     ],
 )
-def test_mcp_servers_that_are_none(server: str, key: str) -> None:
+def test_invalid_mcp_servers(server: str, key: str) -> None:
     assert keys(GOOD + server) == [key]
 
 
@@ -388,7 +388,7 @@ def test_a_file_beside_it_brings_servers_by_either_name(outer: str) -> None:
     }
     verdict = accepted(GOOD, json.dumps({outer: servers}).encode())
     kept = verdict.spec.manifest.mcp_servers
-    assert [(one.key, one.transport) for one in kept] == [
+    assert [(item.key, item.transport) for item in kept] == [
         ("weather.a", "stdio"),
         ("weather.b", "auto"),
         ("weather.c", "streamable_http"),

@@ -3,7 +3,7 @@
 import pytest
 
 from exthost.dialects.manifest_format import Accepted, ManifestFile, Rejected, Remark
-from exthost.dialects.nexo.manifest import FORMAT, Manifest
+from exthost.dialects.nexo.manifest import FORMAT, NexoManifest
 from exthost.dialects.nexo.manifest_v2 import ManifestV2
 from exthost.errors import Refused
 from exthost.launch.plan import check_host_version
@@ -58,8 +58,8 @@ def test_the_shape_decides_which_contract_a_manifest_has() -> None:
     assert isinstance(accepted(RUN).spec.manifest, ManifestV2)
     assert isinstance(accepted("manifest_version = 2\n" + RUN).spec.manifest, ManifestV2)
     assert isinstance(accepted(LEAST).spec.manifest, ManifestV2)  # by min_nexo_version
-    assert isinstance(accepted(FLAT).spec.manifest, Manifest)
-    assert isinstance(accepted("manifest_version = 1\n" + FLAT).spec.manifest, Manifest)
+    assert isinstance(accepted(FLAT).spec.manifest, NexoManifest)
+    assert isinstance(accepted("manifest_version = 1\n" + FLAT).spec.manifest, NexoManifest)
     assert "manifest_version: must be 1 or 2" in mistakes("manifest_version = 3\n" + FLAT)[0]
 
 
@@ -74,7 +74,7 @@ def test_plugin_toml_comes_before_nexo_plugin_toml() -> None:
 
 
 @shows("nexo-second-03")
-def test_without_a_command_it_is_listed_and_not_started() -> None:
+def test_without_a_command_it_is_listed_but_not_started() -> None:
     for text in (LEAST, LEAST + '[plugin.entrypoint]\ncommand = " "\n'):
         spec = accepted(text).spec
         assert spec.argv == () and "no command" in spec.unrunnable
@@ -115,7 +115,7 @@ MISTAKES = {
     + 'env = { NEXO_X = "1" }\n',
     "plugin.extends.tools: 'a' is also in hooks": RUN
     + '[plugin.extends]\nhooks = ["a"]\ntools = ["a"]\n',
-    "is there twice": RUN + '[plugin.extends]\ntools = ["tide_a", "tide_a"]\n',
+    "is repeated": RUN + '[plugin.extends]\ntools = ["tide_a", "tide_a"]\n',
     "plugin.tools.deferred: 'tide_b' is not in expose": RUN
     + '[plugin.tools]\nexpose = ["tide_a"]\ndeferred = ["tide_b"]\n',
     "'tide_c' is not in expose": RUN

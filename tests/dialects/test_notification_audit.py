@@ -41,8 +41,8 @@ def audit(dialect: str, method: str, params: Any) -> list[tuple[str, str]]:
         ("mcp", MESSAGE, ["hi"], "params is ['hi'] and must be an object"),
         ("mcp", "notifications/cancelled", {"id": 7}, "requestId is missing"),
         ("mcp", "notifications/resources/updated", {}, "uri is missing"),
-        ("mcp", "notifications/tool/list_changed", {}, "is no notification of MCP"),
-        ("mcp", "progress", {"progress": 1}, "progress is no notification of MCP"),
+        ("mcp", "notifications/tool/list_changed", {}, "is not a notification of MCP"),
+        ("mcp", "progress", {"progress": 1}, "progress is not a notification of MCP"),
         ("morphir", "log", {"text": "hi"}, "a log notification without a message"),
         ("nexo", "tools/progress", {"id": 7}, "tools/progress: its params cannot be read"),
         ("nexo", "tools/progress", {"progress": 1}, "has the id None, which no request had"),
@@ -71,7 +71,7 @@ def test_a_notification_that_cannot_be_used_is_a_warning(
         ("synaps", "widget.dismiss", {"id": "w"}),
     ],
 )
-def test_a_notification_of_the_dialect_is_no_problem(
+def test_a_notification_of_the_dialect_is_not_a_problem(
     dialect: str, method: str, params: Any
 ) -> None:
     assert audit(dialect, method, params) == []

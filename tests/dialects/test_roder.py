@@ -29,7 +29,7 @@ from exthost.model.shutdown_steps import CloseStdin, Say
 from exthost.session.stream import EventStream
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import closing, failing, unstarted, until
+from tests.extensions.harness import closing, failing, unstarted, until
 from tests.extensions.roder import manifest_text, said, toy
 
 MIB = 2**20
@@ -96,8 +96,8 @@ async def test_an_over_long_answer_fails_its_call_at_once_and_the_next_is_served
 async def test_a_question_of_the_childs_is_answered_with_32601(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         await ext.call_tool("emit", {"messages": [{"id": 77, "method": "host/readFile"}]})
-        heard = (await ext.call_tool("heard")).data
-        (answer,) = [one for one in heard if one.get("id") == 77]
+        received = (await ext.call_tool("heard")).data
+        (answer,) = [message for message in received if message.get("id") == 77]
         assert answer["error"]["code"] == -32601
 
 
@@ -120,8 +120,8 @@ async def test_many_calls_are_under_way_at_once(tmp_path: Path) -> None:
         hanging = [asyncio.ensure_future(ext.call_tool("hang")) for _ in range(20)]
         assert (await ext.call_tool("echo", {"n": 1})).data["arguments"] == {"n": 1}
         assert ext.stats.in_flight == 20
-        for one in hanging:
-            one.cancel()
+        for item in hanging:
+            item.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
 
 
@@ -129,7 +129,7 @@ async def test_many_calls_are_under_way_at_once(tmp_path: Path) -> None:
 
 
 @shows("roder-echo-01", "roder-echo-02", "roder-config-03", "roder-wire-11")
-async def test_initialize_says_what_the_page_says_and_no_secrets(tmp_path: Path) -> None:
+async def test_initialize_sends_the_fields_of_the_page_and_no_secrets(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     more: dict[str, Any] = {
@@ -151,8 +151,8 @@ async def test_initialize_says_what_the_page_says_and_no_secrets(tmp_path: Path)
             "config": {"a": [1, {"b": 2}], "keyboard": "us"},
             "eventFilter": {"kinds": ["turn."]},
         }
-        seen = (await ext.call_tool("environment")).data
-        assert seen["cwd"] == params["cwd"]
+        observed = (await ext.call_tool("environment")).data
+        assert observed["cwd"] == params["cwd"]
 
 
 @shows("roder-life-03", "roder-echo-03")
@@ -186,7 +186,7 @@ async def test_a_start_that_fails_leaves_nothing_and_the_next_use_tries_again(
 
 
 @shows("roder-life-03", "roder-life-01")
-async def test_a_program_that_is_not_there_is_told_by_its_use_and_may_come_later(
+async def test_a_missing_program_is_reported_at_its_use_and_may_appear_later(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "run.sh"
@@ -219,11 +219,11 @@ async def test_it_is_started_by_its_first_use_and_again_after_a_crash(tmp_path: 
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
     async with closing(toy(tmp_path, bus=bus)) as ext:
-        ext.admit()
+        ext.internals.admit()
         assert ext.state == "admitted" and list(ext.tools) and not spawned
         calls = (ext.call_tool("echo", {"n": n}) for n in range(50))
         answers = await asyncio.gather(*calls)
-        assert [one.data["arguments"]["n"] for one in answers] == list(range(50))
+        assert [answer.data["arguments"]["n"] for answer in answers] == list(range(50))
         assert len(spawned) == 1
         error = await failing(ext.call_tool("die", {"code": 3}))
         assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 3"
@@ -250,8 +250,8 @@ async def test_the_child_sees_the_configured_variables_and_path_and_no_others(
 ) -> None:
     monkeypatch.setenv("HARMLESS", "1")
     async with closing(toy(tmp_path, env={"MINE": "yes"})) as ext:
-        seen = (await ext.call_tool("environment")).data["env"]
-        assert seen.keys() - {"LC_CTYPE"} == {"MINE", "PATH"}  # Python sets LC_CTYPE itself
+        observed = (await ext.call_tool("environment")).data["env"]
+        assert observed.keys() - {"LC_CTYPE"} == {"MINE", "PATH"}  # Python sets LC_CTYPE itself
     async with closing(toy(tmp_path, env={"PATH": "/mine"})) as ext:
         assert (await ext.call_tool("environment")).data["env"]["PATH"] == "/mine"
 
@@ -282,7 +282,7 @@ def test_the_time_limits_and_the_ladder_are_the_pages() -> None:
 
 
 @shows("roder-life-08")
-async def test_it_is_told_to_shut_down_and_exits_by_itself(tmp_path: Path) -> None:
+async def test_it_is_asked_to_shut_down_and_exits_by_itself(tmp_path: Path) -> None:
     bus = Bus()
     exited: list[Exited] = []
     bus.subscribe(Exited, exited.append)
@@ -324,7 +324,7 @@ async def test_the_caller_may_name_its_call(tmp_path: Path) -> None:
 
 
 @shows("roder-tools-02", "roder-tools-03", "roder-tools-05")
-async def test_what_raises_in_call_tool_is_an_error_result_in_tools_call(tmp_path: Path) -> None:
+async def test_an_exception_in_call_tool_is_an_error_result_in_tools_call(tmp_path: Path) -> None:
     kinds = {"refuse": CallFailed, "malformed": ProtocolViolation, "hang": CallTimeout}
     async with closing(toy(tmp_path)) as ext:
         for name, kind in kinds.items():
@@ -371,15 +371,15 @@ async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
     script += [["event", DONE], ["event", DELTA], ["event", DONE]]
     async with closing(toy(tmp_path)) as ext:
         async with turn(ext, *script, thread_id="t", turn_id="u") as events:
-            heard = [event async for event in events]
-        assert heard == [
+            received = [event async for event in events]
+        assert received == [
             types.MessageDelta("hi"),
-            types.Usage(1, 2, 3),
+            types.TokenUsage(1, 2, 3),
             types.UntypedEvent("Compaction", {"n": 1}),
             types.UntypedEvent("ProviderMetadata", [1]),
             types.Completed("end_turn", None),
         ]
-        assert events.result is heard[-1]
+        assert events.result is received[-1]
         (params,) = await said(ext, "inference/streamTurn")
         assert is_uuid4(params["streamId"]) and params["engineId"] == "wire-inference_engine"
         assert (params["threadId"], params["turnId"]) == ("t", "u")
@@ -392,15 +392,18 @@ async def test_a_dispatch_and_a_task_run_to_their_end(tmp_path: Path) -> None:
         status = {"type": "status", "status": "thinking", "detail": None, "x": 1}
         result = {"final_message": "done", "exit_reason": "completed"}
         script = (["ack"], ["event", status], ["event", {"type": "completed", "result": result}])
-        heard = await all_of(dispatch(ext, *script, parent_thread_id="t", parent_turn_id="u"))
-        assert heard == [types.Status("thinking", extra={"x": 1}), types.Finished(result)]
+        received = await all_of(dispatch(ext, *script, parent_thread_id="t", parent_turn_id="u"))
+        assert received == [
+            types.SubagentStatus("thinking", extra={"x": 1}),
+            types.Finished(result),
+        ]
         (params,) = await said(ext, "subagents/dispatch")
         assert is_uuid4(params["dispatchId"])
         assert (params["parentThreadId"], params["parentTurnId"]) == ("t", "u")
 
         failed = {"type": "failed", "error": "out of paper"}
-        heard = await all_of(task(ext, ["ack"], ["event", TICK], ["event", failed], task_id="7"))
-        assert heard == [types.Output("stdout", "tick"), types.WorkFailed("out of paper")]
+        received = await all_of(task(ext, ["ack"], ["event", TICK], ["event", failed], task_id="7"))
+        assert received == [types.TaskOutput("stdout", "tick"), types.WorkFailed("out of paper")]
         (params,) = await said(ext, "tasks/execute")
         assert params.keys() == {"executorId", "executionId", "taskId", "input"}
         await all_of(task(ext, ["ack"], ["event", FINISHED], thread_id="t", workspace_root="/w"))
@@ -411,13 +414,13 @@ async def test_a_dispatch_and_a_task_run_to_their_end(tmp_path: Path) -> None:
 
 
 @shows("roder-stream-01", "roder-stream-06")
-async def test_a_raw_stream_is_given_a_name_and_cancelled_with_what_is_known(
+async def test_a_raw_stream_is_given_a_name_and_cancelled_with_the_known_fields(
     tmp_path: Path,
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
         params = {"request": {"script": [["ack"], ["event", {"type": "status", "status": "on"}]]}}
         async with ext.stream("subagents/dispatch", params) as events:
-            assert await anext(events) == types.Status("on")
+            assert await anext(events) == types.SubagentStatus("on")
         (opened,) = await said(ext, "subagents/dispatch")
         assert is_uuid4(opened["dispatchId"]) and "dispatchId" not in params
         (cancelled,) = await said(ext, "subagents/cancel")
@@ -431,7 +434,7 @@ async def test_a_raw_stream_is_given_a_name_and_cancelled_with_what_is_known(
 
 
 @shows("roder-life-06")
-async def test_a_dispatch_that_says_a_number_beyond_all_floats_has_no_end(tmp_path: Path) -> None:
+async def test_a_dispatch_with_a_number_beyond_all_floats_has_no_end(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         request = {"timeout_seconds": 10**400, "script": [["ack"], ["event", FINISHED]]}
         async with ext.subagents.dispatch(request) as events:
@@ -454,7 +457,7 @@ async def test_an_acknowledgement_of_another_stream_is_a_violation(
 
 @shows("roder-stream-07", "roder-wire-09")
 @every_stream
-async def test_events_for_nobody_and_events_that_do_not_fit_are_dropped_and_counted(
+async def test_unsubscribed_events_and_events_that_do_not_fit_are_dropped_and_counted(
     tmp_path: Path, kind: str
 ) -> None:
     last = LAST[kind]
@@ -463,8 +466,8 @@ async def test_events_for_nobody_and_events_that_do_not_fit_are_dropped_and_coun
     script += [["event", bad] for bad in unfit]
     script += [["event", {"Failed": {}}], ["event", {"Failed": {"message": 1}}]]
     async with closing(toy(tmp_path)) as ext:
-        heard = await all_of(OPENERS[kind](ext, *script, ["event", last]))
-        assert len(heard) == 1 and isinstance(heard[-1], types.Completed | types.Finished)
+        received = await all_of(OPENERS[kind](ext, *script, ["event", last]))
+        assert len(received) == 1 and isinstance(received[-1], types.Completed | types.Finished)
         assert ext.stats.dropped == {NO_STREAM: 2, "events that could not be read": 8}
 
 
@@ -499,7 +502,7 @@ async def test_when_the_child_dies_before_it_acknowledges_the_opening_fails(
 
 
 @shows("roder-stream-05")
-async def test_leaving_a_turn_sends_nothing_and_drops_what_still_comes(
+async def test_leaving_a_turn_sends_nothing_and_drops_later_events(
     tmp_path: Path, clock: Clock
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
@@ -510,12 +513,12 @@ async def test_leaving_a_turn_sends_nothing_and_drops_what_still_comes(
         assert isinstance(error, CallTimeout) and error.code == "X0840"
         await ext.call_tool("go")
         assert ext.stats.dropped == {NO_STREAM: 1}
-        heard = (await ext.call_tool("heard")).data
-        methods = {one["method"] for one in heard}
+        received = (await ext.call_tool("heard")).data
+        methods = {message["method"] for message in received}
         assert methods == {"extension/initialize", "inference/streamTurn"}
 
 
-async def cancel_told(ext: Extension, kind: str) -> Any:
+async def cancel_received(ext: Extension, kind: str) -> Any:
     """The params of the one cancel that the child heard, which must name the one stream."""
     opened = {"dispatch": "subagents/dispatch", "task": "tasks/execute"}[kind]
     (params,) = await said(ext, opened)
@@ -533,7 +536,7 @@ async def test_leaving_early_cancels_on_the_wire_with_a_reason(tmp_path: Path, k
         async with OPENERS[kind](ext, ["ack"], ["event", event], ["wait"]) as events:
             async for _ in events:
                 break
-        assert (await cancel_told(ext, kind))["reason"] == "the consumer left"
+        assert (await cancel_received(ext, kind))["reason"] == "the consumer left"
 
 
 @shows("roder-stream-06")
@@ -547,7 +550,7 @@ async def test_running_out_of_time_cancels_on_the_wire_with_a_reason(
         stream = OPENERS[kind](ext, ["ack"], ["wait"], timeout=0.2)
         error = await failing(out_of_time(clock, stream))
         assert isinstance(error, CallTimeout) and error.code == "X0840"
-        assert "0.2 s" in (await cancel_told(ext, kind))["reason"]
+        assert "0.2 s" in (await cancel_received(ext, kind))["reason"]
 
 
 @shows("roder-stream-06")
@@ -557,7 +560,7 @@ async def test_a_dispatch_has_the_time_that_its_request_says(tmp_path: Path) -> 
         stream = dispatch(ext, ["ack"], ["wait"], request={"timeout_seconds": 0.2})
         error = await failing(all_of(stream))
         assert isinstance(error, CallTimeout) and "0.2 s" in error.message
-        await cancel_told(ext, "dispatch")
+        await cancel_received(ext, "dispatch")
 
 
 @shows("roder-stream-09")
@@ -588,7 +591,7 @@ async def test_a_missing_acknowledgement_is_cancelled_on_the_wire(
         await ext.start()
         error = await failing(all_of(OPENERS[kind](ext, ["wait"], timeout=0.2)))
         assert isinstance(error, CallTimeout) and error.code == "X0801"
-        assert "0.2 s" in (await cancel_told(ext, kind))["reason"]
+        assert "0.2 s" in (await cancel_received(ext, kind))["reason"]
 
 
 @shows("roder-stream-06")
@@ -605,7 +608,7 @@ async def test_cancelling_the_task_cancels_on_the_wire(
         consumer.cancel()
         with pytest.raises(asyncio.CancelledError):
             await consumer
-        assert (await cancel_told(ext, kind))["reason"]
+        assert (await cancel_received(ext, kind))["reason"]
 
 
 @shows("roder-stream-06")
@@ -624,7 +627,7 @@ async def test_a_task_that_is_cancelled_as_its_acknowledgement_comes_cancels_on_
         consumer = asyncio.ensure_future(all_of(OPENERS[kind](ext, ["ack"], ["wait"])))
         with pytest.raises(asyncio.CancelledError):
             await consumer
-        assert (await cancel_told(ext, kind))["reason"]
+        assert (await cancel_received(ext, kind))["reason"]
 
 
 async def test_a_slow_consumer_loses_nothing_and_may_call_in_between(tmp_path: Path) -> None:
@@ -641,7 +644,7 @@ async def test_a_slow_consumer_loses_nothing_and_may_call_in_between(tmp_path: P
 @shows("roder-facet-01")
 async def test_models_definitions_and_specs_are_read(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
-        assert await ext.inference.list_models() == [types.Model("m", "M", extra={"x": 1})]
+        assert await ext.inference.list_models() == [types.InferenceModel("m", "M", extra={"x": 1})]
         (definition,) = await ext.subagents.definitions()
         assert (definition.agent_type, definition.max_turns) == ("a", 3)
         assert (await ext.tasks.spec()).input_schema == {"type": "object"}
@@ -674,15 +677,15 @@ async def test_own_events_go_to_the_bus_under_its_id_here_and_others_are_refused
     tmp_path: Path,
 ) -> None:
     bus = Bus()
-    heard: list[ExtensionEvent] = []
-    bus.subscribe(ExtensionEvent, heard.append)
+    received: list[ExtensionEvent] = []
+    bus.subscribe(ExtensionEvent, received.append)
     async with closing(toy(tmp_path, bus=bus)) as ext:
         fits, over = "x" * (256 * 1024 - 2), "x" * (256 * 1024 - 1)
         for message in (own_event(payload=[1]), own_event("toy"), own_event("other")):
             await ext.call_tool("emit", {"messages": [message]})
         for payload in (fits, over):
             await ext.call_tool("emit", {"messages": [own_event(payload=payload)]})
-        assert heard == [("toy", "k", 2, [1]), ("toy", "k", 2, fits)]
+        assert received == [("toy", "k", 2, [1]), ("toy", "k", 2, fits)]
         assert ext.stats.dropped == {
             "events in the name of another extension": 2,
             "extension events over the size limit": 1,

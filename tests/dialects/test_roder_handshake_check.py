@@ -20,7 +20,7 @@ id = "sink"
 )
 
 
-def test_the_help_for_a_reply_that_is_no_object_is_a_sentence() -> None:
+def test_the_help_for_a_reply_that_is_not_an_object_is_a_sentence() -> None:
     with pytest.raises(HandshakeFailed) as caught:
         check_reply(MANIFEST, [], "0.2.0")
     assert caught.value.code == "X0545"
@@ -35,7 +35,7 @@ def test_the_help_for_a_reply_that_is_no_object_is_a_sentence() -> None:
         ([{"type": "event_sink", "id": "SECRET"}], "services[0].id"),
     ],
 )
-def test_an_error_about_services_names_the_place_and_not_the_value(
+def test_an_error_about_services_names_the_place_without_the_value(
     services: object, place: str
 ) -> None:
     reply = {"protocolVersion": "0.2.0", "extensionId": "demo", "services": services}

@@ -117,7 +117,7 @@ NO_SERVICE = "provides = []\n"
         (HEAD + BAD_TOOL, "X0245"),
     ],
 )
-def test_the_first_refusal_in_the_pages_order_is_told(text: str, code: str) -> None:
+def test_the_first_refusal_in_the_pages_order_is_reported(text: str, code: str) -> None:
     assert refused(text).code == code
 
 
@@ -147,7 +147,7 @@ def test_a_faulty_tool_provider_is_refused(text: str) -> None:
         'required_capabilities = ["net", "net"]\n' + SINK,
     ],
 )
-def test_what_is_there_twice_in_one_manifest_is_refused(text: str) -> None:
+def test_duplicates_in_one_manifest_are_refused(text: str) -> None:
     assert refused(HEAD + text).code == "X0247"
 
 
@@ -161,7 +161,7 @@ def found(folder: Path, text: str) -> Any:
 
 
 @shows("roder-manifest-05")
-def test_a_manifest_that_is_found_says_what_to_run_and_where(tmp_path: Path) -> None:
+def test_a_manifest_that_is_found_gives_its_command_and_folder(tmp_path: Path) -> None:
     launch = """
     [launch]
     command = "bin/ext"
@@ -195,7 +195,9 @@ def test_a_bare_command_is_left_to_path_and_cwd_counts_from_the_manifest(tmp_pat
 @shows("roder-manifest-05")
 def test_a_manifest_that_is_found_without_launch_is_refused(tmp_path: Path) -> None:
     report = found(tmp_path, HEAD + SINK)
-    assert not report.candidates and [one.code for one in report.diagnostics] == ["X0246"]
+    assert not report.candidates and [diagnostic.code for diagnostic in report.diagnostics] == [
+        "X0246"
+    ]
 
 
 # -- named by a config -------------------------------------------------------------------------
@@ -276,13 +278,13 @@ def test_an_extensions_entry_may_name_its_manifest_too(tmp_path: Path) -> None:
     assert spec.wire_id == "demo" and spec.argv == ("run",)
     other = entry.replace("roder", "morphir")
     found = find_extensions(read_config(write(tmp_path, other)))
-    assert not found.specs and [one.code for one in found.diagnostics] == ["X0248"]
+    assert not found.specs and [diagnostic.code for diagnostic in found.diagnostics] == ["X0248"]
 
 
 @pytest.mark.parametrize(
     ("text", "code"), [("", "X0240"), (HEAD + BAD_TOOL, "X0245"), (None, "X0201")]
 )
-def test_a_manifest_that_cannot_be_used_is_told_and_harms_no_other(
+def test_an_unusable_manifest_is_reported_and_harms_no_other(
     tmp_path: Path, text: str | None, code: str
 ) -> None:
     second = ENTRY.replace("mine", "other").replace("m.toml", "n.toml")
@@ -305,7 +307,7 @@ def test_an_entry_goes_before_a_manifest_of_the_same_id_that_was_found(tmp_path:
     outcome = find_extensions(read_config(write(tmp_path, entry)))
     (spec,) = outcome.specs
     assert spec.argv == ("no-such-program",)
-    assert [one.code for one in outcome.diagnostics] == ["X0208"]
+    assert [diagnostic.code for diagnostic in outcome.diagnostics] == ["X0208"]
 
 
 LATER = (
@@ -335,9 +337,11 @@ def test_keys_of_a_later_version_are_warnings(tmp_path: Path) -> None:
         *("theme", "models", "[0].sandbox_profile", "[0].retry_policy"),
         "[0].event_filter.sampling",
     )
-    noted = [one.message for one in outcome.diagnostics]
+    noted = [diagnostic.message for diagnostic in outcome.diagnostics]
     assert [key for key in keys if not any(f"{key}`" in note for note in noted)] == []
-    assert [(one.level, one.code) for one in outcome.diagnostics] == [("warning", "X0161")] * 5
+    assert [(diagnostic.level, diagnostic.code) for diagnostic in outcome.diagnostics] == [
+        ("warning", "X0161")
+    ] * 5
 
 
 @shows("roder-config-05")
@@ -379,7 +383,7 @@ def test_a_key_that_may_be_meant_for_us_is_a_mistake(
         (HEAD.replace("demo", "d2") + SINK.replace("event_sink", "task_executor"), ""),
     ],
 )
-def test_what_another_extension_has_already_is_refused(text: str, kind: str) -> None:
+def test_a_unique_name_that_another_extension_already_has_is_refused(text: str, kind: str) -> None:
     first = parse((HEAD + 'required_capabilities = ["net"]' + TOOL + SINK).encode())
     before = Spec(id="first", argv=("x",), unique_names=first.unique_names)
     names = parse(text.encode()).unique_names

@@ -9,10 +9,10 @@ import pytest
 
 from exthost.dialects.roder import messages
 from exthost.dialects.roder.messages import METHODS, WireObject
-from exthost.dialects.roder.types import Definition, Model, TaskSpec
+from exthost.dialects.roder.types import Definition, InferenceModel, TaskSpec
 from exthost.errors import ProtocolViolation
 from tests.dialects.requirements import shows
-from tests.extensions.driving import closing
+from tests.extensions.harness import closing
 from tests.extensions.roder import said, toy
 
 CLASSES = sorted({cls for row in METHODS.values() for cls in row if cls}, key=lambda c: c.__name__)
@@ -146,7 +146,7 @@ def test_a_field_of_another_type_is_refused_by_its_name(cls: type[WireObject], n
         with pytest.raises(ProtocolViolation, match=key) as caught:
             cls.from_json({**_example(cls), key: wrong})
         assert caught.value.code == "X0641"
-    if get_origin(declared) is tuple and get_args(declared)[0] in (Model, Definition, str):
+    if get_origin(declared) is tuple and get_args(declared)[0] in (InferenceModel, Definition, str):
         with pytest.raises(ProtocolViolation, match=key):
             cls.from_json({**_example(cls), key: [{"name": "only"}]})
 
@@ -167,7 +167,7 @@ def test_a_missing_field_is_refused_unless_it_is_optional() -> None:
     )
 
 
-async def test_what_the_host_sends_can_be_read_by_the_classes(tmp_path: Path) -> None:
+async def test_the_messages_of_the_host_can_be_read_by_the_classes(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         params = (await ext.call_tool("echo", {"a": 1}, context={"call_id": "c"})).data
         [initialize] = await said(ext, "extension/initialize")

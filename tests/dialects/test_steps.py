@@ -10,7 +10,7 @@ from exthost.model.messages import Failure
 
 
 @pytest.mark.parametrize("dialect", find.BUILT_IN)
-def test_tools_and_hooks_are_no_generators_except_where_replies_have_no_ids(dialect: str) -> None:
+def test_tools_and_hooks_are_not_generators_except_where_replies_have_no_ids(dialect: str) -> None:
     """The blocking API sends a generator by way of another thread, and a generator is never sent
     a second time (`retry`)."""
     found = find.find_dialect(dialect)
@@ -41,4 +41,4 @@ def test_one_that_does_not_know_initialize_may_speak_another_dialect() -> None:
 
 
 def test_one_that_gives_no_reason_is_not_quoted() -> None:
-    assert refused("", -32000).message.endswith("it does not say why")
+    assert refused("", -32000).message.endswith("it gives no reason")

@@ -31,16 +31,18 @@ from exthost.model.spec import Restart
 from exthost.tool_result import TextBlock
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing, until
-from tests.extensions.looking import runs
+from tests.extensions.harness import failing, until
+from tests.extensions.proc import runs
 from tests.extensions.synaps_tree import command
 
 QUICK = {"restart": {"initial_delay": "1ms"}}
 
 
-def child(told: dict[str, Any] | None = None, **settings: Any) -> Any:
+def child(behaviour: dict[str, Any] | None = None, **settings: Any) -> Any:
     limits = {"handshake": "60s"} | settings.pop("limits", {})
-    return exthost.connect(command(told), dialect="synaps", name="child", limits=limits, **settings)
+    return exthost.connect(
+        command(behaviour), dialect="synaps", name="child", limits=limits, **settings
+    )
 
 
 def asks(message: dict[str, Any]) -> bool:
@@ -76,12 +78,12 @@ def test_its_manners_are_the_page_s() -> None:
 
 def limits_of(ext: Extension) -> tuple[float, float, float]:
     """Return the time limits of a method, of a tool, and of a method without a limit of its own."""
-    factory = ext.calls.factory
+    factory = ext.internals.calls.factory
     return factory.time_limit_for("tool.call"), factory.tool_limit, factory.time_limit_for("x")
 
 
 @shows("synaps-limit-01")
-async def test_what_the_operator_says_of_calls_holds_for_every_method() -> None:
+async def test_the_call_settings_of_the_operator_apply_to_every_method() -> None:
     async with child() as ext:
         assert limits_of(ext) == (120, 120, 30)
     async with child(limits={"call": "1s"}) as ext:
@@ -111,9 +113,9 @@ async def test_a_broken_frame_fails_the_call_and_the_next_finds_a_fresh_process(
 
 
 @shows("synaps-frame-06", "synaps-route-02", "synaps-frame-05")
-async def test_what_is_no_message_is_dropped_and_the_call_goes_on() -> None:
+async def test_bytes_that_are_not_a_message_are_dropped_and_the_call_goes_on() -> None:
     frames = ["[1]", '"x"', '{"id":1.5,"result":1}', '{"id":"2","result":1}', '{"x":1}']
-    text = "".join(f"Content-Length: {len(one)}\r\n\r\n{one}" for one in frames)
+    text = "".join(f"Content-Length: {len(frame)}\r\n\r\n{frame}" for frame in frames)
     async with child() as ext:
         assert (await ext.call_tool("raw", {"text": text})).data["text"] == text
         assert ext.stats.dropped == {"stray lines on stdout": 5}
@@ -138,7 +140,7 @@ async def test_a_frame_of_4_mib_is_allowed() -> None:
 
 
 @shows("synaps-frame-09")
-async def test_what_the_host_sends_is_not_held_to_the_cap_of_what_it_receives() -> None:
+async def test_messages_of_the_host_are_not_limited_by_the_cap_for_incoming_ones() -> None:
     async with child(retry="never", **QUICK) as ext:
         prompt = {"method": "nobody", "params": {"image": "i" * 5_000_000}}
         assert (await ext.call_tool("echo_length", prompt)).data == {"length": 5_000_000}
@@ -151,8 +153,8 @@ async def test_the_text_of_a_result_with_content_is_that_content() -> None:
         assert result.text == "hello" and result.data == {"content": "hello"}
         assert [block.text for block in result.content if isinstance(block, TextBlock)] == ["hello"]
         assert (await ext.call_tool("echo", {"content": [1]})).text == '{"content":[1]}'
-    seen = hook_event(HookCall("after_tool_call", {"result": {"content": "hello"}}))
-    assert seen["tool_output"] == "hello"
+    observed = hook_event(HookCall("after_tool_call", {"result": {"content": "hello"}}))
+    assert observed["tool_output"] == "hello"
 
 
 # -- one call at a time ----------------------------------------------------------------------
@@ -186,7 +188,7 @@ async def test_a_timeout_restarts_nothing_and_the_late_answer_is_dropped(tmp_pat
 
 
 @shows("synaps-turn-01")
-async def test_more_at_a_time_where_the_config_says_so(tmp_path: Path) -> None:
+async def test_the_config_allows_more_at_a_time(tmp_path: Path) -> None:
     morning = tmp_path / "morning"
     nap = {"until": str(morning)}
     async with child(limits={"max_in_flight": 4}) as ext:
@@ -197,7 +199,7 @@ async def test_more_at_a_time_where_the_config_says_so(tmp_path: Path) -> None:
 
 
 @shows("synaps-turn-03")
-async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing_else(
+async def test_while_its_question_is_open_the_child_receives_only_the_answer(
     tmp_path: Path,
 ) -> None:
     """Its call was given up, others wait, notices are to be sent: the answer goes first."""
@@ -208,9 +210,9 @@ async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing
         await go.wait()
         return "the answer"
 
-    told = {"method": "slow"}
+    behaviour = {"method": "slow"}
     async with child({"heard": str(file)}, handlers={"slow": slow}) as ext:
-        first = asyncio.create_task(failing(ext.call_tool("ask", told, timeout=0.2)))
+        first = asyncio.create_task(failing(ext.call_tool("ask", behaviour, timeout=0.2)))
         await asked.wait()
         assert isinstance(await first, CallTimeout)
         second = asyncio.create_task(ext.call_tool("echo", {"n": 2}))
@@ -219,7 +221,7 @@ async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing
         go.set()
         assert (await second).data == {"n": 2}
         # Had it heard anything else, it would have lost it: the next question shows that not.
-        assert (await ext.call_tool("ask", told)).data["result"] == "the answer"
+        assert (await ext.call_tool("ask", behaviour)).data["result"] == "the answer"
     messages = heard(file)
     at, _ = (n for n, one in enumerate(messages) if asks(one))
     assert messages[at + 1]["result"] == "the answer", "the next thing that it heard"
@@ -227,7 +229,7 @@ async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing
 
 
 @shows("synaps-turn-03")
-async def test_a_session_that_ends_in_the_middle_of_a_question_holds_nobody_up() -> None:
+async def test_a_session_that_ends_in_the_middle_of_a_question_delays_no_other() -> None:
     never = asyncio.Event()
 
     async def slow(params: Any) -> Any:
@@ -235,22 +237,22 @@ async def test_a_session_that_ends_in_the_middle_of_a_question_holds_nobody_up()
 
     async with child(handlers={"slow": slow}, retry="never", **QUICK) as ext:
         asking = asyncio.create_task(failing(ext.call_tool("ask", {"method": "slow"})))
-        await until(lambda: ext.queue.max_in_flight == 0)
+        await until(lambda: ext.internals.queue.max_in_flight == 0)
         ext.kill()
         assert isinstance(await asking, ExtensionGone)
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
 
 @shows("synaps-turn-04", "synaps-hand-11", "synaps-hand-01", "synaps-limit-03")
-async def test_ids_go_on_over_restarts_and_initialize_tells_the_same_again(tmp_path: Path) -> None:
+async def test_ids_go_on_over_restarts_and_initialize_sends_the_same_again(tmp_path: Path) -> None:
     file, once = tmp_path / "heard", tmp_path / "once"
     async with child({"heard": str(file)}, config={"a": [1]}, cwd=str(tmp_path), **QUICK) as ext:
         assert (await ext.call_tool("id")).data == 2
         assert (await ext.call_tool("die", {"once": str(once)})).data == "alive"
     messages = heard(file)
-    assert [one["id"] for one in messages] == [1, 2, 3, 4, 5, 6]
+    assert [message["id"] for message in messages] == [1, 2, 3, 4, 5, 6]
     methods = ["initialize", "tool.call", "tool.call", "initialize", "tool.call", "shutdown"]
-    assert [one["method"] for one in messages] == methods
+    assert [message["method"] for message in messages] == methods
     first, again = messages[0]["params"], messages[3]["params"]
     assert (
         first
@@ -269,11 +271,11 @@ async def test_ids_go_on_over_restarts_and_initialize_tells_the_same_again(tmp_p
 @shows("synaps-turn-04", "synaps-life-04")
 async def test_a_restart_that_fails_has_numbers_of_its_own(tmp_path: Path) -> None:
     file, once = tmp_path / "heard", str(tmp_path / "once")
-    told = {"heard": str(file), "crash second": [once, str(tmp_path / "twice")]}
-    async with child(told, **QUICK) as ext:
+    behaviour = {"heard": str(file), "crash second": [once, str(tmp_path / "twice")]}
+    async with child(behaviour, **QUICK) as ext:
         assert (await ext.call_tool("die", {"once": once})).data == "alive"
         assert ext.stats.restarts == 2
-    assert [one["id"] for one in heard(file)] == [1, 2, 3, 4, 5, 6]
+    assert [message["id"] for message in heard(file)] == [1, 2, 3, 4, 5, 6]
 
 
 # -- crashes ---------------------------------------------------------------------------------
@@ -288,7 +290,7 @@ async def test_a_call_that_lost_its_process_is_sent_once_more(tmp_path: Path) ->
 
 
 @shows("synaps-life-02", "synaps-life-05")
-async def test_if_the_second_time_fails_too_both_are_told() -> None:
+async def test_if_the_second_time_fails_too_both_are_reported() -> None:
     async with child(**QUICK) as ext:
         error = await failing(ext.call_tool("die", {"code": 3}))
         assert isinstance(error, ExtensionGone)
@@ -332,13 +334,13 @@ async def test_a_stream_that_delivered_something_is_not_sent_again(tmp_path: Pat
     file = tmp_path / "heard"
     events = [["task.log", {"id": "t", "line": "one"}]]
     die = tmp_path / "die"
-    told = {"heard": str(file), "events": events, "die": str(die)}
-    async with child(told, **QUICK) as ext, ext.commands.invoke("x") as stream:
+    behaviour = {"heard": str(file), "events": events, "die": str(die)}
+    async with child(behaviour, **QUICK) as ext, ext.commands.invoke("x") as stream:
         assert await anext(stream) == types.TaskLog("t", "one")
         die.touch()
         with pytest.raises(ExtensionGone):
             await anext(stream)
-    assert [one["method"] for one in heard(file)].count("command.invoke") == 1
+    assert [message["method"] for message in heard(file)].count("command.invoke") == 1
 
 
 @shows("synaps-life-02")
@@ -346,11 +348,11 @@ async def test_one_that_delivered_nothing_is_sent_again_with_its_subscription(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "heard"
-    told = {"heard": str(file), "events": [["task.log", {"id": "t", "line": "one"}]]}
-    told["die first"] = str(tmp_path / "once")
-    async with child(told, **QUICK) as ext, ext.commands.invoke("x") as stream:
+    behaviour = {"heard": str(file), "events": [["task.log", {"id": "t", "line": "one"}]]}
+    behaviour["die first"] = str(tmp_path / "once")
+    async with child(behaviour, **QUICK) as ext, ext.commands.invoke("x") as stream:
         assert [event async for event in stream] == [types.TaskLog("t", "one")]
-    asked = [one for one in heard(file) if one["method"] == "command.invoke"]
+    asked = [message for message in heard(file) if message["method"] == "command.invoke"]
     assert len(asked) == 2 and asked[0]["params"] == asked[1]["params"]
 
 
@@ -362,8 +364,8 @@ async def test_one_that_answers_shutdown_and_never_exits_is_gone_in_about_a_seco
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "grandchild"
-    told = {"linger": True, "fork": str(file)}
-    async with child(told, lifetime="plain") as ext:  # the pids that it tells are ours
+    behaviour = {"linger": True, "fork": str(file)}
+    async with child(behaviour, lifetime="plain") as ext:  # the pids that it tells are ours
         family = [ext.stats.pid, int(file.read_text())]
         assert all(map(runs, family))
         began = time.monotonic()
@@ -404,7 +406,7 @@ async def test_a_refusal_ends_the_child_and_leaves_nothing_registered(tmp_path: 
     assert len(exits) == 1
 
 
-async def test_a_bare_command_is_granted_what_its_options_say() -> None:
+async def test_a_bare_command_is_granted_the_paths_of_its_options() -> None:
     async def meet() -> None:
         async with child(options={"permissions": ["memory.read"]}):
             pass
@@ -437,13 +439,13 @@ async def test_a_completion_is_asked_with_every_member(tmp_path: Path) -> None:
     file = tmp_path / "heard"
     result = {"content": [{"type": "text", "text": "yes"}], "usage": {"n": 1}}
     async with child({"offer": PROVIDER, "result": result, "heard": str(file)}) as ext:
-        assert [one.id for one in ext.providers.all] == ["p", "q"]
+        assert [item.id for item in ext.providers.all] == ["p", "q"]
         done = await ext.providers.complete("child:p:m", HI, temperature=0.5)
         assert (done.text, done.stop_reason, done.usage) == ("yes", None, {"n": 1})
         assert isinstance(await failing(ext.providers.complete("n", HI)), NotFound)
         assert isinstance(await failing(ext.providers.complete("p:x", HI)), NotFound)
         await ext.providers.complete("m", HI)
-    params = [one["params"] for one in heard(file) if one["method"] == "provider.complete"]
+    params = [item["params"] for item in heard(file) if item["method"] == "provider.complete"]
     assert params[0] == {
         "provider_id": "p",
         "model_id": "m",
@@ -467,7 +469,7 @@ async def test_a_completion_is_asked_with_every_member(tmp_path: Path) -> None:
         ({"content": [1], "stop_reason": 5}, "X0652"),
     ],
 )
-async def test_a_completion_that_is_none_is_an_error(result: Any, code: str) -> None:
+async def test_an_invalid_completion_is_an_error(result: Any, code: str) -> None:
     async with child({"offer": PROVIDER, "result": result}) as ext:
         error = await failing(ext.providers.complete("m", HI))
         assert isinstance(error, ProtocolViolation) and error.code == code
@@ -497,22 +499,22 @@ async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
     async with child({"offer": PROVIDER, "events": events}) as ext:
         with caplog.at_level(logging.WARNING, "exthost"):
             async with ext.providers.stream("p:m", HI) as stream:
-                seen = [one async for one in stream]
+                observed = [item async for item in stream]
         assert stream.result == types.Completion(())
         assert ext.stats.dropped == {"events that could not be read": 4}
-    assert seen == [
+    assert observed == [
         types.Text("a"),
-        types.Thinking("b"),
+        types.ThinkingText("b"),
         types.Done(),
-        types.ToolUse("1", "t", {}),
-        types.Usage({"n": 5}),
+        types.ProviderToolUse("1", "t", {}),
+        types.ProviderUsage({"n": 5}),
         types.ProviderError("careful"),
         types.Text("c"),
     ]
-    logged = [one.getMessage() for one in caplog.records]
+    logged = [item.getMessage() for item in caplog.records]
     for reason in ("(id is empty)", "(text is missing)", "'nonsense'", "(event is not an object)"):
-        assert any("provider.stream.event" in one and reason in one for one in logged), reason
-    (cut,) = [one for one in logged if "'nonsense'" in one]
+        assert any("provider.stream.event" in item and reason in item for item in logged), reason
+    (cut,) = [item for item in logged if "'nonsense'" in item]
     assert '"blob":"xxx' in cut and len(cut) < 1000, "the beginning of the params, cut"
 
 
@@ -529,8 +531,8 @@ READS: list[tuple[str, dict[str, Any], str]] = [
     ("provider.stream.event", {}, "type is missing"),
     ("command.output", {"kind": "error", "content": ""}, "content is empty"),
     ("command.output", {"kind": "text"}, "content is missing"),
-    ("command.output", {"kind": "table", "headers": ["a"], "rows": [[1]]}, "rows[0] is not"),
-    ("command.output", {"kind": "table", "headers": [1], "rows": []}, "headers is not"),
+    ("command.output", {"kind": "table", "headers": ["a"], "rows": [[1]]}, "rows[0][0] is not"),
+    ("command.output", {"kind": "table", "headers": [1], "rows": []}, "headers[0] is not"),
     ("command.output", {"kind": "table", "headers": []}, "rows is missing"),
     ("command.output", {"kind": "dance"}, "'dance'"),
     ("task.start", {"id": "t"}, "label is missing"),
@@ -543,7 +545,7 @@ READS: list[tuple[str, dict[str, Any], str]] = [
 
 @shows("synaps-note-04")
 @pytest.mark.parametrize(("method", "params", "reason"), READS)
-def test_why_an_event_cannot_be_read_is_told(
+def test_the_reason_why_an_event_cannot_be_read_is_reported(
     method: str, params: dict[str, Any], reason: str
 ) -> None:
     kind = "provider.stream" if method.startswith("provider") else "command.invoke"
@@ -553,9 +555,9 @@ def test_why_an_event_cannot_be_read_is_told(
 
 @shows("synaps-prov-03")
 async def test_a_stream_that_ends_in_nonsense_or_an_error_raises_after_its_events() -> None:
-    for told, kind in (({"result": 5}, ProtocolViolation), ({"fails": "no"}, CallFailed)):
+    for report, kind in (({"result": 5}, ProtocolViolation), ({"fails": "no"}, CallFailed)):
         events = [event(type="text", delta="a")]
-        made = child({"offer": PROVIDER, "events": events, **told})
+        made = child({"offer": PROVIDER, "events": events, **report})
         async with made as ext, ext.providers.stream("m", HI) as stream:
             assert await anext(stream) == types.Text("a")
             with pytest.raises(kind):
@@ -570,8 +572,8 @@ async def test_a_consumer_that_left_does_not_end_the_call(tmp_path: Path) -> Non
         async with ext.providers.stream("m", HI) as stream:
             await anext(aiter(stream))
         async with ext.providers.stream("m", HI) as stream:
-            assert len([one async for one in stream]) == 5
-    assert [one["method"] for one in heard(file)].count("provider.stream") == 2
+            assert len([item async for item in stream]) == 5
+    assert [item["method"] for item in heard(file)].count("provider.stream") == 2
 
 
 @shows("synaps-note-01", "synaps-note-03")
@@ -597,13 +599,13 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
     ]
     async with child({"events": events, "result": [1]}) as ext:
         async with ext.commands.invoke("build", ["x"]) as stream:
-            seen = [one async for one in stream]
+            observed = [item async for item in stream]
         assert stream.result == [1]
-    assert seen == [
-        types.Output("text", "A"),
+    assert observed == [
+        types.CommandOutput("text", "A"),
         types.TaskStart("t", "L", "download"),
         types.TaskUpdate("t", 1, 2, None),
-        types.Output("error", "flat"),
+        types.CommandOutput("error", "flat"),
         types.Table(("h",), (["1"],)),
         types.Done(),
         types.TaskLog("t", "l"),
@@ -618,7 +620,7 @@ async def test_stderr_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> No
     program = "import sys; print('compiling', file=sys.stderr); sys.exit(3)"
     argv = [sys.executable, "-S", "-E", "-c", program]
     await failing(exthost.connect(argv, dialect="synaps").__aenter__())
-    (record,) = [one for one in caplog.records if "compiling" in one.getMessage()]
+    (record,) = [item for item in caplog.records if "compiling" in item.getMessage()]
     assert record.levelno == logging.DEBUG
 
 
@@ -633,7 +635,7 @@ async def test_a_handshake_that_takes_longer_than_its_limit_names_the_setting() 
 
 
 @shows("synaps-note-02", "synaps-route-04")
-async def test_widgets_and_editors_are_events_for_everybody_who_subscribed() -> None:
+async def test_widgets_and_editors_are_events_for_every_subscriber() -> None:
     events = [
         ["widget.upsert", {"id": "w", "lines": ["a"], "title": "T", "ttl_secs": 5}],
         ["widget.dismiss", {"id": "w"}],
@@ -642,13 +644,13 @@ async def test_widgets_and_editors_are_events_for_everybody_who_subscribed() -> 
         ["settings.editor.close", {"reason": "r"}],
     ]
     bus = Bus()
-    seen: list[list[Any]] = [[], []]
-    for one in seen:
-        bus.subscribe(ExtensionEvent, one.append)
+    observed: list[list[Any]] = [[], []]
+    for item in observed:
+        bus.subscribe(ExtensionEvent, item.append)
     async with child({"events": events}, events=bus) as ext, ext.commands.invoke("x") as stream:
-        assert [one async for one in stream] == []
-    assert seen[0] == seen[1]
-    assert [(one.kind, one.payload) for one in seen[0]] == [
+        assert [item async for item in stream] == []
+    assert observed[0] == observed[1]
+    assert [(item.kind, item.payload) for item in observed[0]] == [
         ("widget.upsert", types.Widget("w", ("a",), "top_right", "T", 5)),
         ("widget.dismiss", types.WidgetDismissed("w")),
         ("settings.editor.render", types.EditorRender((1,), None, "f")),
@@ -657,7 +659,7 @@ async def test_widgets_and_editors_are_events_for_everybody_who_subscribed() -> 
     ]
 
 
-async def test_the_small_facets_say_and_read_what_the_page_has() -> None:
+async def test_the_small_facets_write_and_read_the_messages_of_the_page() -> None:
     info = {
         "build": {"backend": "cpu"},
         "capabilities": [{"kind": "stt", "name": "S"}],
@@ -665,8 +667,8 @@ async def test_the_small_facets_say_and_read_what_the_page_has() -> None:
     }
     methods = {"info.get": info, "sidecar.spawn_args": {"args": ["-v"], "language": "en"}}
     async with child({"methods": methods}) as ext:
-        told = await ext.info.get()
-        assert told.build == types.Build("cpu") and told.models[0]["installed"] is False
+        report = await ext.info.get()
+        assert report.build == types.Build("cpu") and report.models[0]["installed"] is False
         assert await ext.sidecar.spawn_args() == types.SpawnArgs(("-v",), "en", {})
         opened = await ext.settings.open("c", "f")
         assert opened == {
@@ -712,7 +714,7 @@ async def test_a_flood_of_notices_harms_no_call() -> None:
         ("config.subscribe", {"keys": [5]}, -32602, "keys"),
     ],
 )
-async def test_a_bad_question_is_answered_with_what_is_wrong(
+async def test_the_answer_to_a_bad_question_names_its_fault(
     method: str, params: Any, code: int, says: str
 ) -> None:
     async with child() as ext:
@@ -749,8 +751,8 @@ async def test_memory_and_config_work_inside_its_own_initialize() -> None:
         ["config.get", {"key": "k"}],
     ]
     async with exthost.connect(command({"init": init}), dialect="synaps", name="inside") as ext:
-        told = [one["result"] for one in (await ext.call_tool("started")).data["answers"]]
-    at = told[0]["timestamp_ms"]
+        reports = [answer["result"] for answer in (await ext.call_tool("started")).data["answers"]]
+    at = reports[0]["timestamp_ms"]
     record = {
         "namespace": "inside",
         "timestamp_ms": at,
@@ -758,7 +760,7 @@ async def test_memory_and_config_work_inside_its_own_initialize() -> None:
         "tags": ["t"],
         "meta": {"a": 1},
     }
-    assert told == [
+    assert reports == [
         {"ok": True, "timestamp_ms": at},
         {"ok": True},
         {"records": [record]},
@@ -767,7 +769,7 @@ async def test_memory_and_config_work_inside_its_own_initialize() -> None:
 
 
 @shows("synaps-ask-04")
-async def test_a_store_that_cannot_be_used_is_told_and_the_calls_go_on(
+async def test_an_unusable_store_is_reported_and_the_calls_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home").write_text("in the way")
@@ -798,12 +800,12 @@ async def test_a_full_store_is_an_error_for_the_plugin_and_one_warning_for_the_o
         assert (await ext.call_tool("ask", asked)).data["error"]["code"] == -32000
         found = {"method": "memory.query", "params": {"namespace": "child"}}
         assert len((await ext.call_tool("ask", found)).data["result"]["records"]) == 2
-    warnings = [one.message for one in caplog.records if "limits.store" in one.message]
+    warnings = [record.message for record in caplog.records if "limits.store" in record.message]
     assert len(warnings) == 1 and warnings[0].startswith("[child]")
 
 
 @shows("synaps-hand-12")
-async def test_what_a_new_handshake_offers_takes_the_place_of_the_old_and_is_told(
+async def test_the_offer_of_a_new_handshake_replaces_the_old_one_and_is_reported(
     tmp_path: Path,
 ) -> None:
     once = str(tmp_path / "once")

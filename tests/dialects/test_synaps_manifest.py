@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from exthost.config import DiscoverySettings
-from exthost.config.discovery.report import Report
+from exthost.config.discovery.report import SearchReport
 from exthost.config.discovery.search import discover
 from exthost.dialects import find
 from exthost.dialects.manifest_format import Accepted, ManifestFile
-from exthost.dialects.synaps.manifest import FORMAT, Manifest, Subscription, read
+from exthost.dialects.synaps.manifest import FORMAT, Subscription, SynapsManifest, read
 from exthost.errors import ManifestError, Refused
 from exthost.launch.prerequisites import resolve_config
 from exthost.model.spec import DeclaredSetting, Spec
@@ -41,7 +41,7 @@ def spec_of(extension: Any, **settings: Any) -> Spec:
 
 
 @shows("synaps-mani-01", "synaps-mani-02")
-def test_the_least_that_a_manifest_says() -> None:
+def test_the_minimal_manifest_of_this_dialect() -> None:
     spec = spec_of(GOOD, version="1.2", description="d")
     assert (spec.id, spec.dialect, spec.argv, spec.cwd) == (
         "notes",
@@ -50,7 +50,7 @@ def test_the_least_that_a_manifest_says() -> None:
         "/p/notes",
     )
     manifest = spec.manifest
-    assert isinstance(manifest, Manifest) and spec.version == "1.2"
+    assert isinstance(manifest, SynapsManifest) and spec.version == "1.2"
     assert (manifest.permissions, manifest.hooks, spec.settings) == (("tools.register",), (), ())
 
 
@@ -77,8 +77,8 @@ def test_a_plugin_without_hooks_needs_a_permission_to_do_something(permission: s
 
 @shows("synaps-mani-08")
 def test_a_manifest_that_names_no_protocol_is_written_for_the_first() -> None:
-    said = {key: value for key, value in GOOD.items() if key != "protocol_version"}
-    assert spec_of(said).id == "notes"
+    output = {key: value for key, value in GOOD.items() if key != "protocol_version"}
+    assert spec_of(output).id == "notes"
 
 
 @shows("synaps-mani-05")
@@ -128,8 +128,8 @@ def test_hooks_and_their_filters() -> None:
         ({"args": "x"}, "X0250", "args"),
         ({"permissions": ["tools.registre"]}, "X0253", "tools.registre"),
         ({"permissions": ["tools.override"]}, "X0253", "reserved"),
-        ({"permissions": ["session.lifecycle"]}, "X0255", "nothing to do"),
-        ({"permissions": []}, "X0255", "nothing to do"),
+        ({"permissions": ["session.lifecycle"]}, "X0255", "no hooks"),
+        ({"permissions": []}, "X0255", "no hooks"),
         ({"hooks": [{"hook": "before_tool"}]}, "X0254", "before_tool"),
         ({"hooks": [{"hook": "before_tool_call"}]}, "X0254", "tools.intercept"),
         ({"hooks": [{"hook": "on_session_start"}]}, "X0254", "session.lifecycle"),
@@ -139,7 +139,7 @@ def test_hooks_and_their_filters() -> None:
         ({"config": [{"key": "a", "required": "yes"}]}, "X0250", "required"),
     ],
 )
-def test_what_is_refused_before_a_start(change: dict[str, Any], code: str, says: str) -> None:
+def test_manifests_refused_before_a_start(change: dict[str, Any], code: str, says: str) -> None:
     with pytest.raises(ManifestError) as refused:
         read(found(GOOD | change))
     error = refused.value
@@ -156,7 +156,7 @@ def test_a_tool_filter_is_for_hooks_about_tools_alone() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 5000, b'{"extension": 5}'])
-def test_what_is_no_manifest_at_all_is_told(data: bytes) -> None:
+def test_a_file_that_is_not_a_manifest_is_reported(data: bytes) -> None:
     with pytest.raises(ManifestError) as refused:
         read(ManifestFile(path="/x", folder="/p/notes", data=data))
     assert refused.value.code == "X0250"
@@ -230,7 +230,7 @@ def test_the_projects_plugin_goes_before_the_users_of_the_same_name(
     skill.write_text('{"name": "skill"}')
     settings = DiscoverySettings(search_paths=("$SYNAPS",))
     report = discover(settings, find.load_manifest_formats(), base=str(tmp_path / "work"))
-    there = {one.id: one.folder for one in report.candidates}
+    there = {candidate.id: candidate.folder for candidate in report.candidates}
     assert there == {"both": str(project / "both"), "mine": str(users / "mine")}
     (wrong,) = report.diagnostics  # that the project's is used is no warning
     assert (wrong.extension, wrong.code) == ("broken", "X0252") and wrong.help
@@ -243,7 +243,7 @@ def test_a_guard_of_the_user_that_the_project_replaces_is_reported(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "before_tool_call"}])
     plugin(tmp_path / "work/.synaps/plugins/both")
-    assert [one.code for one in searched(tmp_path / "work").diagnostics] == ["X0205"]
+    assert [diagnostic.code for diagnostic in searched(tmp_path / "work").diagnostics] == ["X0205"]
     plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "on_session_end"}])
     assert searched(tmp_path / "work").diagnostics == ()
 
@@ -270,7 +270,7 @@ def ids(root: Path) -> set[str]:
     return {candidate.id for candidate in searched(root / "work").candidates}
 
 
-def searched(base: Path) -> Report:
+def searched(base: Path) -> SearchReport:
     settings = DiscoverySettings(search_paths=("$SYNAPS",))
     return discover(settings, find.load_manifest_formats(), base=str(base))
 
@@ -307,7 +307,7 @@ DEFERRED = GOOD | {"permissions": ["tools.register", "providers.register", "tool
     ],
 )
 @shows("synaps-today-09", "synaps-today-04", "synaps-today-05")
-def test_mistakes_in_what_plugins_of_today_say(
+def test_mistakes_in_the_manifests_of_current_plugins(
     change: dict[str, Any], code: str, says: str
 ) -> None:
     with pytest.raises(ManifestError) as refused:
@@ -317,12 +317,12 @@ def test_mistakes_in_what_plugins_of_today_say(
 
 @shows("synaps-today-01", "synaps-today-08")
 @pytest.mark.parametrize("name", ["context_providers.register", "session.drive"])
-def test_a_plugin_that_does_only_what_is_not_offered_is_accepted(name: str) -> None:
+def test_a_plugin_with_only_unsupported_features_is_accepted(name: str) -> None:
     verdict = read(found(GOOD | {"permissions": [name]}))
     assert isinstance(verdict, Accepted) and "does not offer" in str(verdict.warnings[0])
 
 
-def test_where_the_user_has_no_plugins_nothing_is_said(
+def test_where_the_user_has_no_plugins_nothing_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -16,7 +16,7 @@ from exthost.extension.extension import Extension
 from exthost.tool_result import TextBlock, ToolResult
 from tests.dialects import test_cigen, test_mcp, test_nexo, test_synaps
 from tests.extensions import nexo_tree, roder
-from tests.extensions.driving import closing, failing, until
+from tests.extensions.harness import closing, failing, until
 
 # A morphir extension whose tool answers a division by zero with an error reply.
 DIVIDER = """
@@ -149,7 +149,7 @@ async def test_a_tool_that_fails_raises_and_is_returned_with_check_false(
             assert error.evidence.argv and error.as_dict()["evidence"]["answer"]["data"]
 
 
-async def test_what_did_not_happen_is_raised_whatever_check_says(tmp_path: Path) -> None:
+async def test_a_call_that_did_not_happen_raises_even_without_check(tmp_path: Path) -> None:
     async with closing(roder.toy(tmp_path)) as ext:
         late = await failing(ext.call_tool("hang", timeout=0.2, check=False))
         assert isinstance(late, CallTimeout)
@@ -201,8 +201,8 @@ def test_the_blocking_face_returns_and_raises_the_same(tmp_path: Path) -> None:
 def hooked(folder: Path, result: Any) -> exthost.Host:
     """A host with the roder toy, and a hook that puts this result in place of each."""
     more = {} if result is None else {"hooks": {"after_tool_call": {"override": result}}}
-    heard = {"heard": str(folder / "heard")}
-    nexo_tree.plugin(folder / "plugins" / "eye", "eye", told={**EYE, **more, **heard})
+    received = {"heard": str(folder / "heard")}
+    nexo_tree.plugin(folder / "plugins" / "eye", "eye", behaviour={**EYE, **more, **received})
     return exthost.Host.from_config(
         {
             "discovery": {"search_paths": [str(folder / "plugins")]},
@@ -211,7 +211,7 @@ def hooked(folder: Path, result: Any) -> exthost.Host:
     )
 
 
-async def test_run_tool_raises_after_its_hooks_have_seen_what_failed(tmp_path: Path) -> None:
+async def test_run_tool_raises_after_its_hooks_have_seen_the_failure(tmp_path: Path) -> None:
     async with hooked(tmp_path, None) as host:
         failed = await failing(host.call_tool("ext_toy_fail"))
         assert isinstance(failed, CallFailed) and failed.code == "X0702"
@@ -222,21 +222,21 @@ async def test_run_tool_raises_after_its_hooks_have_seen_what_failed(tmp_path: P
         assert reply.is_error and reply.text == "not today" and reply.error_reply is not None
         late = await failing(host.call_tool("ext_toy_hang", timeout=0.2, check=False))
         assert isinstance(late, CallTimeout)
-    heard = (tmp_path / "heard").read_text()
-    assert heard.count("as you wish") == 2 and heard.count("not today") == 2
-    assert heard.count("no answer came") == 1
+    received = (tmp_path / "heard").read_text()
+    assert received.count("as you wish") == 2 and received.count("not today") == 2
+    assert received.count("no answer came") == 1
 
 
-async def test_the_error_of_a_tool_that_failed_tells_of_hooks_that_were_passed_over(
+async def test_the_error_of_a_failed_tool_mentions_skipped_hooks(
     tmp_path: Path,
 ) -> None:
     async with hooked(tmp_path, "no object") as host:
         for name in ("ext_toy_fail", "ext_toy_refuse"):
             failed = await failing(host.call_tool(name))
             assert isinstance(failed, CallFailed)
-            assert [one.count("after_tool_call of") for one in failed.__notes__] == [1]
+            assert [item.count("after_tool_call of") for item in failed.__notes__] == [1]
             returned = await host.call_tool(name, check=False)
-            assert [one.count("after_tool_call of") for one in returned.warnings] == [1]
+            assert [item.count("after_tool_call of") for item in returned.warnings] == [1]
 
 
 async def test_a_result_that_a_hook_replaced_is_read_anew(tmp_path: Path) -> None:

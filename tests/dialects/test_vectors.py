@@ -52,18 +52,18 @@ async def test_a_handshake_with_a_real_process_leads_to_its_offer(
 
 
 @each("refusal")
-def test_a_refusal_is_told(vector: Vector) -> None:
+def test_a_refusal_is_reported(vector: Vector) -> None:
     check_vector(vector)
 
 
 @pytest.mark.sampled
 @each("refusal")
-async def test_a_refusal_with_a_real_process_is_told(vector: Vector, tmp_path: Path) -> None:
+async def test_a_refusal_with_a_real_process_is_reported(vector: Vector, tmp_path: Path) -> None:
     await check_with_process(vector, tmp_path, installed_clock)
 
 
 @each("operation")
-def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
+def test_an_operation_has_the_fields_of_the_script(vector: Vector) -> None:
     check_vector(vector)
 
 
@@ -74,7 +74,7 @@ async def test_an_operation_with_a_real_process(vector: Vector, tmp_path: Path) 
 
 
 @each("meaning")
-def test_a_notification_means_to_the_host_what_the_vector_says(vector: Vector) -> None:
+def test_a_notification_has_the_meaning_that_its_vector_gives(vector: Vector) -> None:
     check_vector(vector)
 
 
@@ -91,7 +91,7 @@ _FRAMES = [ReadVector(vector).data for vector in _READ]
 @pytest.mark.parametrize("vector", _DIALECTS, ids=lambda vector: vector.file)
 @pytest.mark.parametrize("role", Role)
 @given(data=st.data())
-def test_whatever_is_in_a_frame_only_our_own_error_leaves_the_codec(
+def test_for_any_bytes_in_a_frame_only_our_own_error_leaves_the_codec(
     vector: Vector, role: Role, data: st.DataObject
 ) -> None:
     frame = data.draw(st.sampled_from(_FRAMES) | st.binary(max_size=60))
@@ -101,12 +101,12 @@ def test_whatever_is_in_a_frame_only_our_own_error_leaves_the_codec(
     )
     codec = vector.dialect.codec(role)
     try:
-        said = split_messages(codec.decode(frame))
+        output = split_messages(codec.decode(frame))
     except ProtocolViolation as violation:
         assert violation.message
     else:
         kinds = (Request, Reply, Failure, Notification, Noise)
-        assert all(type(one) in kinds for one in said)
+        assert all(type(message) in kinds for message in output)
     assert isinstance(codec.reply_id_in_prefix(frame), int | str | None)
 
 
@@ -114,7 +114,7 @@ def test_whatever_is_in_a_frame_only_our_own_error_leaves_the_codec(
 
 
 @pytest.mark.parametrize("file", sorted({vector.file for vector in vectors("read")}))
-def test_each_role_has_a_canonical_vector_of_all_it_can_say(file: str) -> None:
+def test_each_role_has_a_canonical_vector_of_all_its_messages(file: str) -> None:
     """Else "in both roles" would be an empty word."""
     ours = [vector for vector in vectors("read") if vector.file == file]
     for role in Role:
@@ -141,7 +141,7 @@ def test_names_are_unique_in_their_file() -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_notation_tells_types_and_values_apart() -> None:
+def test_the_notation_distinguishes_types_and_values() -> None:
     pattern = parse_pattern('Reply {"id": 1}')
     assert isinstance(pattern, MessagePattern)
     reply = pattern.build()
@@ -172,7 +172,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "says"), WRONG)
-def test_a_vector_that_does_not_hold_fails(text: str, says: str, tmp_path: Path) -> None:
+def test_a_vector_that_does_not_match_fails(text: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     text = text.replace("]]\n", ']]\nname = "wrong"\n')
     file.write_text(f'module = "exthost.dialects.morphir.dialect"\n{text}')
@@ -181,7 +181,7 @@ def test_a_vector_that_does_not_hold_fails(text: str, says: str, tmp_path: Path)
         check_vector(vector)
 
 
-def test_a_table_that_nobody_plays_is_a_mistake(tmp_path: Path) -> None:
+def test_an_unknown_table_is_a_mistake(tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text('module = "exthost.dialects.morphir.dialect"\n[[reed]]\n')
     with pytest.raises(ValueError, match="reed"):

@@ -57,8 +57,8 @@ def anthropic(path: str, headers: Any, request: Any) -> Any:
     [block] = last["content"]
     asked = request["messages"][-2]["content"][0]["id"]
     assert (block["type"], block["tool_use_id"]) == ("tool_result", asked)
-    said = {"type": "text", "text": f"It says {block['content']}"}
-    return {"role": "assistant", "content": [said], "stop_reason": "end_turn"}
+    message = {"type": "text", "text": f"It says {block['content']}"}
+    return {"role": "assistant", "content": [message], "stop_reason": "end_turn"}
 
 
 @contextmanager

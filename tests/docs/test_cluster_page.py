@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.faces.cli.running import exthost, running
+from tests.faces.cli.cli_process import exthost, running
 
 ROOT = Path(__file__).parents[2]
 

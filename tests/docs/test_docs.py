@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faces.cli.running import RUN_SECONDS, run_inside, running
+from tests.faces.cli.cli_process import RUN_SECONDS, run_inside, running
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 FENCE = re.compile(r"^```(\S+)(?: title=(\S+))?\n(.*?)^```$", re.M | re.S)
-OVERHEARING = Path(__file__).with_name("overhearing.py")
+RECORDING_PYTHON = Path(__file__).with_name("recording_python.py")
 
 
 class Block(NamedTuple):
@@ -81,7 +81,7 @@ def play(console: str, folder: Path, run: Run = run_line) -> None:
         assert re.fullmatch(pattern, done.stdout.strip()), f"{command}\n{done.stdout}"
 
 
-def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
+def test_every_snippet_of_the_readme_runs_and_prints_the_shown_output(tmp_path: Path) -> None:
     shown = blocks("README.md")
     unpack(shown, tmp_path)
     consoles = [block.text for block in shown if block.language == "console"]
@@ -106,7 +106,7 @@ PAGES = [
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_of_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
+def test_every_command_of_a_page_prints_the_output_on_the_page(page: str, tmp_path: Path) -> None:
     shown = blocks(page)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     unpack(shown, tmp_path)
@@ -117,21 +117,21 @@ def test_every_command_of_a_page_prints_what_it_shows(page: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("dialect", ["roder", "synaps"])
-def test_what_a_page_shows_of_the_wire_is_what_goes_over_it(dialect: str, tmp_path: Path) -> None:
+def test_the_messages_on_a_page_are_those_on_the_wire(dialect: str, tmp_path: Path) -> None:
     shown = blocks(f"docs/dialects/{dialect}.md")
     unpack(shown, tmp_path)
     [wire] = [block.text for block in shown if block.language == "wire"]
     program = tmp_path / "bin" / "python3"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n{OVERHEARING.read_text()}")
+    program.write_text(f"#!{sys.executable}\n{RECORDING_PYTHON.read_text()}")
     program.chmod(0o755)
     done = run("exthost call shout shout text=hi --json", tmp_path, program.parent)
     assert done.returncode == 0, done.stderr
-    said = recorded_messages(program.with_name("record"))
-    for line, heard in zip_longest(re.split(r"\n(?=[→←])", wire), said, fillvalue="nothing"):
+    output = recorded_messages(program.with_name("record"))
+    for line, received in zip_longest(re.split(r"\n(?=[→←])", wire), output, fillvalue="nothing"):
         # Long messages are wrapped on the page, so spaces do not count.
         pattern = ".*".join(map(re.escape, "".join(line.split()).split("…")))
-        assert re.fullmatch(pattern, "".join(heard.split())), f"{line}\n{heard}"
+        assert re.fullmatch(pattern, "".join(received.split())), f"{line}\n{received}"
 
 
 def recorded_messages(record: Path) -> list[str]:
@@ -139,11 +139,13 @@ def recorded_messages(record: Path) -> list[str]:
     extension take turns, so consecutive bytes in one direction are one message."""
     pieces = [line.split() for line in record.read_text().splitlines()]
     turns = groupby(pieces, key=lambda piece: piece[0])
-    said = [(way, "".join(piece[1] for piece in turn)) for way, turn in turns]
-    return [f"{way} {bytes.fromhex(text).decode()}".replace("\r\n", r"\r\n") for way, text in said]
+    messages = [(way, "".join(piece[1] for piece in turn)) for way, turn in turns]
+    return [
+        f"{way} {bytes.fromhex(text).decode()}".replace("\r\n", r"\r\n") for way, text in messages
+    ]
 
 
-def test_every_command_of_the_operators_page_prints_what_it_shows(tmp_path: Path) -> None:
+def test_every_command_of_the_operators_page_prints_the_output_on_the_page(tmp_path: Path) -> None:
     left = shutil.ignore_patterns("target")
     shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True, ignore=left)
     consoles = [block.text for block in blocks("docs/operate.md") if block.language == "console"]

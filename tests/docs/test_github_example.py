@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import exthost
 from exthost.errors import CallFailed
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cigen" / "github"
 COMMAND = [sys.executable, str(EXAMPLE / "cigen-provider-github")]
@@ -31,7 +31,9 @@ async def generated(schema: Any) -> dict[str, Any]:
     """The workflows by path, as a YAML parser reads them."""
     async with connect() as ext:
         result = await ext.call("generate", {"schema": schema}, timeout=60)
-    return {one["path"]: yaml.safe_load(one["content"]) for one in result["fragments"]}
+    return {
+        fragment["path"]: yaml.safe_load(fragment["content"]) for fragment in result["fragments"]
+    }
 
 
 @shows("cigen-sample-01")
@@ -102,5 +104,5 @@ VALUE = st.recursive(
 
 @example(value={".0": [".inf", ".nan", "...", "./run"]})
 @given(value=st.dictionaries(TEXT, VALUE, min_size=1, max_size=3))
-def test_a_yaml_parser_reads_what_was_written(yaml_text: ModuleType, value: Any) -> None:
+def test_a_yaml_parser_reads_our_output(yaml_text: ModuleType, value: Any) -> None:
     assert yaml.safe_load(yaml_text.to_yaml(value)) == value

@@ -77,7 +77,7 @@ def test_the_cells_of_the_notebook_run_one_after_another(
     assert "ext_text_shout" in shown and '{"text":"HELLO"}' in shown
 
 
-async def test_the_sandbox_of_the_how_to_holds(tmp_path: Path) -> None:
+async def test_the_sandbox_of_the_how_to_works(tmp_path: Path) -> None:
     folder = unpacked("sandbox", tmp_path)
     (folder / "public").mkdir()
     (folder / "public" / "open.txt").write_text("for all")

@@ -20,7 +20,7 @@ from exthost.authoring.testing.vectors import package_vectors, run_vectors
 from exthost.dialects import find
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone
 from exthost.events import Bus, ExtensionEvent, LogLine
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "language-server"
@@ -73,7 +73,7 @@ def cli(installed: Path, *words: str, code: int = 0, more: str = "") -> str:
     return done.stdout
 
 
-async def test_tools_are_what_the_server_can_do() -> None:
+async def test_tools_are_the_features_of_the_server() -> None:
     async with exthost.connect(SERVER, dialect=NAME) as ext:
         assert [*ext.tools] == ["hover", "completion", "diagnostics"]
         at = {"path": "a.txt", "text": TEXT, "line": 1, "character": 4}
@@ -88,7 +88,7 @@ async def test_diagnostics_are_waited_for_and_published() -> None:
     bus.subscribe(ExtensionEvent, events.append)
     async with exthost.connect(SERVER, dialect=NAME, events=bus) as ext:
         result = await ext.call_tool("diagnostics", {"path": "a.txt", "text": TEXT})
-        assert [one["message"] for one in result.data] == ["a bug"]
+        assert [item["message"] for item in result.data] == ["a bug"]
         assert [event.kind for event in events] == ["diagnostics"]
         fine = await ext.call_tool("diagnostics", {"path": "a.txt", "text": "fine"})
         assert fine.data == []
@@ -130,7 +130,7 @@ async def test_open_documents_are_opened_again_after_a_crash() -> None:
 
 def test_the_blocking_form_of_the_facet_is_the_one_that_the_package_names() -> None:
     with exthost.sync_connect(SERVER, dialect=NAME) as ext:
-        documents: Any = ext.facet(type(vars(ext.target)["documents"]))
+        documents: Any = ext.facet(type(vars(ext._target)["documents"]))
         assert type(documents).__name__ == "SyncDocuments"
         assert documents.open("a.txt", "alpha").endswith("/a.txt")
         place = {"path": "a.txt", "line": 0, "character": 0}
@@ -145,7 +145,7 @@ async def test_many_calls_at_once() -> None:
             for n, text in enumerate(texts)
         ]
         results = await asyncio.gather(*calls)
-        assert [one.data for one in results] == [f"the word word{n}" for n in range(50)]
+        assert [result.data for result in results] == [f"the word word{n}" for n in range(50)]
 
 
 @pytest.mark.more
@@ -161,7 +161,7 @@ def test_the_command_line_knows_it(installed: Path) -> None:
     assert "a document without text" in cli(installed, "explain", "LS001")
 
 
-def test_its_vectors_hold(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_vectors_match(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(installed), prepend=os.pathsep)  # for scripted children
     package = find.find_package(NAME)
     assert run_vectors(package) == len(package_vectors(package)) >= 8
@@ -200,5 +200,5 @@ def test_it_runs_a_real_language_server(
     report = json.loads(cli(installed, "inspect", "--json", *where, more=more))
     assert {"hover", "completion", "definition"} <= {tool["tool"] for tool in report["tools"]}
     words = ["path=a.py", "text=import os\nos.getcwd()", "line=1", "character=5"]
-    told = cli(installed, "call", "hover", *words, *where, more=more)
-    assert "getcwd" in told
+    reported = cli(installed, "call", "hover", *words, *where, more=more)
+    assert "getcwd" in reported

@@ -60,7 +60,7 @@ def test_each_failed_probe_doubles_the_time_up_to_the_most() -> None:
     assert after_failure(5, closed).open_seconds == 10
 
 
-def test_what_was_under_way_when_it_opened_changes_nothing() -> None:
+def test_calls_under_way_when_it_opened_change_nothing() -> None:
     circuit = after_failure(5)
     assert after_failure(20, circuit, now=9.0) == circuit == circuit.after_success(PAGE)
 
@@ -75,7 +75,7 @@ def test_a_max_open_below_open_does_not_shorten_it() -> None:
     )
 
 
-def test_keys_that_nobody_said_are_the_pages() -> None:
+def test_unset_keys_have_the_defaults_of_the_page() -> None:
     circuit = Circuit()
     for _ in range(5):
         circuit = circuit.after_failure(Breaker(), 0.0)
@@ -83,7 +83,7 @@ def test_keys_that_nobody_said_are_the_pages() -> None:
 
 
 @shows("nexo-life-03")
-def test_what_counts() -> None:
+def test_which_errors_count() -> None:
     timeout, garbage = CallTimeout("X0801", ""), ProtocolViolation("X0602", "")
     answer = CallFailed("X0701", "", error_code=None, error_message="", data=None)
     assert is_breaker_failure(PAGE, timeout) and is_breaker_failure(PAGE, garbage)

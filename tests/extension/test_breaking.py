@@ -19,7 +19,7 @@ from exthost.extension.extension import Extension
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.driving import (
+from tests.extensions.harness import (
     Ledger,
     closing,
     failing,
@@ -29,7 +29,7 @@ from tests.extensions.driving import (
     unstarted,
     until,
 )
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 
 # The times are longer than any test: only moving the clock makes one pass.
 SETTINGS: BreakerSettings = {"failures": 3, "open": "10m", "max_open": "1h", "successes": 2}
@@ -96,7 +96,7 @@ async def test_a_call_answered_in_between_starts_the_count_anew() -> None:
 
 
 @shows("nexo-life-05")
-async def test_a_probe_that_fails_opens_it_for_twice_as_long_and_tells_those_who_wait(
+async def test_a_failed_probe_opens_it_for_twice_as_long_and_fails_waiting_calls(
     clock: Clock,
 ) -> None:
     ledger = Ledger()
@@ -112,9 +112,9 @@ async def test_a_probe_that_fails_opens_it_for_twice_as_long_and_tells_those_who
         assert ext.stats.waiting == 5  # one probe at a time
         await clock.advance(601)
         assert isinstance(await probe, CallTimeout)
-        told = await asyncio.gather(*others)
-        assert {type(error) for error in told} == {BreakerOpen}
-        assert left(told[0]) == pytest.approx(2 * OPEN_SECONDS, abs=60)
+        report = await asyncio.gather(*others)
+        assert {type(error) for error in report} == {BreakerOpen}
+        assert left(report[0]) == pytest.approx(2 * OPEN_SECONDS, abs=60)
         ledger.settle(ext, timeout=4, gone=5)
     assert follows_the_table(ledger.states)
 
@@ -165,7 +165,7 @@ async def test_a_call_whose_time_is_over_before_is_not_accepted_and_does_not_cou
     ledger = Ledger()
     sent: list[Any] = []
     async with hostile(breaker=SETTINGS, events=ledger.bus) as ext:
-        ext.traffic.subscribe(sent.append)
+        ext.internals.traffic.subscribe(sent.append)
         for _ in range(5):
             for use in (
                 ext.call("echo", timeout=timeout),
@@ -214,7 +214,9 @@ async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(
         assert await ext.call("echo", 1) == 1 and ext.stats.breaker == "closed"
 
 
-async def test_who_does_not_wait_is_told_at_once_and_still_brings_the_probe(clock: Clock) -> None:
+async def test_a_call_that_does_not_wait_fails_at_once_and_still_starts_the_probe(
+    clock: Clock,
+) -> None:
     async with hostile(breaker=SETTINGS) as ext:
         await time_out(ext, 3)
         assert isinstance(await failing(ext.call("echo", wait=False)), BreakerOpen)

@@ -133,7 +133,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.integers(1, 5))
-def test_each_open_call_expires_at_its_deadline_and_none_earlier(
+def test_each_open_call_expires_at_its_deadline_and_not_earlier(
     steps: list[tuple[str, Any]], max_in_flight: int
 ) -> None:
     loop, session, queue = queue_with(max_in_flight)

@@ -8,7 +8,7 @@ import pytest
 
 from exthost.dialects.mcp.result import MCP_RESULT
 from exthost.dialects.roder.dialect import DIALECT as RODER
-from exthost.dialects.roder.types import Completed, Failed, Finished, WorkFailed
+from exthost.dialects.roder.types import Completed, Finished, TurnFailed, WorkFailed
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
@@ -54,18 +54,18 @@ async def test_a_result_that_is_marked_as_an_error_counts_as_an_error() -> None:
 
 async def test_a_listener_that_raises_keeps_no_call_from_its_caller() -> None:
     bus = Bus()
-    seen: list[object] = []
+    observed: list[object] = []
 
     def fail(_: object) -> None:
         raise asyncio.CancelledError
 
     for kind in (CallStarted, CallEnded):
         bus.subscribe(kind, fail)
-        bus.subscribe(kind, seen.append)
+        bus.subscribe(kind, observed.append)
     queue = queue_of(VALUE_RESULT, bus)
     queue.submit(CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, error: None, {}))
     assert complete(queue, 1, 2) == [1, 2]
-    assert [type(event) for event in seen] == [CallStarted, CallEnded, CallEnded]
+    assert [type(event) for event in observed] == [CallStarted, CallEnded, CallEnded]
     queue.deadlines.stop()
 
 
@@ -77,10 +77,15 @@ async def test_where_no_result_is_an_error_a_member_of_that_name_means_nothing()
 
 @pytest.mark.parametrize(
     ("last", "errors"),
-    [(Failed("no"), 1), (WorkFailed({"message": "no"}), 1), (Completed(), 0), (Finished({}), 0)],
+    [
+        (TurnFailed("no"), 1),
+        (WorkFailed({"message": "no"}), 1),
+        (Completed(), 0),
+        (Finished({}), 0),
+    ],
     ids=lambda value: type(value).__name__,
 )
-async def test_a_stream_whose_last_event_says_that_it_failed_is_an_error(
+async def test_a_stream_whose_last_event_reports_a_failure_is_an_error(
     last: Any, errors: int
 ) -> None:
     queue = queue_of(RODER.result_reader)
@@ -88,7 +93,7 @@ async def test_a_stream_whose_last_event_says_that_it_failed_is_an_error(
     assert (queue.outcomes.results, queue.outcomes.unsuccessful["error"]) == (1 - errors, errors)
 
 
-@pytest.mark.parametrize(("last", "text"), [(Failed("no"), "no"), (WorkFailed("no"), "no")])
+@pytest.mark.parametrize(("last", "text"), [(TurnFailed("no"), "no"), (WorkFailed("no"), "no")])
 async def test_the_text_of_such_an_event_is_the_reason(last: Any, text: str) -> None:
     assert RODER.result_reader.text(last) == text
 

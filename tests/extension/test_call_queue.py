@@ -6,7 +6,7 @@ from exthost.events import Bus
 from exthost.extension.call_queue import CallQueue
 
 
-async def test_a_concurrency_that_is_set_during_a_hold_applies_when_the_hold_ends() -> None:
+async def test_a_concurrency_that_is_set_during_a_pause_applies_when_the_pause_ends() -> None:
     queue = CallQueue("x", max_in_flight=10, bus=Bus(), loop=asyncio.get_running_loop())
     queue.hold_calls()
     queue.set_concurrency(1)
@@ -20,7 +20,7 @@ async def test_a_concurrency_that_is_set_during_a_hold_applies_when_the_hold_end
     assert queue.max_in_flight == 10
 
 
-async def test_a_queue_that_two_sessions_hold_sends_again_when_both_have_released_it() -> None:
+async def test_a_queue_that_two_sessions_paused_sends_again_when_both_have_released_it() -> None:
     queue = CallQueue("x", max_in_flight=10, bus=Bus(), loop=asyncio.get_running_loop())
     queue.hold_calls()
     queue.hold_calls()

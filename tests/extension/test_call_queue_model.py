@@ -29,7 +29,7 @@ from exthost.session.call import Call, FutureCall
 from exthost.session.phase import Phase
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
-from tests.extensions.puppet import Puppet, session_with
+from tests.extensions.fake_child import FakeChild, session_with
 
 
 @dataclass(eq=False)
@@ -54,24 +54,24 @@ class Accounting(RuleBasedStateMachine):
     def open_the_queue(self, most: int, retry: bool, watched: bool) -> None:
         self.loop = asyncio.new_event_loop()
         self.bus = Bus()
-        self.told = [0, 0]
+        self.event_counts = [0, 0]
         if watched:  # a queue that somebody listens to takes another way through the code
-            self.bus.subscribe(CallStarted, lambda _: self._tell(0))
-            self.bus.subscribe(CallEnded, lambda _: self._tell(1))
+            self.bus.subscribe(CallStarted, lambda _: self._count_event(0))
+            self.bus.subscribe(CallEnded, lambda _: self._count_event(1))
         self.most, self.retry, self.watched = most, retry, watched
         self.queue = CallQueue(
             "x", max_in_flight=most, retry_once=retry, bus=self.bus, loop=self.loop
         )
         self.session: Session | None = None
-        self.puppet: Puppet | None = None
+        self.fake_child: FakeChild | None = None
         self.closed = False
         self.made: list[Expected] = []
         self.waiting: list[Expected] = []  # those who wait, in order
         self.sent: list[Expected] = []  # everything the present session was asked, in order
         self.stray = 0
 
-    def _tell(self, which: int) -> None:
-        self.told[which] += 1
+    def _count_event(self, which: int) -> None:
+        self.event_counts[which] += 1
 
     def _run(self) -> None:
         """Let the loop do all that there is to do now."""
@@ -85,7 +85,7 @@ class Accounting(RuleBasedStateMachine):
     # -- the model -----------------------------------------------------------------------------
 
     def _under_way(self) -> list[Expected]:
-        return [one for one in self.sent if one.place == "sent"]
+        return [item for item in self.sent if item.place == "sent"]
 
     def _model_pump(self) -> None:
         while self.session is not None and self.waiting and len(self._under_way()) < self.most:
@@ -132,10 +132,10 @@ class Accounting(RuleBasedStateMachine):
         """To a call of this session, whether or not anyone still waits for it."""
         if one.id < 0 or one.id >= len(self.sent) or self.sent[one.id] is not one:
             return
-        assert self.puppet is not None
-        said = {"error": f"no {one.n}"} if refused else {"result": one.n}
+        assert self.fake_child is not None
+        output = {"error": f"no {one.n}"} if refused else {"result": one.n}
         for _ in range(1 + twice):
-            self.puppet.say(id=one.id, **said)
+            self.fake_child.say(id=one.id, **output)
         self.stray += twice + (one.place == "ended")
         if one.place == "sent":
             self._model_end(one, "error" if refused else "result")
@@ -143,17 +143,17 @@ class Accounting(RuleBasedStateMachine):
 
     @precondition(lambda self: self.session is not None)
     @rule(ahead=st.integers(0, 5))
-    def answer_to_nobody(self, ahead: int) -> None:
-        assert self.puppet is not None
-        self.puppet.say(id=len(self.sent) + ahead, result="to nobody")
+    def answer_unknown_request(self, ahead: int) -> None:
+        assert self.fake_child is not None
+        self.fake_child.say(id=len(self.sent) + ahead, result="to nobody")
         self.stray += 1
         self._run()
 
     @rule(one=consumes(calls), same_tick=st.booleans())
     def cancel(self, one: Expected, same_tick: bool) -> None:
         """As a cancelled caller does: its future first, then the queue."""
-        if same_tick and one.place == "sent" and self.puppet is not None:
-            self.puppet.say(id=one.id, result=one.n)  # unread when the caller gives up
+        if same_tick and one.place == "sent" and self.fake_child is not None:
+            self.fake_child.say(id=one.id, result=one.n)  # unread when the caller gives up
             self.stray += 1
         one.future.cancel()
         self.queue.cancel(one.call)
@@ -171,8 +171,8 @@ class Accounting(RuleBasedStateMachine):
     @precondition(lambda self: self.session is None and not self.closed)
     @rule()
     def a_session_comes(self) -> None:
-        self.puppet = Puppet()
-        self.session = session_with(self.puppet, self.queue)
+        self.fake_child = FakeChild()
+        self.session = session_with(self.fake_child, self.queue)
         self.sent, self.stray = [], 0
         self.queue.attach(self.session)
         self._model_pump()
@@ -181,11 +181,11 @@ class Accounting(RuleBasedStateMachine):
     @precondition(lambda self: self.session is not None)
     @rule(last_words=st.booleans())
     def the_session_dies(self, last_words: bool) -> None:
-        assert self.puppet is not None and self.session is not None
+        assert self.fake_child is not None and self.session is not None
         under_way = self._under_way()
         if last_words and under_way:  # still in the pipe when it died: an answer all the same
             one = under_way.pop(0)
-            self.puppet.say(id=one.id, result=one.n)
+            self.fake_child.say(id=one.id, result=one.n)
             queued = len(self.waiting)
             self._model_end(one, "result")
             under_way += self.sent[len(self.sent) - (queued - len(self.waiting)) :]
@@ -197,18 +197,18 @@ class Accounting(RuleBasedStateMachine):
             else:
                 self._model_end(one, "gone")
         self.waiting[:0] = again
-        self.puppet.die()
+        self.fake_child.die()
         self._run()
         assert session.conversation.phase is Phase.CLOSED and not session.pending
-        self.puppet = None
+        self.fake_child = None
 
     @precondition(lambda self: self.session is None and not self.closed)
     @rule()
-    def nobody_comes(self) -> None:
+    def no_call_comes(self) -> None:
         self.closed = True
         self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
-        for one in list(self.waiting):
-            self._model_end(one, "gone")
+        for call in list(self.waiting):
+            self._model_end(call, "gone")
         self._run()
 
     @precondition(lambda self: self.closed)
@@ -221,49 +221,49 @@ class Accounting(RuleBasedStateMachine):
 
     @invariant()
     def each_call_is_where_the_model_says(self) -> None:
-        for one in self.made:
-            assert one.call.ended == (one.place == "ended"), one
-            if one.place != "ended":
-                assert not one.future.done(), one
-            elif one.future.cancelled():
-                assert one.outcome in OUTCOMES
+        for item in self.made:
+            assert item.call.ended == (item.place == "ended"), item
+            if item.place != "ended":
+                assert not item.future.done(), item
+            elif item.future.cancelled():
+                assert item.outcome in OUTCOMES
             else:
-                assert outcome_of(one.future, one.n) == one.outcome, one
+                assert outcome_of(item.future, item.n) == item.outcome, item
 
     @invariant()
     def the_books_balance(self) -> None:
-        ended = [one.outcome for one in self.made if one.place == "ended"]
+        ended = [item.outcome for item in self.made if item.place == "ended"]
         assert self.queue.outcomes.results == ended.count("result")
         for outcome in OUTCOMES[1:]:
             assert self.queue.outcomes.unsuccessful[outcome] == ended.count(outcome)
         assert self.queue.outcomes.error_replies == ended.count("error")
-        assert [call.params for call in self.queue.waiting] == [one.n for one in self.waiting]
+        assert [call.params for call in self.queue.waiting] == [item.n for item in self.waiting]
         if self.watched:
-            assert self.told == [len(self.made), len(ended)]
+            assert self.event_counts == [len(self.made), len(ended)]
 
     @invariant()
-    def the_pipe_carried_what_the_model_sent(self) -> None:
-        if self.session is None or self.puppet is None:
+    def the_pipe_carried_the_requests_of_the_model(self) -> None:
+        if self.session is None or self.fake_child is None:
             assert self.queue.live_sessions == self.queue.sessions == []
             return
-        heard = [(request["id"], request["params"]) for request in self.puppet.heard()]
-        assert heard == [(one.id, one.n) for one in self.sent]
-        assert set(self.session.pending) == {one.id for one in self._under_way()}
+        received = [(request["id"], request["params"]) for request in self.fake_child.heard()]
+        assert received == [(item.id, item.n) for item in self.sent]
+        assert set(self.session.pending) == {item.id for item in self._under_way()}
         assert sum(self.session.diagnostics.counts.values()) == self.stray
 
     def teardown(self) -> None:
         if not hasattr(self, "loop"):
             return
-        if self.puppet is not None:
-            self.puppet.die()
+        if self.fake_child is not None:
+            self.fake_child.die()
             self._run()
         self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
         self.queue.deadlines.stop()
         self._run()
-        for one in self.made:
-            assert one.call.ended
-            if not one.future.cancelled():
-                one.future.exception()
+        for item in self.made:
+            assert item.call.ended
+            if not item.future.cancelled():
+                item.future.exception()
         self.loop.close()
 
 

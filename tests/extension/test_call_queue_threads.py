@@ -16,8 +16,8 @@ from exthost.host.sync.blocking_call import BlockingCall
 from exthost.session.call import Call
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
-from tests.extensions.driving import closing, unstarted, until
-from tests.extensions.puppet import Puppet, session_with
+from tests.extensions.fake_child import FakeChild, session_with
+from tests.extensions.harness import closing, unstarted, until
 
 
 class CountedCall(BlockingCall):
@@ -46,7 +46,7 @@ def shared_queue() -> CallQueue:
     return CallQueue("x", max_in_flight=1, is_shared=True, bus=Bus(), loop=loop)
 
 
-class ThatInterrupts(OrderedDict[Call, None]):
+class InterruptedQueue(OrderedDict[Call, None]):
     """Does something in the moment between a caller's look and its joining the queue."""
 
     def __init__(self, moment: Any) -> None:
@@ -60,9 +60,11 @@ class ThatInterrupts(OrderedDict[Call, None]):
         super().__setitem__(call, value)
 
 
-async def test_a_call_that_joins_the_queue_as_it_closes_is_told_so() -> None:
+async def test_a_call_that_joins_the_queue_as_it_closes_fails_with_that_reason() -> None:
     queue = shared_queue()
-    queue.waiting = ThatInterrupts(lambda: queue.close(lambda _: ExtensionGone("X1006", "closed")))
+    queue.waiting = InterruptedQueue(
+        lambda: queue.close(lambda _: ExtensionGone("X1006", "closed"))
+    )
     call = call_of(queue, 1)
     queue.submit_threadsafe(call)
     await until(lambda: call.ended)
@@ -72,8 +74,8 @@ async def test_a_call_that_joins_the_queue_as_it_closes_is_told_so() -> None:
 
 async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -> None:
     queue = shared_queue()
-    puppet = Puppet()
-    session = session_with(puppet, queue)
+    fake_child = FakeChild()
+    session = session_with(fake_child, queue)
     queue.attach(session)
     first, second = call_of(queue, 1), call_of(queue, 2)
     queue.submit_threadsafe(first)
@@ -81,10 +83,10 @@ async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -
     def answered() -> None:
         queue.complete([(session.pending.pop(0), "answer")])
 
-    queue.waiting = ThatInterrupts(answered)
+    queue.waiting = InterruptedQueue(answered)
     queue.submit_threadsafe(second)
-    await until(lambda: len(puppet.heard()) == 2)
-    puppet.die()
+    await until(lambda: len(fake_child.heard()) == 2)
+    fake_child.die()
     await until(lambda: second.ended)
     assert queue.outcomes.results == 1 and queue.outcomes.unsuccessful == {"gone": 1}
     assert first.ends == second.ends == 1
@@ -108,9 +110,9 @@ class EndsAtLock:
         self._lock.release()
 
 
-async def test_a_call_that_is_sent_as_its_session_ends_is_refused_and_not_forgotten() -> None:
+async def test_a_call_that_is_sent_as_its_session_ends_is_refused() -> None:
     queue = shared_queue()
-    session = session_with(Puppet(), queue)
+    session = session_with(FakeChild(), queue)
     queue.attach(session)
     session.lock = EndsAtLock(session)  # type: ignore[assignment]
     with pytest.raises(ExtensionGone):
@@ -125,7 +127,7 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
     end: str,
 ) -> None:
     ext = unstarted(limits={"max_in_flight": 20})
-    ext.queue.is_shared = True
+    ext.internals.queue.is_shared = True
     async with closing(ext):
         await ext.start()
         accepted: list[CountedCall] = []
@@ -133,9 +135,11 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
 
         def from_a_thread(start: int) -> None:
             for n in range(start, start + 100):
-                call = CountedCall(*ext.calls.factory.for_method("echo", n, 60), ext.queue)
+                call = CountedCall(
+                    *ext.internals.calls.factory.for_method("echo", n, 60), ext.internals.queue
+                )
                 try:
-                    ext.queue.submit_threadsafe(call)
+                    ext.internals.queue.submit_threadsafe(call)
                 except ExtensionGone:  # not accepted any more
                     refused.append(n)
                     continue
@@ -162,8 +166,8 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
         assert len(accepted) + len(refused) == 600
         stats = ext.stats
         assert stats.in_flight == stats.waiting == 0
-        told = sum(result == n for n, result in enumerate(results))
-        told += sum(call.outcome == call.params for call in accepted)
-        assert stats.result == told
+        report = sum(result == n for n, result in enumerate(results))
+        report += sum(call.outcome == call.params for call in accepted)
+        assert stats.result == report
         if end == "in peace":
             assert refused == [] and stats.calls == stats.result == 700

@@ -30,7 +30,7 @@ def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mak
     return make_timer
 
 
-async def test_timers_fire_in_their_order_and_not_before_their_time(make: Make) -> None:
+async def test_timers_fire_in_their_order_and_never_early(make: Make) -> None:
     loop, fired, done = asyncio.get_running_loop(), [], asyncio.Event()
     began = loop.time()
 
@@ -144,7 +144,7 @@ def test_a_loop_that_is_dropped_with_timers_set_leaves_no_descriptor() -> None:
     assert open_descriptors() == before
 
 
-async def test_a_kernel_timer_that_nobody_keeps_does_not_fire_and_harms_no_other() -> None:
+async def test_an_unreferenced_kernel_timer_does_not_fire_and_harms_no_other() -> None:
     """A queue that is dropped with its extension must not be kept by the loop."""
     loop, fired, done = asyncio.get_running_loop(), [], asyncio.Event()
     dropped = make_deadline_timer(loop, lambda: fired.append("dropped"))

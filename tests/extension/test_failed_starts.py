@@ -11,7 +11,7 @@ from exthost.extension.extension import Extension
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
-from tests.extensions.driving import closing, command, failing
+from tests.extensions.harness import closing, command, failing
 
 NEVER = {"strategy": "never"}
 

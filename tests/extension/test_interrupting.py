@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,7 +20,7 @@ import exthost
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.events import StateChanged
 from exthost.model.shutdown_steps import CloseStdin, Terminate
-from tests.extensions.driving import command
+from tests.extensions.harness import command
 
 # One that is stubborn would keep the program for longer than the test waits.
 steps = (CloseStdin(wait=300), Terminate(wait=300))

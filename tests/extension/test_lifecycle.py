@@ -108,11 +108,11 @@ def test_every_pair_that_is_not_in_the_table_is_an_illegal_move() -> None:
     assert illegal == len(State) * len(Event) - len(TABLE)
 
 
-def test_an_illegal_move_is_a_lookup_that_failed_and_says_what_would_be_legal() -> None:
+def test_an_illegal_move_is_a_failed_lookup_that_names_the_legal_moves() -> None:
     with pytest.raises(LookupError) as caught:
         step(State.DRAINING, Event.PROBE)
     assert str(caught.value) == (
-        "internal error: 'probe' is no move from 'draining', which knows 'ended'"
+        "internal error: 'probe' is not a transition from 'draining', which knows 'ended'"
     )
 
 
@@ -136,7 +136,7 @@ def test_everything_that_may_have_a_process_can_be_stopped() -> None:
         assert step(state, Event.STOP) in (State.DRAINING, State.STOPPED)
 
 
-def test_what_rests_is_refused_stopped_or_failed() -> None:
+def test_an_extension_at_rest_is_refused_stopped_or_failed() -> None:
     assert {state for state in State if lifecycle.is_at_rest(state)} == {
         State.REFUSED,
         State.STOPPED,
@@ -203,9 +203,11 @@ def test_the_diagram_has_a_line_for_every_row() -> None:
     assert len(lines) == 2 + len(TABLE)
 
 
-def test_the_page_tells_the_facts_of_every_state() -> None:
+def test_the_page_shows_the_facts_of_every_state() -> None:
     rows = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| `")]
-    told = {row[0].strip(" `"): [cell.strip() for cell in row[2:]] for row in rows if len(row) == 5}
+    report = {
+        row[0].strip(" `"): [cell.strip() for cell in row[2:]] for row in rows if len(row) == 5
+    }
     for state, facts in FACTS.items():
         call = (
             "waits"
@@ -215,12 +217,12 @@ def test_the_page_tells_the_facts_of_every_state() -> None:
             else "fails"
         )
         words = dict.fromkeys((facts.health, facts.health_after_crash))
-        assert told.pop(state.value) == [
+        assert report.pop(state.value) == [
             "yes" if facts.lists_tools else "no",
             call,
             " / ".join(words),
         ]
-    assert not told
+    assert not report
 
 
 def test_the_page_explains_every_event() -> None:

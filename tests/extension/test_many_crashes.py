@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.extensions.crashing import calls_with_crashes, crash_cycles
+from tests.extensions.crashes import calls_with_crashes, crash_cycles
 
 
 @pytest.mark.both_loops
-async def test_a_process_that_dies_at_every_hundredth_call_loses_none() -> None:
+async def test_a_process_that_dies_at_every_hundredth_call_loses_no_call() -> None:
     account = await calls_with_crashes(2_000, 100)
     assert account.balances() and set(account.ends) == {"result", "gone"}
     # Each life answers a hundred; whatever was under way at its end is told so, once.

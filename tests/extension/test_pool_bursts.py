@@ -18,7 +18,7 @@ import pytest
 import exthost
 from exthost.config.extension_settings import PoolSettings
 from exthost.extension import process_choice, read_ahead
-from tests.extensions.driving import NEVER, until
+from tests.extensions.harness import NEVER, until
 
 # Handles one call after the other. With `staggered`, the second process waits for the file
 # `start-2` before it is ready, and so on. The call `work` records the pid and waits for its file.
@@ -144,7 +144,7 @@ async def test_twice_as_many_calls_as_processes_are_two_for_each(
         pool.work(3, until="first")
         pool.work(3, until="second")
         await until(lambda: len(pool.begun()) == 3)
-        trial = pool.extension.queue.read_ahead
+        trial = pool.extension.internals.queue.read_ahead
         assert trial is not None
         await until(lambda: trial._interval == 3600.0)  # a process did not read its second call
         pool.create("first")
@@ -188,7 +188,7 @@ async def test_a_program_that_handles_several_calls_at_once_gets_them(tmp_path: 
         await asyncio.gather(*pool.calls)
 
 
-async def test_a_start_that_hangs_does_not_hold_calls_for_ever(
+async def test_a_start_that_hangs_does_not_block_calls_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_ahead, "PATIENCE_SECONDS", 0.05)

@@ -25,8 +25,8 @@ from exthost.model.spec import Pool, Spec
 from exthost.session.call import Call
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.driving import NEVER, Ledger, command, failing, plain, until
-from tests.extensions.looking import gone, runs
+from tests.extensions.harness import NEVER, Ledger, command, failing, plain, until
+from tests.extensions.proc import gone, runs
 
 
 async def pids(ext: exthost.Extension, calls: int) -> list[int]:
@@ -38,7 +38,7 @@ def spawned(marks: Path) -> list[int]:
 
 
 @pytest.mark.both_loops
-async def test_calls_are_spread_over_the_pool_and_its_limits_hold(
+async def test_calls_are_spread_over_the_pool_within_its_limits(
     tmp_path: Path, clock: Clock
 ) -> None:
     marks = tmp_path / "marks"
@@ -136,13 +136,15 @@ async def test_a_process_that_fails_while_the_first_still_starts_is_replaced_and
         ext = await opening
         await until(lambda: ext.stats.processes == 2)
         assert (ext.state, ext.health) == ("ready", "degraded")
-        assert ext.lost_process is not None and "no port is free" in str(ext.lost_process[0])
+        assert ext.internals.lost_process is not None and "no port is free" in str(
+            ext.internals.lost_process[0]
+        )
         (event,) = lost
         assert (event.extension, event.processes, event.delay) == ("x", 1, 0.0)
         assert event_line(event).startswith("x: it lost a process of its pool: ")
         assert "it lost a process of its pool" in caplog.text and "1 left" in caplog.text
         await ext.restart()
-        assert ext.health == "running" and ext.lost_process is None
+        assert ext.health == "running" and ext.internals.lost_process is None
     finally:
         await asyncio.wait([opening])
         await connection.__aexit__(None, None, None)
@@ -230,7 +232,7 @@ async def test_a_pool_shrinks_to_its_least_and_no_further(clock: Clock) -> None:
         assert ext.state == "ready" and await ext.call("pid") == pid
 
 
-async def test_many_are_started_a_few_at_a_time_and_the_slow_hold_up_nobody(
+async def test_many_are_started_a_few_at_a_time_and_the_slow_delay_no_other(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sixteen, half of which never answer: those that do are ready before any limit is over."""
@@ -303,7 +305,7 @@ class StubSession:
         self.pending: dict[int, Call] = {}
         self.is_batched = False
         self.diagnostics = self
-        self._name, self._queue = name, extension.queue
+        self._name, self._queue = name, extension.internals.queue
 
     def send_call(self, call: Any) -> None:
         call.session = self
@@ -322,8 +324,10 @@ async def test_the_evidence_of_a_failed_tool_is_that_of_the_process_that_ran_it(
     ext._status.set_offer(Offer(tools=(Tool("t"),)))
     sessions: list[Any] = [StubSession("first", ext), StubSession("second", ext)]
     for session in sessions:
-        ext.queue.attach(session)
+        ext.internals.queue.attach(session)
     errors = [await failing(ext.call_tool("t")) for _ in range(2)]
     assert {error.evidence.stderr for error in errors} == {("first",), ("second",)}
     result = await ext.call_tool("t", check=False)
-    assert ext.calls.tool_error(result, "t").evidence == NO_EVIDENCE  # of whichever process
+    assert (
+        ext.internals.calls.tool_error(result, "t").evidence == NO_EVIDENCE
+    )  # of whichever process

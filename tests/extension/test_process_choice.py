@@ -22,7 +22,7 @@ from exthost.extension.extension import Extension
 from exthost.extension.process_choice import ProcessChoice
 from exthost.session.call import Call
 from exthost.session.session import Session
-from tests.extensions.driving import failing, plain, until
+from tests.extensions.harness import failing, plain, until
 
 SLOW, FAST = "slow", "fast"
 UNLIMITED = 1_000_000
@@ -146,7 +146,7 @@ def test_each_idle_process_gets_a_slow_call_before_any_gets_two(processes: int) 
             pool.reply(session)
 
 
-def test_a_call_that_gets_a_busy_process_is_reported_and_one_that_gets_none_is_not() -> None:
+def test_a_call_that_gets_a_busy_process_is_reported_and_a_call_without_one_is_not() -> None:
     pool = Pool(2, max_in_flight=2)
     for expected in (0, 0, 1, 2):
         assert pool.send() is not None
@@ -395,7 +395,7 @@ def test_an_extension_that_invents_methods_does_not_fill_the_memory() -> None:
     assert len(pool.choice._times) <= 1024
 
 
-def test_what_is_remembered_of_idle_processes_does_not_grow_with_the_calls() -> None:
+def test_the_records_of_idle_processes_do_not_grow_with_the_calls() -> None:
     pool = Pool(2)
     for _ in range(500):
         pool.learn_fast()
@@ -435,7 +435,7 @@ def test_a_choice_costs_the_same_among_2_and_64(method: str, load: float) -> Non
 
 
 @pytest.mark.parametrize("method", [SLOW, FAST])
-def test_a_pool_takes_exactly_what_it_has_room_for(method: str) -> None:
+def test_a_pool_takes_exactly_as_many_calls_as_it_has_room_for(method: str) -> None:
     random.seed(3)
     pool = Pool(5)
     pool.learn_fast()
@@ -448,7 +448,7 @@ def test_a_pool_takes_exactly_what_it_has_room_for(method: str) -> None:
     assert pool.send(method) is None
 
 
-def test_while_calls_are_held_back_nothing_is_chosen() -> None:
+def test_while_calls_are_paused_nothing_is_chosen() -> None:
     pool = Pool(3)
     assert pool.choice.choose(SLOW, 0) is None
     assert {pool.send() for _ in range(3)} == set(pool.members)

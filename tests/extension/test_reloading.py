@@ -17,8 +17,8 @@ from exthost.model.messages import Request
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.driving import HOSTILE, Ledger, command, failing, hostile, pid_of, until
-from tests.extensions.looking import gone, our_processes
+from tests.extensions.harness import HOSTILE, Ledger, command, failing, hostile, pid_of, until
+from tests.extensions.proc import gone, our_processes
 
 # Calls under way, of a thousand a second: more are a machine that is busy with something else.
 MOST_AT_ONCE = 300
@@ -77,20 +77,20 @@ def entry(name: str, program: Path | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.both_loops
-async def test_restarts_under_a_thousand_calls_a_second_lose_none() -> None:
+async def test_restarts_under_a_thousand_calls_a_second_lose_no_call() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
         async with Load(lambda n: data_of(ext.call_tool("echo", {"n": n})), 1000) as load:
-            seen = {pid_of(ext)}
+            observed = {pid_of(ext)}
             for _ in range(4):
                 before = load.made
                 await until(lambda before=before: load.made > before + 200)  # type: ignore[misc]
                 await ext.restart()
-                seen.add(pid_of(ext))
-        assert len(seen) == 5
+                observed.add(pid_of(ext))
+        assert len(observed) == 5
         assert load.ends == {"answered": load.made} and load.made > 800
         ledger.settle(ext, result=load.made)
-        await until(lambda: len(set(our_processes()) & seen) == 1)
+        await until(lambda: len(set(our_processes()) & observed) == 1)
     assert follows_the_table(ledger.states)
 
 
@@ -121,7 +121,7 @@ async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_
         pid = pid_of(old)
         kept = asyncio.ensure_future(old.call("keep", "late", timeout=3600))
         await until(lambda: old.stats.in_flight == 1)
-        session = old.queue.sessions[0]
+        session = old.internals.queue.sessions[0]
         await host.replace(spec_from_mapping(entry("a")))
         for _ in range(10):  # each would end another shutdown step
             await clock.advance(60)
@@ -151,7 +151,7 @@ def fickle(folder: Path) -> Path:
     return program
 
 
-async def test_a_restart_that_comes_to_nothing_keeps_the_old_process_and_says_so(
+async def test_a_restart_that_fails_keeps_the_old_process_and_is_reported(
     tmp_path: Path,
 ) -> None:
     program = fickle(tmp_path)
@@ -164,7 +164,7 @@ async def test_a_restart_that_comes_to_nothing_keeps_the_old_process_and_says_so
         async with Load(lambda n: ext.call("echo", {"n": n}), 500) as load:
             await until(lambda: load.made > 50)
             error = await failing(ext.restart())
-        assert isinstance(error, HandshakeFailed) and "old process goes on" in error.help
+        assert isinstance(error, HandshakeFailed) and "old process continues" in error.help
         assert error.evidence.stderr == ("broken",)
         assert load.ends == {"answered": load.made}
         assert (ext.state, ext.health, ext.stats.pid) == ("ready", "running", old)
@@ -193,7 +193,7 @@ async def test_the_old_one_dies_while_the_fresh_one_starts_and_calls_wait_for_th
     assert follows_the_table(ledger.states)
 
 
-async def test_draining_waits_for_calls_under_way_and_not_for_ever() -> None:
+async def test_draining_waits_for_calls_under_way_but_not_for_ever() -> None:
     async with hostile(limits={"stop": "1h"}) as ext:
         quick = [asyncio.ensure_future(ext.call("echo", n)) for n in range(20)]
         kept = asyncio.ensure_future(failing(ext.call("keep", timeout=0.2)))
@@ -212,19 +212,19 @@ async def test_draining_waits_for_calls_under_way_and_not_for_ever() -> None:
 
 
 @pytest.mark.parametrize("patience", ["1s", float("nan"), [1]])
-async def test_a_patience_that_is_no_number_of_seconds_is_told_and_nothing_ends(
+async def test_a_patience_that_is_not_a_number_of_seconds_is_reported_and_nothing_ends(
     patience: Any,
 ) -> None:
     async with hostile() as ext:
         error = await asyncio.wait_for(failing(ext.close(patience=patience)), 60)
         assert isinstance(error, UsageError) and error.code == "X1318"
-        assert error.message.startswith("patience is a number of seconds")
+        assert error.message.startswith("patience must be a number of seconds")
         assert ext.state == "ready"
         await ext.restart()
         assert await ext.call("echo", 1) == 1
 
 
-async def test_who_has_less_patience_ends_the_draining_of_another() -> None:
+async def test_a_shorter_patience_ends_the_draining_of_another() -> None:
     async with hostile() as ext:
         kept = asyncio.ensure_future(failing(ext.call("keep", timeout=3600)))
         await asyncio.sleep(0)

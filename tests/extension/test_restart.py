@@ -103,7 +103,7 @@ def test_nexo_goes_on_for_ever_when_crashes_are_rare() -> None:
 
 def test_nexo_does_not_repeat_a_first_handshake_that_failed() -> None:
     assert Life(NEXO).fail_to_start() == GiveUp(
-        "it never got ready, and a first start is not repeated"
+        "it was never ready, and a first start is not repeated"
     )
 
 
@@ -150,7 +150,7 @@ def test_synaps_caps_its_delay_at_five_seconds() -> None:
     assert [life.crash() for _ in range(7)][-2:] == [Again(5), Again(5)]
 
 
-def test_synaps_forgives_a_served_call_and_not_long_life() -> None:
+def test_synaps_forgives_a_served_call_but_not_long_life() -> None:
     life = Life(SYNAPS)
     assert [life.crash(), life.crash(up=1000)] == [Again(0.25), Again(0.5)]
     assert life.crash(serve=True) == Again(0.25)
@@ -178,7 +178,7 @@ def test_on_demand_with_a_budget_counts_every_start_and_gives_up() -> None:
     assert isinstance(life.crash(), GiveUp)
 
 
-def test_on_demand_spends_its_retry_when_it_is_used_and_not_when_it_died() -> None:
+def test_on_demand_spends_its_retry_when_it_is_used_rather_than_when_it_died() -> None:
     life = Life(replace(ON_DEMAND, max_retries=1, window=10))
     life.crash()
     life.now += 100
@@ -199,14 +199,14 @@ def test_a_permanent_cause_is_never_retried(policy: Restart) -> None:
     )
 
 
-def test_on_demand_the_next_use_may_find_a_permanent_cause_mended() -> None:
+def test_on_demand_the_next_use_may_find_a_permanent_cause_fixed() -> None:
     life = Life(ON_DEMAND)
     life.run(up=None)
     assert life.judge(permanent=True) == OnDemand()
 
 
 @pytest.mark.parametrize("policy", [Restart(), Restart(strategy="never", max_retries=3)])
-def test_never_and_nothing_said_do_not_restart(policy: Restart) -> None:
+def test_never_and_an_unset_strategy_do_not_restart(policy: Restart) -> None:
     assert Life(policy).crash(up=1000, serve=True) == GiveUp(
         "it crashed while serving, and its restart strategy is never"
     )
@@ -223,12 +223,12 @@ def test_first_starts_have_a_budget_of_their_own() -> None:
     assert isinstance(life.crash(), GiveUp)
 
 
-def test_a_used_first_start_budget_tells_how_many_starts_there_were() -> None:
+def test_the_error_of_a_used_first_start_budget_counts_the_starts() -> None:
     life = Life(MORPHIR)
     for _ in range(3):
         life.run(up=None)
         decision = life.judge(start_retries=2)
-    assert decision == GiveUp("it never got ready in 3 starts")
+    assert decision == GiveUp("it was not ready after any of 3 starts")
 
 
 def test_a_start_without_a_decision_before_it_costs_no_retry() -> None:
@@ -238,7 +238,7 @@ def test_a_start_without_a_decision_before_it_costs_no_retry() -> None:
     assert life.crash() == Again(1)
 
 
-def test_a_process_that_we_ended_is_no_crash_but_its_uptime_forgives() -> None:
+def test_a_process_that_we_ended_is_not_a_crash_but_its_uptime_forgives() -> None:
     history = replace(RestartHistory(), used=2, fruitless=2).started(0).ready(0)
     early = history.ended(MORPHIR, 10, by_host=True)
     assert (early.used, early.fruitless, early.crashes) == (2, 2, 0)
@@ -295,7 +295,7 @@ def test_an_exponential_policy_without_limit_or_delay_cannot_spin_either() -> No
     assert [life.crash() for _ in range(6)] == [Again(0)] * 3 + [Again(0.1)] * 3
 
 
-def test_unknown_words_in_the_settings_are_told() -> None:
+def test_unknown_words_in_the_settings_are_reported() -> None:
     with pytest.raises(ValueError, match="unknown restart strategy 'sometimes'"):
         Life(Restart(strategy="sometimes")).crash()
     with pytest.raises(ValueError, match="unknown forgiven_by 'luck'"):
@@ -318,7 +318,7 @@ delays = st.floats(0.001, 100)
 
 
 @given(first=delays, longest=delays, used=st.integers(0, 2_000_000), jitter=unit)
-def test_a_delay_is_never_above_the_maximum_nor_below_four_fifths_of_what_is_written(
+def test_a_delay_is_at_most_the_maximum_and_at_least_four_fifths_of_its_setting(
     first: float, longest: float, used: int, jitter: float
 ) -> None:
     policy = Restart(
@@ -338,14 +338,14 @@ def test_delays_grow_up_to_the_maximum_and_stay_there(
     life = Life(
         Restart(strategy="exponential", initial_delay=first, max_delay=longest, max_retries=40)
     )
-    seen = []
+    observed = []
     for _ in range(40):
         life.run(up=0)
         decision = life.judge(jitter=jitter)
         assert isinstance(decision, Again)
-        seen.append(decision.delay)
-    assert seen == sorted(seen)
-    assert seen[-1] == longest * (1 - 0.2 * jitter)
+        observed.append(decision.delay)
+    assert observed == sorted(observed)
+    assert observed[-1] == longest * (1 - 0.2 * jitter)
 
 
 @given(jitter=unit, other=unit)
@@ -489,7 +489,7 @@ class AnyLife(RuleBasedStateMachine):
         assert history == self.history
 
     @invariant()
-    def no_window_holds_more_spawns_than_allowed(self) -> None:
+    def no_window_has_more_spawns_than_allowed(self) -> None:
         most = self.policy.max_retries
         if most is None:
             return

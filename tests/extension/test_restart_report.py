@@ -7,7 +7,7 @@ import pytest
 import exthost
 from exthost.events import Bus, StateChanged
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.extensions.synaps_tree import command
 
 

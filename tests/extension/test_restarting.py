@@ -17,7 +17,7 @@ from exthost.extension.lifecycle import INITIAL_STATE, Event, IllegalMove, State
 from exthost.model.spec import Restart
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import (
+from tests.extensions.harness import (
     IMPATIENT,
     Ledger,
     accounted,
@@ -29,7 +29,7 @@ from tests.extensions.driving import (
     unstarted,
     until,
 )
-from tests.extensions.looking import gone, our_descriptors, our_processes, our_threads
+from tests.extensions.proc import gone, our_descriptors, our_processes, our_threads
 
 
 def crash(ext: Extension) -> int:
@@ -68,7 +68,7 @@ async def persistently(ext: Extension, method: str, params: Any) -> Any:
 @pytest.mark.sampled
 @pytest.mark.both_loops
 @pytest.mark.parametrize("at_once", [1, 20])
-async def test_a_child_that_dies_after_every_50_calls_loses_no_call_and_answers_none_wrongly(
+async def test_a_child_that_dies_after_every_50_calls_loses_no_call_and_gives_no_wrong_answer(
     at_once: int, tmp_path: Path
 ) -> None:
     marks = tmp_path / "marks"
@@ -191,7 +191,7 @@ async def test_a_call_during_backoff_waits_within_its_own_limit() -> None:
         accounted(ext, 1, timeout=1)
 
 
-async def test_stopping_during_backoff_is_immediate_and_tells_those_who_wait() -> None:
+async def test_stopping_during_backoff_is_immediate_and_fails_waiting_calls() -> None:
     ledger = Ledger()
     ext = unstarted(restart=SLOW, bus=ledger.bus)
     async with closing(ext):
@@ -219,7 +219,7 @@ async def test_a_restart_during_backoff_comes_at_once_and_gives_the_budget_back(
 
 
 @pytest.mark.both_loops
-async def test_a_restart_loses_no_call_the_old_process_answers_what_it_was_asked(
+async def test_a_restart_loses_no_call_since_the_old_process_answers_its_requests(
     clock: Clock,
 ) -> None:
     ledger = Ledger()
@@ -253,7 +253,7 @@ async def test_many_restarts_at_once_leave_one_process() -> None:
     assert follows_the_table(ledger.states)
 
 
-async def test_a_restart_asked_for_in_the_moment_it_gets_ready_is_not_told_as_done() -> None:
+async def test_a_restart_asked_for_as_it_becomes_ready_is_not_reported_as_done() -> None:
     """Ready, but not with the process that was asked for: the wish is still open."""
     ledger = Ledger()
     pids: list[int] = []
@@ -319,7 +319,7 @@ async def test_on_demand_rests_after_a_crash_and_comes_back_for_the_next_call(
     assert follows_the_table(ledger.states)
 
 
-async def test_on_demand_a_start_that_fails_tells_its_callers_and_the_next_tries_anew(
+async def test_on_demand_a_failed_start_is_reported_to_its_callers_and_the_next_tries_anew(
     tmp_path: Path,
 ) -> None:
     marks = tmp_path / "marks"
@@ -374,12 +374,12 @@ async def test_breaking_the_protocol_on_every_call_is_not_serving(tmp_path: Path
         for _ in range(10):
             error = await failing(ext.call("garbage"))
             assert isinstance(error, ProtocolViolation) and error.code == "X0602"
-            assert "no message" in error.message and error.evidence.bytes
+            assert "not a message" in error.message and error.evidence.bytes
         assert len(marks.read_text().split()) == 3
         assert ext.state == "failed"
 
 
-async def test_an_answer_that_says_no_is_serving_too() -> None:
+async def test_a_refusing_answer_counts_as_serving_too() -> None:
     policy = Restart(strategy="immediate", max_retries=1, forgiven_by="call")
     polite = replace(DIALECT, traits=replace(DIALECT.traits, restart=policy))
     async with closing(unstarted(dialect=polite, lifetime="plain")) as ext:

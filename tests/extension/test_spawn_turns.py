@@ -5,9 +5,9 @@ from typing import Any
 
 from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
-from exthost.extension.spawn_turns import spawn_turn
+from exthost.extension.startup import spawn_turn
 from exthost.process.child import Child
-from tests.extensions.driving import IMPATIENT, command
+from tests.extensions.harness import IMPATIENT, command
 
 
 async def test_other_callbacks_run_between_two_spawns() -> None:
@@ -32,11 +32,11 @@ async def test_other_callbacks_run_between_two_spawns() -> None:
         for n in range(4)
     ]
     try:
-        await asyncio.gather(*(one.start() for one in extensions))
+        await asyncio.gather(*(extension.start() for extension in extensions))
         assert len(set(spawned_in)) == 4, spawned_in
     finally:
         is_over = True
-        await asyncio.gather(*(one.close() for one in extensions))
+        await asyncio.gather(*(extension.close() for extension in extensions))
 
 
 async def test_a_start_that_is_cancelled_while_it_waits_spawns_nothing() -> None:

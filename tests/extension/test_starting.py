@@ -17,7 +17,7 @@ from exthost.model.spec import Limits, Spec
 from exthost.session.call import Call
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import (
+from tests.extensions.harness import (
     Ledger,
     accounted,
     closing,
@@ -30,9 +30,9 @@ from tests.extensions.driving import (
 
 
 def spawns(bus: Bus) -> list[Spawned]:
-    seen: list[Spawned] = []
-    bus.subscribe(Spawned, seen.append)
-    return seen
+    observed: list[Spawned] = []
+    bus.subscribe(Spawned, observed.append)
+    return observed
 
 
 @pytest.mark.both_loops
@@ -64,7 +64,7 @@ async def test_first_calls_that_were_cancelled_leave_a_ready_extension() -> None
         accounted(ext, 10, result=5, cancelled=5)
 
 
-async def test_everyone_who_waited_for_a_start_that_failed_is_told_why() -> None:
+async def test_every_call_that_waited_for_a_failed_start_gets_the_reason() -> None:
     ledger = Ledger()
     async with closing(unstarted("die_at=initialize", bus=ledger.bus)) as ext:
         errors = await asyncio.gather(*(failing(ext.call("echo", n)) for n in range(20)))
@@ -111,7 +111,7 @@ async def test_a_first_start_that_fails_is_not_repeated_even_where_crashes_would
         assert len(marks.read_text().split()) == 1
 
 
-async def test_a_start_that_trips_over_the_hosts_own_folder_fails_and_nobody_hangs(
+async def test_a_start_that_fails_on_the_hosts_own_folder_leaves_no_call_hanging(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong in preparing a start, those who wait for it are told."""
@@ -140,7 +140,7 @@ async def test_restart_is_the_way_out_of_failed(tmp_path: Path) -> None:
         accounted(ext, 1, result=1)
 
 
-async def test_what_it_requires_and_is_not_there_refuses_it_until_it_is() -> None:
+async def test_a_missing_requirement_refuses_it_until_it_exists() -> None:
     from dataclasses import replace
 
     from exthost.model.spec import Requires
@@ -159,7 +159,7 @@ async def test_what_it_requires_and_is_not_there_refuses_it_until_it_is() -> Non
         assert (await ext.call("environment"))["NEEDED"] == "1"
 
 
-async def test_what_cannot_be_checked_is_refused_and_can_be_asked_for_again(
+async def test_an_uncheckable_extension_is_refused_and_can_be_requested_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object) -> None:
@@ -188,7 +188,9 @@ async def test_tools_are_known_after_the_start_and_checked_before_the_call() -> 
         assert isinstance(nearly, NotFound) and nearly.help == "did you mean 'echo'?"
         unknown = await failing(ext.call_tool("weather"))
         assert isinstance(unknown, NotFound)
-        assert unknown.help.startswith("its tools are: 'echo', 'add'; for a method that is no tool")
+        assert unknown.help.startswith(
+            "its tools are: 'echo', 'add'; for a method that is not a tool"
+        )
         assert isinstance(await failing(ext.call_tool("add", {"a": "x"})), UsageError)
         accounted(ext, 1, result=1)  # neither of those was sent
         await ext.restart()
@@ -230,10 +232,10 @@ async def test_a_tool_call_has_only_the_time_that_the_start_left_of_its_limit(
 
     monkeypatch.setattr(CallQueue, "submit", keep_and_submit)
     async with closing(unstarted()) as ext:
-        began = ext.queue.now()
+        began = ext.internals.queue.now()
         call = asyncio.ensure_future(ext.call_tool("echo", {}, timeout=600))
         await asyncio.sleep(0)
-        has_begun_by = ext.queue.now()
+        has_begun_by = ext.internals.queue.now()
         await call
         (submitted,) = calls
         assert submitted.timeout == 600
@@ -242,7 +244,7 @@ async def test_a_tool_call_has_only_the_time_that_the_start_left_of_its_limit(
 
 
 @shows("morphir-manager-03")
-async def test_stats_tell_the_pid_the_times_and_what_was_dropped_of_the_present_process() -> None:
+async def test_stats_have_the_pid_the_times_and_the_drops_of_the_present_process() -> None:
     async with hostile(lifetime="plain") as ext:
         await ext.call("twice")
         await ext.call("echo")

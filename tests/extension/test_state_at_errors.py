@@ -14,7 +14,7 @@ from exthost.errors import CallTimeout, ExtensionGone, HandshakeFailed
 from exthost.events import Bus, Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
 from exthost.host.sync.sync_host import SyncHost
-from tests.extensions.driving import accounted, command, failing, hostile, until
+from tests.extensions.harness import accounted, command, failing, hostile, until
 
 SLOW = {"initial_delay": "30s", "max_delay": "30s"}
 
@@ -58,9 +58,9 @@ async def test_a_call_whose_process_died_finds_the_new_state(
         try:
             await ext.call(method, {"code": 1})
         except ExtensionGone as error:
-            seen = (ext.state, ext.health, "ext_a_echo" in host.tools)
+            observed = (ext.state, ext.health, "ext_a_echo" in host.tools)
             stats, causes = look(ext), (error.code, ext.cause and ext.cause.code)
-        assert seen == (state, health, listed)
+        assert observed == (state, health, listed)
         assert stats == NOBODY
         assert causes[0] == causes[1]
 
@@ -82,10 +82,10 @@ def test_a_blocking_caller_in_another_thread_finds_it_too(
 
 async def test_the_next_process_starts_when_the_old_one_is_reaped() -> None:
     bus = Bus()
-    seen: list[tuple[str, Any]] = []
-    bus.subscribe(Spawned, lambda event: seen.append(("spawned", event.pid)))
-    bus.subscribe(Exited, lambda event: seen.append(("exited", event.pid)))
-    bus.subscribe(StateChanged, lambda event: seen.append(("state", event.after)))
+    observed: list[tuple[str, Any]] = []
+    bus.subscribe(Spawned, lambda event: observed.append(("spawned", event.pid)))
+    bus.subscribe(Exited, lambda event: observed.append(("exited", event.pid)))
+    bus.subscribe(StateChanged, lambda event: observed.append(("state", event.after)))
     async with hostile(restart={"strategy": "immediate"}, events=bus) as ext:
         old = ext.stats.pid
         with pytest.raises(ExtensionGone):
@@ -94,7 +94,7 @@ async def test_the_next_process_starts_when_the_old_one_is_reaped() -> None:
         await until(lambda: ext.state == "ready")
         new = ext.stats.pid
     order = [("state", "backoff"), ("exited", old), ("state", "starting"), ("spawned", new)]
-    assert [one for one in seen if one in order] == [("state", "starting"), *order]
+    assert [item for item in observed if item in order] == [("state", "starting"), *order]
 
 
 async def test_one_process_of_a_pool_dies_and_the_extension_still_serves() -> None:
@@ -105,14 +105,14 @@ async def test_one_process_of_a_pool_dies_and_the_extension_still_serves() -> No
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            seen = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
-        assert seen == ("ready", "degraded", 1, 1)
+            observed = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
+        assert observed == ("ready", "degraded", 1, 1)
         assert await ext.call("echo", 1) == 1
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            seen = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
-        assert seen == ("backoff", "restarting", 0, 2)
+            observed = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
+        assert observed == ("backoff", "restarting", 0, 2)
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -124,10 +124,10 @@ async def test_the_crash_that_opens_the_breaker_has_opened_it(size: int) -> None
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            seen = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
-            refused = ext.not_running_error("x").code
+            observed = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
+            refused = ext.internals.not_running_error("x").code
             listed = "ext_a_echo" in host.tools
-        assert seen == ("open", "suspended", "open", 0)
+        assert observed == ("open", "suspended", "open", 0)
         assert refused == "X1170"
         assert listed  # the call that probes must find it
 
@@ -137,11 +137,11 @@ async def test_the_timeout_that_opens_the_breaker_has_opened_it() -> None:
         try:
             await ext.call("keep", timeout=0.05)
         except CallTimeout:
-            seen = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
-        assert seen == ("open", "suspended", "open", 0)
+            observed = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
+        assert observed == ("open", "suspended", "open", 0)
 
 
-async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
+async def test_the_failed_start_of_a_probe_is_reported_and_the_breaker_is_then_open(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "program"
@@ -153,17 +153,18 @@ async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
         program.write_text("#!/bin/sh\nexit 3\n")
         await until(
             lambda: (
-                ext._supervisor.recovery.breaker.may_probe() and ext.queue.make_closed_error is None
+                ext._supervisor.recovery.breaker.may_probe()
+                and ext.internals.queue.make_closed_error is None
             )
         )
         try:
             await ext.call("echo")
         except HandshakeFailed:
-            seen = (ext.state, ext.health, ext.stats.breaker)
-        assert seen == ("open", "suspended", "open")
+            observed = (ext.state, ext.health, ext.stats.breaker)
+        assert observed == ("open", "suspended", "open")
 
 
-async def test_the_failed_start_on_demand_is_told_and_it_rests_then(tmp_path: Path) -> None:
+async def test_the_failed_start_on_demand_is_reported_and_it_then_rests(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)
@@ -174,8 +175,12 @@ async def test_the_failed_start_on_demand_is_told_and_it_rests_then(tmp_path: Pa
         try:
             await ext.call("echo")
         except HandshakeFailed as error:
-            seen = (ext.state, ext.health, ext.cause is not None and ext.cause.code == error.code)
-        assert seen == ("admitted", "idle", True)
+            observed = (
+                ext.state,
+                ext.health,
+                ext.cause is not None and ext.cause.code == error.code,
+            )
+        assert observed == ("admitted", "idle", True)
 
 
 async def test_calls_that_waited_for_their_turn_find_the_new_state_too() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import exthost
 from exthost import errors
-from tests.extensions.driving import command, failing, until
+from tests.extensions.harness import command, failing, until
 
 
 def entry(name: str, *flags: str, **more: Any) -> dict[str, Any]:
@@ -18,8 +18,8 @@ def entry(name: str, *flags: str, **more: Any) -> dict[str, Any]:
 
 
 def records(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
-    found = [one for one in caplog.records if one.name == "exthost.states"]
-    return [(one.levelno, one.getMessage()) for one in found]
+    found = [item for item in caplog.records if item.name == "exthost.states"]
+    return [(item.levelno, item.getMessage()) for item in found]
 
 
 async def test_one_that_fails_and_one_that_is_refused_are_logged(
@@ -69,7 +69,7 @@ MISSING = {"type": "process", "command": "/no/such"}
         ),
     ],
 )
-async def test_a_strict_host_raises_what_keeps_an_extension_from_starting(
+async def test_a_strict_host_raises_the_reason_why_an_extension_cannot_start(
     bad: dict[str, Any], kind: type[errors.ExthostError]
 ) -> None:
     host = exthost.Host.from_config({"extensions": [entry("well"), bad]}, strict=True)

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tests.extensions.driving import closing, unstarted
+from tests.extensions.harness import closing, unstarted
 
 
 async def test_counts_are_read_either_way_and_cannot_be_changed() -> None:

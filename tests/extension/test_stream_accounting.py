@@ -30,7 +30,7 @@ from exthost.host.audit import Audit
 from exthost.model.spec import Breaker, Limits, Spec
 from exthost.session.stream_queue import MAX_STREAM_EVENTS
 from tests.extensions.clock import Clock
-from tests.extensions.driving import closing, pid_of, until
+from tests.extensions.harness import closing, pid_of, until
 from tests.toys.askback import DIALECT
 
 CHILD = Path(__file__).parents[1] / "toys" / "askback_child.py"
@@ -66,7 +66,7 @@ class Books:
 
     def assert_agree(self, method: str, outcome: str, *, is_failure: bool = False) -> None:
         """The one stream of this method ended so, and every book has it once."""
-        of_method = [one for one in self.ended if one[0] == method]
+        of_method = [item for item in self.ended if item[0] == method]
         assert of_method == [(method, outcome)]
         assert self.started.count(method) == 1
         assert sorted(self.started) == sorted(name for name, _ in self.ended)

@@ -29,7 +29,9 @@ for line in sys.stdin:
         (300, "among the 300 stray lines on stdout, or behind them and still unread"),
     ],
 )
-async def test_a_call_behind_stray_output_is_told_what_the_log_has(lines: int, advice: str) -> None:
+async def test_the_error_of_a_call_behind_stray_output_shows_the_log(
+    lines: int, advice: str
+) -> None:
     command = [sys.executable, "-S", "-E", "-c", STRAYING]
     async with exthost.connect(command, dialect="morphir") as extension:
         await extension.call("stray", {"lines": lines})
@@ -43,6 +45,6 @@ async def test_a_call_behind_stray_output_is_told_what_the_log_has(lines: int, a
     ("seconds", "shown"),
     [(600.0, "600 s"), (9.99951, "10 s"), (0.0123456, "0.012 s"), (0.00012345, "0.0001 s")],
 )
-def test_a_limit_is_shown_with_few_digits_and_never_as_none(seconds: float, shown: str) -> None:
+def test_a_limit_is_shown_with_few_digits_and_never_as_zero(seconds: float, shown: str) -> None:
     error = not_ready_in_time_error("a", "echo", seconds, None)
     assert error.message == f"echo took longer than {shown}: the extension was not ready"

@@ -13,8 +13,8 @@ import exthost
 from exthost.errors import Refused
 from exthost.events import Bus, OfferChanged
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing, pid_of, until
-from tests.extensions.looking import gone
+from tests.extensions.harness import failing, pid_of, until
+from tests.extensions.proc import gone
 
 CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
@@ -44,7 +44,7 @@ async def test_a_pinned_extension_that_lists_other_tools_is_refused_and_never_of
         with caplog.at_level(logging.WARNING, "exthost"):
             await ext.call_tool("change", {"add": ["evil"]})
             await until(lambda: ext.state == "refused")
-        assert "evil" not in ext.tools and not changes and not ext.serves
+        assert "evil" not in ext.tools and not changes and not ext.internals.serves
         assert isinstance(ext.cause, Refused) and ext.cause.code == "X0387"
         assert tools in ext.cause.message
         assert "refused: its tools have changed" in caplog.text and "X0387" in caplog.text
@@ -54,7 +54,7 @@ async def test_a_pinned_extension_that_lists_other_tools_is_refused_and_never_of
         assert ext.stats.crashes == 0
 
 
-async def test_a_pin_of_the_program_alone_holds_the_tools_of_the_first_start() -> None:
+async def test_a_pin_of_the_program_alone_pins_the_tools_of_the_first_start() -> None:
     program = (await pins())["program"]
     async with child(sha256=program) as ext:
         await ext.call_tool("change", {"add": ["evil"]})
@@ -76,8 +76,8 @@ async def test_a_notification_without_a_change_changes_nothing() -> None:
     async with child(sha256={"tools": tools}) as ext:
         for _ in range(3):
             await ext.call_tool("notify", {"method": "notifications/tools/list_changed"})
-        heard = json.loads((await ext.call_tool("heard")).text)
-        assert sum(message["method"] == "tools/list" for message in heard) > 1
+        received = json.loads((await ext.call_tool("heard")).text)
+        assert sum(message["method"] == "tools/list" for message in received) > 1
         assert ext.state == "ready"
 
 

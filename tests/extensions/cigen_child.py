@@ -47,7 +47,7 @@ def send(message: Any) -> None:
     write(struct.pack(">I", len(body)) + body)
 
 
-def told(level: int, title: str) -> Any:
+def diagnostic(level: int, title: str) -> Any:
     return pb.Diagnostic(level=level, title=title)  # type: ignore[arg-type]
 
 
@@ -77,8 +77,8 @@ def planned(request: Any, verb: str) -> Any:
         resources=[pb.Resource(id=job.id, type=pb.RESOURCE_TYPE_JOB) for job in request.schema.jobs]
     )
     if verb == "fail":
-        result.diagnostics.append(told(1, "bad plan"))
-        result.diagnostics.append(told(2, "and a warning"))
+        result.diagnostics.append(diagnostic(1, "bad plan"))
+        result.diagnostics.append(diagnostic(2, "and a warning"))
     return result
 
 
@@ -89,8 +89,8 @@ def generated(verb: str, variables: Any) -> Any:
     elif verb == "fragments":
         ParseDict({"fragments": json.loads(variables["fragments"])}, result)
     else:
-        heard = json.dumps({"heard": HEARD, "pid": os.getpid(), "env": dict(os.environ)})
-        result.fragments.add(path="heard.json", content=heard)
+        received = json.dumps({"heard": HEARD, "pid": os.getpid(), "env": dict(os.environ)})
+        result.fragments.add(path="heard.json", content=received)
     return result
 
 

@@ -48,7 +48,7 @@ class Clock:
         loop = asyncio.get_running_loop()
         if isinstance(loop, Uvloop):
             loop.fire()
-        await turns()
+        await run_loop()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait in real time for a condition without an event; the test has a time limit."""
@@ -57,7 +57,7 @@ class Clock:
             time.sleep(0.001)  # noqa: ASYNC251 - a stopped clock would never come to a timer
 
 
-async def turns(times: int = TURNS) -> None:
+async def run_loop(times: int = TURNS) -> None:
     """Let the loop run this many iterations."""
     for _ in range(times):
         await asyncio.sleep(0)

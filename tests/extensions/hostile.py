@@ -365,12 +365,12 @@ def main() -> None:
         for_ever()
     if "term_file" in FLAGS:
 
-        def told(number: int, frame: object) -> None:
+        def on_signal(number: int, frame: object) -> None:
             fd = os.open(FLAGS["term_file"], os.O_WRONLY | os.O_CREAT)
             write(b"told", fd)
             os._exit(0)
 
-        signal.signal(signal.SIGTERM, told)
+        signal.signal(signal.SIGTERM, on_signal)
     stage("start")
     serve()
     if "stubborn" in FLAGS or "ignore_eof" in FLAGS:

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-told = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-offer = told.get("offer", {"tools": ["echo", "env", "cwd", "id", "ask", "die", "whine"]})
+behaviour = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+offer = behaviour.get("offer", {"tools": ["echo", "env", "cwd", "id", "ask", "die", "whine"]})
 
 
 def say(message: dict[str, Any]) -> None:
@@ -24,8 +24,8 @@ def say(message: dict[str, Any]) -> None:
 
 
 def note(line: str) -> None:
-    if "heard" in told:
-        with Path(told["heard"]).open("a") as file:
+    if "heard" in behaviour:
+        with Path(behaviour["heard"]).open("a") as file:
             file.write(json.dumps(line) + "\n")
 
 
@@ -50,16 +50,16 @@ def call(name: str, arguments: Any, id: Any) -> Any:
 
 
 def hook(name: str) -> Any:
-    answer = told.get("hooks", {}).get(name)
+    answer = behaviour.get("hooks", {}).get(name)
     if answer == "die":
         os._exit(1)
     return answer
 
 
-if "exit" in told:
+if "exit" in behaviour:
     print("I will not", file=sys.stderr, flush=True)
-    os._exit(told["exit"])
-while "hang" in told and sys.stdin.readline():
+    os._exit(behaviour["exit"])
+while "hang" in behaviour and sys.stdin.readline():
     pass
 while True:
     line = sys.stdin.readline()
@@ -76,8 +76,8 @@ while True:
         say({"error": {"code": -32000, "message": "not today", "data": [1]}, "id": id})
     elif method == "tools/call":
         say({"result": call(params["name"], params["arguments"], id), "id": id})
-    elif method == "tools/list" and "listed" in told:
-        say({"result": told["listed"], "id": id})
+    elif method == "tools/list" and "listed" in behaviour:
+        say({"result": behaviour["listed"], "id": id})
     elif method.startswith("hooks/") and hook(method[6:]) == "echo":
         say({"result": {"override": {"seen": params}}, "id": id})
     elif method.startswith("hooks/"):

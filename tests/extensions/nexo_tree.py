@@ -15,7 +15,7 @@ def plugin(
     folder: Path,
     id: str,
     *,
-    told: dict[str, Any] | None = None,
+    behaviour: dict[str, Any] | None = None,
     tools: Sequence[str] = ("echo",),
     more: str = "",
     plugin_more: str = "",
@@ -23,7 +23,7 @@ def plugin(
 ) -> Path:
     """Write an extension that runs `nexo_child.py`; return the path of its manifest."""
     folder.mkdir(parents=True, exist_ok=True)
-    args = ["-S", "-E", str(CHILD), json.dumps(told or {})]
+    args = ["-S", "-E", str(CHILD), json.dumps(behaviour or {})]
     path = folder / "plugin.toml"
     rewrite(
         path,

@@ -36,8 +36,8 @@ def entry(folder: Path, *words: str, id: str = "toy", text: str = "", **more: An
     manifest = folder / f"{id}.toml"
     manifest.write_text(text or manifest_text())
     args = ["-S", "-E", str(CHILD), str(manifest), *words]
-    told = {"id": id, "manifest": str(manifest), "command": sys.executable, "args": args}
-    return told | {"startup_timeout_ms": 60_000} | more
+    behaviour = {"id": id, "manifest": str(manifest), "command": sys.executable, "args": args}
+    return behaviour | {"startup_timeout_ms": 60_000} | more
 
 
 def toy(folder: Path, *words: str, bus: Bus | None = None, **more: Any) -> Extension:
@@ -49,5 +49,5 @@ def toy(folder: Path, *words: str, bus: Bus | None = None, **more: Any) -> Exten
 
 async def said(ext: Extension, method: str) -> list[Any]:
     """Return the params of each message with this method that the child received."""
-    heard = (await ext.call_tool("heard")).data
-    return [one["params"] for one in heard if one.get("method") == method]
+    received = (await ext.call_tool("heard")).data
+    return [message["params"] for message in received if message.get("method") == method]

@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-told = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+behaviour = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 TOOLS = (
     *("echo", "env", "cwd", "id", "ask", "die", "nap", "raw", "flood", "started", "then", "big"),
     "echo_length",
@@ -46,15 +46,15 @@ def read() -> Any:
     while True:
         line = STDIN.readline()
         if not line:
-            while "linger" in told:
+            while "linger" in behaviour:
                 time.sleep(1)
             os._exit(0)
         if not line.strip():
             break
         length = int(line.split(b":")[1])
     message = json.loads(STDIN.read(length))
-    if "heard" in told:
-        with Path(told["heard"]).open("a") as file:
+    if "heard" in behaviour:
+        with Path(behaviour["heard"]).open("a") as file:
             file.write(json.dumps(message) + "\n")
     return message
 
@@ -118,7 +118,7 @@ def call(name: str, input: Any, id: int) -> Any:
 
 
 def die_first() -> None:
-    once = told.get("die first")
+    once = behaviour.get("die first")
     if once is not None and not Path(once).exists():
         Path(once).touch()
         os._exit(3)
@@ -126,7 +126,7 @@ def die_first() -> None:
 
 def hook(kind: str, params: Any) -> Any:
     die_first()
-    answer = told.get("hooks", {}).get(kind, {"action": "continue"})
+    answer = behaviour.get("hooks", {}).get(kind, {"action": "continue"})
     if answer == "die":
         os._exit(1)
     if answer == "echo":
@@ -140,52 +140,52 @@ def hook(kind: str, params: Any) -> Any:
 
 def invoke(params: Any) -> Any:
     die_first()
-    for method, said in told.get("events", []):
-        if said.get("request_id") == "mine":
-            said = {**said, "request_id": params["request_id"]}
-        send({"method": method, "params": said})
-    if "die" in told:
-        wait_for(told["die"])
+    for method, output in behaviour.get("events", []):
+        if output.get("request_id") == "mine":
+            output = {**output, "request_id": params["request_id"]}
+        send({"method": method, "params": output})
+    if "die" in behaviour:
+        wait_for(behaviour["die"])
         os._exit(3)
-    if told.get("fails"):
-        raise RuntimeError(told["fails"])
-    return told.get("result", {"content": []})
+    if behaviour.get("fails"):
+        raise RuntimeError(behaviour["fails"])
+    return behaviour.get("result", {"content": []})
 
 
 def answer(message: Any) -> Any:
     global started
     method, params = message["method"], message["params"]
     if method == "initialize":
-        if "crash" in told:
+        if "crash" in behaviour:
             os._exit(4)
-        if "crash second" in told:
-            first, second = map(Path, told["crash second"])
+        if "crash second" in behaviour:
+            first, second = map(Path, behaviour["crash second"])
             if first.exists() and not second.exists():
                 second.touch()
                 os._exit(4)
-        if "ready" in told:
-            wait_for(told["ready"])
+        if "ready" in behaviour:
+            wait_for(behaviour["ready"])
         started = params
-        for question, asked_with in told.get("init", []):
+        for question, asked_with in behaviour.get("init", []):
             answers.append(ask(question, asked_with))
-        if "again" in told and Path(told["again"][0]).exists():
-            return told["again"][1]
-        return told.get("offer", offered())
+        if "again" in behaviour and Path(behaviour["again"][0]).exists():
+            return behaviour["again"][1]
+        return behaviour.get("offer", offered())
     if method == "tool.call":
         return call(params["name"], params["input"], message["id"])
     if method == "hook.handle":
         return hook(params["kind"], params)
     if method in ("command.invoke", "provider.stream", "provider.complete"):
         return invoke(params)
-    return told.get("methods", {}).get(method, {"method": method, "params": params})
+    return behaviour.get("methods", {}).get(method, {"method": method, "params": params})
 
 
-if "pids" in told:
-    with Path(told["pids"]).open("a") as file:
+if "pids" in behaviour:
+    with Path(behaviour["pids"]).open("a") as file:
         file.write(f"{os.getpid()}\n")
-if "fork" in told:
+if "fork" in behaviour:
     left = subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)"])
-    Path(told["fork"]).write_text(str(left.pid))
+    Path(behaviour["fork"]).write_text(str(left.pid))
 while True:
     message = read()
     if message.get("id") is None or "method" not in message:

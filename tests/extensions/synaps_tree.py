@@ -20,14 +20,14 @@ ALL = (
 )
 
 
-def command(told: dict[str, Any] | None = None) -> list[str]:
+def command(behaviour: dict[str, Any] | None = None) -> list[str]:
     """Return the command of `synaps_child.py`, without a manifest."""
-    return [sys.executable, "-S", "-E", str(CHILD), json.dumps(told or {})]
+    return [sys.executable, "-S", "-E", str(CHILD), json.dumps(behaviour or {})]
 
 
 def plugin(
     folder: Path,
-    told: dict[str, Any] | None = None,
+    behaviour: dict[str, Any] | None = None,
     *,
     permissions: Sequence[str] = ALL,
     hooks: Sequence[Any] = (),
@@ -36,8 +36,8 @@ def plugin(
     """Write a plugin that runs `synaps_child.py`; return its folder, whose name is its id."""
     manifest = folder / ".synaps-plugin" / "plugin.json"
     manifest.parent.mkdir(parents=True, exist_ok=True)
-    program, *args = command(told)
-    said = {
+    program, *args = command(behaviour)
+    message = {
         "protocol_version": 1,
         "runtime": "process",
         "command": program,
@@ -46,5 +46,5 @@ def plugin(
         "hooks": list(hooks),
         **extension,
     }
-    manifest.write_text(json.dumps({"name": folder.name, "version": "1.0.0", "extension": said}))
+    manifest.write_text(json.dumps({"name": folder.name, "version": "1.0.0", "extension": message}))
     return folder

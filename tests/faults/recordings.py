@@ -10,8 +10,8 @@ from exthost.authoring.testing import fault_proxy
 from exthost.authoring.testing.peers import HostilePeer
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from tests.extensions.driving import accounted
-from tests.faults.driving import command, extension, hurried
+from tests.extensions.harness import accounted
+from tests.faults.harness import command, extension, hurried
 
 # The calls of the recording and of each playback.
 ASKED = ("one", {"two": [2, None]}, "drei ü")

@@ -4,8 +4,10 @@ neighbours notice nothing."""
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +15,17 @@ from exthost.authoring.testing.behaviours import ID, PREVIOUS
 from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError
 from exthost.model.messages import Notification, Request
-from exthost.wire.framing import READ_BYTES
-from tests.extensions.looking import resident_bytes
-from tests.faults.driving import (
+from exthost.process.flood_queue import flood_queue
+from exthost.wire.framing import READ_BYTES, Bytes
+from tests.extensions.harness import until
+from tests.extensions.proc import resident_bytes
+from tests.faults.harness import (
     AT_ONCE_SECONDS,
     answer,
     every,
     frame,
-    held,
     lag_while,
+    run_hostile,
     wrapped,
 )
 from tests.faults.trials import TRIAL_SECONDS, Trials
@@ -45,7 +49,7 @@ async def test_a_flood_on_stderr_is_read_away(name: str, folder: Path) -> None:
     """200 MB in one dialect, 10 MB in the others: how stderr is read is the same in all."""
 
     async def flood(peer: HostilePeer, size: int, line: bytes) -> None:
-        async with held(peer, folder, watched=False) as child:
+        async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
             spewing = child.spew((line, size // len(line)), fd=2, timeout=FLOOD_SECONDS)
             (result, lag) = await lag_while(spewing)
@@ -68,11 +72,11 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> No
 
     async def flood(peer: HostilePeer, times: int) -> None:
         assert peer.notification is not None
-        async with held(peer, folder, watched=False) as child:
+        async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
-            told = frame(peer, peer.notification)
+            report = frame(peer, peer.notification)
             spewed, *others = [
-                asyncio.ensure_future(child.spew((told, times))),
+                asyncio.ensure_future(child.spew((report, times))),
                 *(asyncio.ensure_future(child.do(value=n)) for n in range(20)),
             ]
             result, lag = await lag_while(spewed)
@@ -82,7 +86,7 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> No
             assert lag < MOST_LAG_SECONDS, lag
 
     trials = Trials("pipes")
-    for n, peer in enumerate(one for one in every() if one.notification is not None):
+    for n, peer in enumerate(item for item in every() if item.notification is not None):
         times = 10_000 if n == 0 else 2_000
         trials.add("notices", peer.dialect, partial(flood, peer, times))
     await trials.run(at_once=1)
@@ -90,11 +94,11 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> No
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", PEERS)
-async def test_a_flood_of_noise_does_not_hold_the_loop(name: str, folder: Path) -> None:
+async def test_a_flood_of_noise_does_not_block_the_loop(name: str, folder: Path) -> None:
     """As many stray lines as fit in the largest read, as short as can be: each is counted."""
 
     async def noise(peer: HostilePeer, piece: bytes) -> None:
-        async with held(peer, folder, watched=False) as child:
+        async with run_hostile(peer, folder, watched=False) as child:
             result, lag = await lag_while(child.spew((piece, NOISE_BYTES // len(piece))))
             # A frame of no bytes may be a message, and an answer.
             assert result in ("spewed", None) or isinstance(result, ExthostError)
@@ -148,8 +152,8 @@ async def test_messages_that_serve_no_call_get_a_small_part_of_the_loop(
     """In cigen, in which a reply without a request ends the session, there is no such message."""
 
     async def flood(peer: HostilePeer, piece: bytes) -> None:
-        async with held(peer, folder, watched=False) as child:
-            reader = child.ext.queue.sessions[0]._reader
+        async with run_hostile(peer, folder, watched=False) as child:
+            reader = child.ext.internals.queue.sessions[0]._reader
             times = 4000 if len(piece) < 1000 else 200
             spewing = asyncio.ensure_future(child.spew((piece, times), timeout=FLOOD_SECONDS))
             was_flooded = False
@@ -172,10 +176,10 @@ async def test_an_extension_that_talks_much_and_answers_is_not_slowed(folder: Pa
 
     async def talk(peer: HostilePeer) -> None:
         assert peer.notification is not None
-        async with held(peer, folder, watched=False) as child:
-            reader = child.ext.queue.sessions[0]._reader
-            told = frame(peer, peer.notification)
-            assert await child.spew((told, 100)) == "spewed"
+        async with run_hostile(peer, folder, watched=False) as child:
+            reader = child.ext.internals.queue.sessions[0]._reader
+            report = frame(peer, peer.notification)
+            assert await child.spew((report, 100)) == "spewed"
             assert not reader.is_flooded
 
     trials = Trials("pipes")
@@ -184,30 +188,96 @@ async def test_an_extension_that_talks_much_and_answers_is_not_slowed(folder: Pa
     await trials.run(at_once=1)
 
 
+def large_structure(size: int) -> tuple[tuple[bytes, int], ...]:
+    """Return a notification of nexo with very many small values: it takes long to decode."""
+    head = b'{"jsonrpc":"2.0","method":"progress","params":[[]'
+    return (head, 1), (b",[]", size // 3), (b"]}\n", 1)
+
+
 @pytest.mark.more
-async def test_forty_floods_leave_the_loop_to_the_others(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [(answer(PEERS["nexo"], 1, id=987654321), 10_000_000)],
+        [*large_structure(MB)] * 20,
+    ],
+    ids=["unknown id", "large structures"],
+)
+async def test_twenty_floods_leave_the_loop_to_the_others(
+    folder: Path, pieces: list[tuple[bytes, int]]
+) -> None:
     """In processor time of this thread: the machine may be busy with other programs."""
     peer = PEERS["nexo"]
-    piece = answer(peer, 1, id=987654321)
     async with contextlib.AsyncExitStack() as stack:
         extensions = [
-            await stack.enter_async_context(held(peer, folder, watched=False)) for _ in range(40)
+            await stack.enter_async_context(run_hostile(peer, folder, watched=False))
+            for _ in range(20)
         ]
-        neighbour = await stack.enter_async_context(held(peer, folder, watched=False))
+        neighbour = await stack.enter_async_context(run_hostile(peer, folder, watched=False))
         floods = [
-            asyncio.ensure_future(child.spew((piece, 10_000_000), timeout=FLOOD_SECONDS))
+            asyncio.ensure_future(child.spew(*pieces, timeout=FLOOD_SECONDS))
             for child in extensions
         ]
-        readers = [child.ext.queue.sessions[0]._reader for child in extensions]
-        while not all(reader.is_flooded for reader in readers):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        readers = [child.ext.internals.queue.sessions[0]._reader for child in extensions]
+        await asyncio.sleep(0)  # the requests are written
         used = time.thread_time()
         await asyncio.sleep(2)
         used = time.thread_time() - used
         assert used < 1.0, used
+        await until(lambda: all(reader.is_flooded for reader in readers))
         for value in range(20):
             assert await neighbour.do(value=value) == value
         assert all(reader.is_flooded for reader in readers)
+        for task in floods:
+            task.cancel()
+        await asyncio.wait(floods)
+
+
+@pytest.mark.parametrize("name", ["morphir", "nexo", "mcp"])
+async def test_a_line_without_end_is_a_flood_long_before_it_is_too_long(
+    name: str, folder: Path
+) -> None:
+    async with run_hostile(PEERS[name], folder, watched=False) as child:
+        session = child.ext.internals.queue.sessions[0]
+        spewing = asyncio.ensure_future(child.spew((b"x" * 4096, 1_000_000)))
+        await until(lambda: session._reader.is_flooded)
+        assert not session.conversation.framing.is_discarding
+        assert not session._reader._large_frames.readers
+        spewing.cancel()
+        await asyncio.wait([spewing])
+
+
+async def test_of_many_large_messages_that_serve_no_call_one_is_decoded_at_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large reply does not wait for them."""
+    monkeypatch.setattr("exthost.process.flood_queue._MAX_REST_SECONDS", 1000.0)
+    monkeypatch.setattr("exthost.process.flood_queue._REST_FACTOR", 100_000)
+    peer, count = PEERS["nexo"], 5
+    decoded: list[int] = []
+    async with contextlib.AsyncExitStack() as stack:
+        extensions = [
+            await stack.enter_async_context(run_hostile(peer, folder, watched=False))
+            for _ in range(count + 1)
+        ]
+        for child in extensions[:count]:
+            conversation = child.ext.internals.queue.sessions[0].conversation
+
+            def decode(data: Bytes, decode: Callable[[Bytes], Any] = conversation.decode) -> Any:
+                if len(data) > READ_BYTES:
+                    decoded.append(len(data))
+                return decode(data)
+
+            monkeypatch.setattr(conversation, "decode", decode)
+        floods = [
+            asyncio.ensure_future(child.spew(*large_structure(MB // 4), timeout=FLOOD_SECONDS))
+            for child in extensions[:count]
+        ]
+        queue = flood_queue(asyncio.get_running_loop())
+        await until(lambda: len(queue._resting) + len(decoded) >= count)
+        large: list[list[int]] = [[]] * (MB // 8)
+        assert await extensions[count].do(value=large) == large
+        assert len(decoded) <= 1
         for task in floods:
             task.cancel()
         await asyncio.wait(floods)
@@ -218,7 +288,7 @@ async def test_questions_without_end_cost_no_more_than_the_answers_we_keep(folde
     """It asks as fast as it can and reads none of what it is told: our answers must not pile up."""
 
     async def inquisitor(peer: HostilePeer) -> None:
-        async with held(peer, folder, watched=False) as child:
+        async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
             result, lag = await lag_while(child.end("ask", times=2_000_000, then="hang", timeout=2))
             assert isinstance(result, CallTimeout), result
@@ -229,7 +299,7 @@ async def test_questions_without_end_cost_no_more_than_the_answers_we_keep(folde
 
     async def patient(peer: HostilePeer) -> None:
         """One that reads in the end: every question is answered."""
-        async with held(peer, folder, watched=False) as child:
+        async with run_hostile(peer, folder, watched=False) as child:
             asked = child.end("ask", times=2000)
             assert await asked == "asked"
             await child.is_well()
@@ -237,13 +307,13 @@ async def test_questions_without_end_cost_no_more_than_the_answers_we_keep(folde
 
     async def unanswered(peer: HostilePeer) -> None:
         """The same against the write deadline."""
-        async with held(peer, folder, watched=False, limits={"write": "0.5s"}) as child:
+        async with run_hostile(peer, folder, watched=False, limits={"write": "0.5s"}) as child:
             error = await child.end("ask", times=2_000_000, then="hang")
             assert isinstance(error, ExtensionGone) and error.code == "X1004", error
             await child.is_well()
 
     trials = Trials("pipes")
-    for peer in (one for one in every() if one.host_request is not None):
+    for peer in (item for item in every() if item.host_request is not None):
         trials.add("questions, unread", peer.dialect, partial(inquisitor, peer))
         trials.add("questions, deadline", peer.dialect, partial(unanswered, peer))
         trials.add("questions, read later", peer.dialect, partial(patient, peer))
@@ -254,7 +324,7 @@ async def test_a_child_that_never_reads_meets_the_write_deadline(folder: Path) -
     long = "x" * 1_500_000  # more than the widest pipe takes
 
     async def deaf(peer: HostilePeer) -> None:
-        async with held(peer, folder, limits={"write": "0.3s"}) as child:
+        async with run_hostile(peer, folder, limits={"write": "0.3s"}) as child:
             assert await child.do("deaf") == "deaf from now on"
             began = time.monotonic()
             calls = [child.end("echo", value=long) for _ in range(4)]
@@ -272,13 +342,13 @@ async def test_a_child_that_never_reads_meets_the_write_deadline(folder: Path) -
     await trials.run()
 
 
-async def test_output_that_nobody_reads_stops_the_child_and_not_its_end(folder: Path) -> None:
+async def test_unread_output_stops_the_child_but_not_its_end(folder: Path) -> None:
     """With its output paused, as a slow consumer of a stream has it, it blocks in its write; it is
     ended all the same."""
 
     async def unread(peer: HostilePeer) -> None:
-        async with held(peer, folder) as child:
-            session = child.ext.queue.sessions[0]
+        async with run_hostile(peer, folder) as child:
+            session = child.ext.internals.queue.sessions[0]
             spewing = asyncio.ensure_future(child.spew((b"\n", 4 * MB), then="hang"))
             await asyncio.sleep(0)
             session._reader.pause()

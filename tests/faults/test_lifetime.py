@@ -17,18 +17,18 @@ from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.dialects import find
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError, HandshakeFailed
 from exthost.model.shutdown_steps import Write
-from tests.extensions.clock import Clock, turns
-from tests.extensions.driving import Ledger, outcome, pid_of, until
-from tests.extensions.looking import gone, runs
-from tests.faults.driving import (
+from tests.extensions.clock import Clock, run_loop
+from tests.extensions.harness import Ledger, outcome, pid_of, until
+from tests.extensions.proc import gone, runs
+from tests.faults.harness import (
     AT_ONCE_SECONDS,
     CALL_SECONDS,
-    Held,
+    HostileRun,
     at,
     every,
     extension,
-    held,
     hurried,
+    run_hostile,
 )
 from tests.faults.trials import Trials
 
@@ -53,7 +53,7 @@ async def test_one_that_will_not_end_is_dead_at_the_end_of_its_dialects_grace(
     async def stubborn(peer: HostilePeer, way: str) -> None:
         ext = extension(peer, folder, "stubborn")
         await ext.start()
-        child = Held(ext, peer, None)
+        child = HostileRun(ext, peer, None)
         pid = pid_of(ext)
         if way == "stopped":
             os.kill(pid, signal.SIGSTOP)
@@ -61,7 +61,7 @@ async def test_one_that_will_not_end_is_dead_at_the_end_of_its_dialects_grace(
             hanging = asyncio.ensure_future(child.end("hang", timeout=300))
             await clock.until(lambda: ext.stats.in_flight == 1)
         closing = asyncio.ensure_future(ext.close())
-        await turns()
+        await run_loop()
         for wait in waits(peer):
             await clock.advance(wait)
         await clock.until(closing.done)  # the kernel's part: no time passes here
@@ -81,7 +81,7 @@ async def test_one_that_will_not_end_is_dead_at_the_end_of_its_dialects_grace(
 
 async def test_one_that_is_stopped_in_a_call_costs_its_caller_the_time_limit(folder: Path) -> None:
     async def frozen(peer: HostilePeer) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             error = await child.end("kill", signal=signal.SIGSTOP, timeout=0.5)
             assert isinstance(error, CallTimeout)
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
@@ -106,9 +106,9 @@ DEATHS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -> None:
+async def test_a_crash_during_a_call_is_reported_at_once_with_its_status(folder: Path) -> None:
     async def dies(peer: HostilePeer, words: dict[str, Any], status: str) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             at_once = 0 if serial(peer) else 3  # in turn, those would only wait behind it
             kept = [asyncio.ensure_future(child.end("keep", timeout=300)) for _ in range(at_once)]
             error = await fatal(child, words)
@@ -119,7 +119,7 @@ async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -
                 assert isinstance(loss, ExtensionGone) and loss.evidence.exit == status
             await child.is_well()
 
-    async def fatal(child: Held, words: dict[str, Any]) -> Any:
+    async def fatal(child: HostileRun, words: dict[str, Any]) -> Any:
         return await child.end(words["do"], **{k: v for k, v in words.items() if k != "do"})
 
     trials = Trials("lifetime")
@@ -134,9 +134,9 @@ def serial(peer: HostilePeer) -> bool:
     return traits.positional or traits.limits.max_in_flight == 1
 
 
-async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
+async def test_half_closed_pipes_are_reported_as_that(folder: Path) -> None:
     async def closes(peer: HostilePeer, fds: list[int]) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             first = await child.end("close", fds=fds)
             if 1 in fds:
                 assert isinstance(first, ExtensionGone) and first.code == "X1002", first
@@ -151,7 +151,7 @@ async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
             await child.is_well()
 
     async def half_and_closed(peer: HostilePeer) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             error = await child.end("half", value="x" * 99, then="close")
             assert isinstance(error, ExtensionGone) and "still runs" in error.message, error
             await child.is_well()
@@ -167,9 +167,11 @@ async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
 # -- what it leaves behind --------------------------------------------------------------------
 
 
-async def test_grandchildren_that_hold_the_pipes_delay_nothing_and_are_gone(folder: Path) -> None:
+async def test_grandchildren_that_keep_the_pipes_open_delay_nothing_and_are_gone(
+    folder: Path,
+) -> None:
     async def leaves(peer: HostilePeer, way: str) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             pid = await child.fork()
             if way == "crash":
                 began = time.monotonic()
@@ -187,7 +189,7 @@ async def test_grandchildren_that_hold_the_pipes_delay_nothing_and_are_gone(fold
     await trials.run()
 
 
-async def test_a_daemon_that_holds_the_pipes_delays_nothing(folder: Path) -> None:
+async def test_a_daemon_that_keeps_the_pipes_open_delays_nothing(folder: Path) -> None:
     """Double fork, setsid, deaf to SIGTERM. Where its process tree is held in a namespace it is
     gone with its extension; where only the group is known it cannot be found, and the end of the
     extension is not held up by it."""
@@ -195,7 +197,7 @@ async def test_a_daemon_that_holds_the_pipes_delays_nothing(folder: Path) -> Non
     async def daemon(peer: HostilePeer, way: str) -> None:
         pid = 0
         try:
-            async with held(peer, folder) as child:
+            async with run_hostile(peer, folder) as child:
                 pid = await child.fork(daemon=True)
                 enclosed = child.ext.enforced["pids"] != "process group"
                 if way == "crash":
@@ -226,7 +228,7 @@ async def test_leaving_by_an_exception_or_a_cancellation_leaves_nothing(folder: 
         ready = asyncio.Event()
 
         async def user() -> None:
-            async with held(peer, folder, "stubborn") as child:
+            async with run_hostile(peer, folder, "stubborn") as child:
                 pids.append(pid_of(child.ext))
                 pids.append(await child.fork())
                 call = asyncio.ensure_future(child.end("hang", timeout=300))
@@ -256,27 +258,27 @@ async def test_leaving_by_an_exception_or_a_cancellation_leaves_nothing(folder: 
 PROGRAM = """
 import asyncio, gc, os, sys
 from pathlib import Path
-from tests.faults.driving import Held, every, extension
+from tests.faults.harness import HostileRun, every, extension
 
 async def one(peer):
     ext = extension(peer, Path({folder!r}), "stubborn")
     await ext.start()
-    held = Held(ext, peer, None)
-    print(ext.stats.pid, await held.fork(), flush=True)
-    return held
+    run = HostileRun(ext, peer, None)
+    print(ext.stats.pid, await run.fork(), flush=True)
+    return run
 
 async def main():
-    held = await asyncio.gather(*map(one, every()))
+    runs = await asyncio.gather(*map(one, every()))
     {end}
 
 asyncio.run(main())
 """
 ENDS = {
-    "handle dropped": "del held; gc.collect()",
+    "handle dropped": "del runs; gc.collect()",
     "an exception": "raise RuntimeError('on purpose')",
     "sys.exit": "sys.exit(3)",
     "Ctrl-C": "os.kill(os.getpid(), 2); await asyncio.sleep(60)",
-    "in a call": "[asyncio.ensure_future(h.do('hang')) for h in held]; await asyncio.sleep(0.1)",
+    "in a call": "[asyncio.ensure_future(h.do('hang')) for h in runs]; await asyncio.sleep(0.1)",
 }
 
 
@@ -316,11 +318,13 @@ BAD_STARTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-async def test_a_start_that_fails_is_told_as_one_and_every_call_with_it(folder: Path) -> None:
+async def test_a_failed_start_is_reported_once_and_by_every_call(folder: Path) -> None:
     async def fails(peer: HostilePeer, stage: str, words: dict[str, Any]) -> None:
         flags = at(stage, **words)
         limits = {"handshake": "0.6s"}
-        async with held(peer, folder, *flags, start=False, limits=limits, restart=NEVER) as child:
+        async with run_hostile(
+            peer, folder, *flags, start=False, limits=limits, restart=NEVER
+        ) as child:
             calls = [asyncio.ensure_future(child.end("echo")) for _ in range(3)]
             error = await outcome(child.ext.start())
             assert isinstance(error, HandshakeFailed), error
@@ -347,7 +351,7 @@ async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path)
             peer, folder, *flags, f"pid_log={pid_log}",
             ledger=ledger, dialect=hurried(peer, 0.3), restart=policy,
         )  # fmt: skip
-        child = Held(ext, peer, ledger)
+        child = HostileRun(ext, peer, ledger)
         await outcome(ext.start())
         for _ in range(40):
             assert isinstance(await child.end("die"), ExthostError)

@@ -20,16 +20,16 @@ from exthost.model.messages import Failure, Reply
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
-from tests.extensions.driving import outcome, until
-from tests.faults.driving import (
+from tests.extensions.harness import outcome, until
+from tests.faults.harness import (
     CALL_SECONDS,
     answer,
     answer_in_text,
     at,
     every,
     frame,
-    held,
     payload,
+    run_hostile,
     wrapped,
 )
 from tests.faults.trials import Trials
@@ -85,11 +85,11 @@ BAD_LENGTHS: dict[Any, dict[str, bytes]] = {
 }
 
 
-async def test_a_length_that_is_none_ends_the_call_and_the_next_has_a_fresh_process(
+async def test_an_invalid_length_ends_the_call_and_the_next_has_a_fresh_process(
     folder: Path,
 ) -> None:
     async def bad_length(peer: HostilePeer, data: bytes) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             error = await child.spew(data, then="hang")
             assert isinstance(error, ProtocolViolation), error
             assert error.code == "X0601" and error.help and error.extension == "hostile"
@@ -107,7 +107,7 @@ async def test_a_frame_that_never_ends_costs_no_more_than_the_limit(folder: Path
 
     async def endless(peer: HostilePeer) -> None:
         dialect = find.find_dialect(peer.dialect)
-        async with held(peer, folder, limits={"max_message": 2**20}) as child:
+        async with run_hostile(peer, folder, limits={"max_message": 2**20}) as child:
             if dialect.framing is Lines:
                 error = await child.spew(
                     (answer(peer, "x")[:-20], 1), (b"x" * 1000, 50_000), then="hang", timeout=2
@@ -128,14 +128,14 @@ async def test_a_frame_that_never_ends_costs_no_more_than_the_limit(folder: Path
 
 async def test_an_answer_that_comes_byte_by_byte_is_an_answer(folder: Path) -> None:
     async def loris(peer: HostilePeer) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             slow = child.spew(answer(peer, "ü" * 100), bytewise=True, then="nothing")
             assert await slow == "ü" * 100
             await child.is_well()
 
     async def starved(peer: HostilePeer) -> None:
         """It begins, and never goes on: the call's time limit is what ends it."""
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             error = await child.end("half", value="x" * 50, then="hang", timeout=0.3)
             assert isinstance(error, CallTimeout), error
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
@@ -151,9 +151,9 @@ async def test_an_answer_that_comes_byte_by_byte_is_an_answer(folder: Path) -> N
 # -- ids --------------------------------------------------------------------------------------
 
 
-async def test_answers_to_nobody_are_dropped_and_counted(folder: Path) -> None:
+async def test_unrequested_answers_are_dropped_and_counted(folder: Path) -> None:
     async def stray(peer: HostilePeer, rows: Mapping[str, bytes]) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             # On a busy machine a reply to an optional request of the handshake may have come late.
             before = sum(child.ext.stats.dropped.values())
             for n, (name, wrong) in enumerate(rows.items(), 1):
@@ -195,7 +195,7 @@ async def test_an_answer_given_twice_answers_one_call(folder: Path) -> None:
     """Also where answers have no ids, and the next call already waits for its turn."""
 
     async def twice(peer: HostilePeer) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             double = answer(peer, "first") * 2
             results = await asyncio.gather(
                 child.spew(double, then="nothing"),
@@ -212,20 +212,20 @@ async def test_an_answer_given_twice_answers_one_call(folder: Path) -> None:
     await trials.run()
 
 
-async def test_an_answer_before_its_question_is_no_answer(folder: Path) -> None:
+async def test_an_answer_before_its_question_does_not_count(folder: Path) -> None:
     """Right after its handshake it answers three questions that nobody has asked yet."""
 
     async def early(peer: HostilePeer) -> None:
         spewed = {"out": [[answer(peer, "early", 9).hex(), 3]], "then": "nothing"}
         flags = at("ready", do="spew", **spewed)
         never = {"strategy": "never"}
-        async with held(peer, folder, *flags, restart=never, start=False) as child:
+        async with run_hostile(peer, folder, *flags, restart=never, start=False) as child:
             started = await outcome(child.ext.start())
             if by_order(peer):  # perhaps already in its handshake
                 await until(lambda: child.ext.state == "failed", CALL_SECONDS)
                 error = await child.end("echo")
                 assert isinstance(error, ProtocolViolation | HandshakeFailed), error
-                assert "nobody" in error.message
+                assert "without a request" in error.message
             else:
                 assert started is child.ext
                 dropped = {"replies to no question": 3}
@@ -275,13 +275,13 @@ ODD_JSON: dict[str, tuple[bytes, Any]] = {
 }
 
 
-async def test_text_that_is_no_json_harms_its_own_call_at_most(folder: Path) -> None:
+async def test_text_that_is_not_json_harms_its_own_call_at_most(folder: Path) -> None:
     async def no_json(peer: HostilePeer, texts: Mapping[str, bytes]) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             for name, text in texts.items():
                 others = [asyncio.ensure_future(child.end("echo", value=n)) for n in range(3)]
                 result = await child.spew(answer_in_text(peer, text))
-                heard = await asyncio.gather(*others)
+                received = await asyncio.gather(*others)
                 if fatal_noise(peer):
                     assert isinstance(result, ExthostError), (name, result)
                     await child.is_well()
@@ -289,7 +289,7 @@ async def test_text_that_is_no_json_harms_its_own_call_at_most(folder: Path) -> 
                     # A whole line is the reply of this call, and fails it; a part is passed over.
                     is_own_failure = isinstance(result, ExthostError) and result.code == "X0606"
                     assert is_own_failure or result == "spewed", (name, result)
-                    assert heard == [0, 1, 2], name
+                    assert received == [0, 1, 2], name
             await child.is_well()
             if not fatal_noise(peer):
                 assert child.ext.stats.dropped["stray lines on stdout"] == len(texts)
@@ -306,7 +306,7 @@ async def test_text_that_is_no_json_harms_its_own_call_at_most(folder: Path) -> 
 
 async def test_json_that_is_odd_arrives_as_it_was_written(folder: Path) -> None:
     async def odd(peer: HostilePeer) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             for name, (text, meant) in ODD_JSON.items():
                 result = await child.spew(answer_in_text(peer, text), then="nothing")
                 assert not isinstance(result, ExthostError), (name, result)
@@ -336,16 +336,16 @@ PROTOBUF = {
 }
 
 
-async def test_protobuf_that_is_none_ends_the_call_and_the_process(folder: Path) -> None:
+async def test_invalid_protobuf_ends_the_call_and_the_process(folder: Path) -> None:
     async def garbled(peer: HostilePeer, data: bytes) -> None:
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             error = await child.spew(wrapped(peer, data), then="hang")
             assert isinstance(error, ProtocolViolation | ExtensionGone), error
             await child.is_well()
 
     async def readable(peer: HostilePeer) -> None:
         """NaN in a float, a scalar given twice, fields nobody knows: as protobuf has it."""
-        async with held(peer, folder) as child:
+        async with run_hostile(peer, folder) as child:
             right = payload(peer, Reply(None, peer.wrap_value("right")))
             nan = b"\x1d\x00\x00\xc0\x7f"
             odd = wrapped(peer, right + nan + b"\x1d\x00\x00\x00\x3f" + b"\x7a\x01\x78" + nan)

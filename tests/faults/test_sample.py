@@ -38,7 +38,7 @@ def test_each_dialect_has_its_share_and_one_trial_at_least() -> None:
 
 def test_all_is_all_and_many_seeds_reach_all() -> None:
     assert sampled(TRIALS, 0.1, "all") == sampled(TRIALS, 1.0, "one") == TRIALS
-    assert {name for n in range(300) for name in names(str(n))} == {one.name for one in TRIALS}
+    assert {name for n in range(300) for name in names(str(n))} == {item.name for item in TRIALS}
 
 
 def test_the_seed_of_a_checkout_is_steady() -> None:
@@ -59,7 +59,7 @@ print("\\n".join(summary()))
 
 
 @pytest.mark.parametrize(("seed", "tried"), [("abc", "6 of 20"), ("all", "20 of 20")])
-def test_the_counts_tell_how_many_of_how_many_and_the_seed(seed: str, tried: str) -> None:
+def test_the_counts_have_total_part_and_seed(seed: str, tried: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", COUNTED],
         env={**os.environ, SAMPLE_VARIABLE: seed},

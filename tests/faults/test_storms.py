@@ -9,12 +9,12 @@ from pathlib import Path
 
 from exthost.authoring.testing.peers import HostilePeer
 from exthost.errors import ExthostError
-from tests.extensions.driving import until
-from tests.faults.driving import CALL_SECONDS, Held, every, held
+from tests.extensions.harness import until
+from tests.faults.harness import CALL_SECONDS, HostileRun, every, run_hostile
 from tests.faults.trials import Trials
 
 
-async def misbehave(child: Held, rng: random.Random) -> None:
+async def misbehave(child: HostileRun, rng: random.Random) -> None:
     """Whatever comes to its mind, until it is left alone."""
     deeds = [
         lambda: child.spew((b"noise\n", 20_000), timeout=1),
@@ -30,12 +30,14 @@ async def misbehave(child: Held, rng: random.Random) -> None:
         await rng.choice(deeds)()
 
 
-async def test_a_hostile_neighbour_changes_nobody_elses_thousand_calls(folder: Path) -> None:
+async def test_a_hostile_neighbour_does_not_affect_a_thousand_calls_of_another(
+    folder: Path,
+) -> None:
     async def neighbours(peer: HostilePeer) -> None:
         policy = {"strategy": "immediate", "max_retries": 1000}
         async with (
-            held(peer, folder, watched=False, restart=policy) as bad,
-            held(peer, folder, watched=False) as good,
+            run_hostile(peer, folder, watched=False, restart=policy) as bad,
+            run_hostile(peer, folder, watched=False) as good,
         ):
             mischief = asyncio.ensure_future(misbehave(bad, random.Random(6)))
             numbers = iter(range(1000))
@@ -65,7 +67,7 @@ async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
         rng = random.Random(9)
         calls = 100 if peer.dialect == "cigen" else 300
         policy = {"strategy": "immediate", "max_retries": 1000}
-        async with held(peer, folder, watched=watched, restart=policy) as child:
+        async with run_hostile(peer, folder, watched=watched, restart=policy) as child:
             ends: Counter[str] = Counter()
 
             async def one(n: int) -> None:
@@ -97,13 +99,13 @@ async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
     await trials.run(at_once=2)
 
 
-async def test_restarts_under_a_storm_of_calls_lose_none(folder: Path) -> None:
+async def test_restarts_under_a_storm_of_calls_lose_no_call(folder: Path) -> None:
     """A fresh process comes up beside the old one, which answers what it was asked; killed instead,
     it costs its calls, and each is told."""
 
     async def reloaded(peer: HostilePeer, way: str) -> None:
         policy = {"strategy": "immediate", "max_retries": 1000}
-        async with held(peer, folder, watched=False, restart=policy) as child:
+        async with run_hostile(peer, folder, watched=False, restart=policy) as child:
             ends: Counter[str] = Counter()
             over = False
 

@@ -28,7 +28,7 @@ from exthost.errors import ExthostError
 from exthost.extension.call_outcomes import UNSUCCESSFUL_OUTCOMES
 from exthost.extension.extension import Extension
 from exthost.launch import sandbox_probe
-from tests.extensions.puppet import Puppet
+from tests.extensions.fake_child import FakeChild
 
 # limits.start of morphir; the first delay and the longest one of this test.
 START, FIRST, LONGEST, SUSTAINED = 60.0, 1.0, 4.0, 60.0
@@ -54,7 +54,7 @@ class ManualClockLoop(asyncio.SelectorEventLoop):
         self.run_until_complete(ticks())
 
 
-class ControlledChild(Puppet):
+class ControlledChild(FakeChild):
     """A child that ends when its stdin does."""
 
     def __init__(self, *_: Any) -> None:
@@ -176,7 +176,7 @@ class Supervision(RuleBasedStateMachine):
             "max_delay": LONGEST,
             "max_retries": "unlimited" if most is None else most,
         }
-        entry = {"name": "x", "source": {"command": "puppet"}, "restart": restart}
+        entry = {"name": "x", "source": {"command": "fake-child"}, "restart": restart}
 
         async def make() -> Extension:
             return Extension(spec_from_mapping(entry), DIALECT, spawn=ControlledChild)  # type: ignore[arg-type]
@@ -235,7 +235,11 @@ class Supervision(RuleBasedStateMachine):
     @rule()
     def it_answers(self) -> None:
         n = self.model.sent.pop(0)
-        id = next(one["id"] for one in ALL[-1].heard() if one["params"] == n and one["id"] > 1)
+        id = next(
+            message["id"]
+            for message in ALL[-1].heard()
+            if message["params"] == n and message["id"] > 1
+        )
         ALL[-1].say(id=id, result=n)
         self.model.ends[n] = "result"
         self.model.served = True
@@ -282,7 +286,7 @@ class Supervision(RuleBasedStateMachine):
         assert self.ext.state == self.model.state, (self.ext.state, self.model)
 
     @invariant()
-    def no_process_more_than_the_policy_allows_and_none_left(self) -> None:
+    def processes_stay_within_the_policy_and_end(self) -> None:
         assert len(ALL) == self.model.spawned, self.model
         alive = [child for child in ALL if child.status is None]
         assert len(alive) == (self.model.state in ("starting", "ready"))

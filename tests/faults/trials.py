@@ -96,8 +96,8 @@ class Trials:
                 async with asyncio.timeout(TRIAL_SECONDS):
                     await run()
             except Exception:
-                told = traceback.format_exc(limit=-4)
-                self._failures.append(f"-- {self._family}, {dialect}: {name}\n{told}")
+                report = traceback.format_exc(limit=-4)
+                self._failures.append(f"-- {self._family}, {dialect}: {name}\n{report}")
                 self.count(dialect, "failed", times)
             else:
                 self.count(dialect, times=times)

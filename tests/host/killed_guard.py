@@ -97,8 +97,8 @@ class Killed:
         assert set(self.ends) <= {"X0332", "X0333"}, self.ends
         assert self.ends["X0332"] > times / 2
         assert len(self._all_pids()) > times
-        heard = self._heard.read_text()
-        assert '"initialize"' in heard and "tool.call" not in heard
+        received = self._heard.read_text()
+        assert '"initialize"' in received and "tool.call" not in received
 
 
 def wait_until(happened: Any) -> None:

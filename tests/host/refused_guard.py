@@ -77,5 +77,5 @@ class RefusedGuard:
         self.document = {"discovery": {"search_paths": [str(self.plugins)]}, **config, **more}
 
     def check_no_call_passed(self) -> None:
-        heard = self.heard.read_text() if self.heard.exists() else ""
-        assert "tool.call" not in heard
+        received = self.heard.read_text() if self.heard.exists() else ""
+        assert "tool.call" not in received

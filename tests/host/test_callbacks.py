@@ -10,11 +10,11 @@ import pytest
 
 import exthost
 from exthost.errors import Refused
-from exthost.host.callbacks import call_plain_or_async
-from exthost.host.hooks import Confirmation
-from tests.extensions.driving import failing
+from exthost.extension.callbacks import call_plain_or_async
+from exthost.extension.confirmation import Confirmation
+from tests.extensions.harness import failing
 from tests.extensions.synaps_tree import plugin
-from tests.faces.gateway.running import write_config
+from tests.faces.gateway.gateway_process import write_config
 
 TOOL = "ext_tools_echo"
 
@@ -44,7 +44,7 @@ def as_awaitable(value: int) -> Any:
         partial(lambda value: 2 * value),
     ],
 )
-async def test_a_function_is_called_whatever_its_kind(function: Any) -> None:
+async def test_a_function_of_any_kind_is_called(function: Any) -> None:
     assert await call_plain_or_async(function, 3) == 6
 
 
@@ -63,7 +63,7 @@ async def test_the_event_loop_goes_on_while_a_plain_function_blocks() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), StopIteration(), SystemExit(3)])
-async def test_whatever_a_plain_function_raises_is_an_error_of_the_call(
+async def test_any_exception_of_a_plain_function_is_an_error_of_the_call(
     error: BaseException,
 ) -> None:
     def fail(_: Any) -> bool:
@@ -117,8 +117,8 @@ def test_confirm_is_plain_or_async_for_a_blocking_host(tmp_path: Path, confirm: 
             host.call_tool(TOOL, {"a": 2})
 
 
-async def test_without_confirm_the_cause_says_that_nobody_can_be_asked(tmp_path: Path) -> None:
+async def test_without_confirm_the_cause_says_that_no_person_can_be_asked(tmp_path: Path) -> None:
     async with exthost.Host.from_config(confirming(tmp_path)) as host:
         error = await failing(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0354" and "nobody to ask" in error.message
+        assert error.code == "X0354" and "no person to ask" in error.message
         assert "confirm" in error.help

@@ -11,7 +11,7 @@ import exthost
 from exthost.errors import ConfigError
 from exthost.events import ManifestChanged
 from exthost.model.messages import Request
-from tests.extensions.driving import command, until
+from tests.extensions.harness import command, until
 from tests.extensions.nexo_tree import plugin, rewrite
 
 
@@ -33,7 +33,7 @@ async def test_calls_under_way_are_answered_by_the_process_that_has_them() -> No
         assert not any(call.done() for call in calls.values())
         # What was replaced or removed takes no more calls, but answers those that it has.
         for name, extension in old.items():
-            session = extension.queue.live_sessions[0]
+            session = extension.internals.queue.live_sessions[0]
             session.internal.send(Request("release"))
             await calls[name]
         outcome = await reloading
@@ -50,7 +50,7 @@ def lines(file: Path) -> list[str]:
     return [json.loads(line)["method"] for line in file.read_text().splitlines()]
 
 
-async def test_the_audit_goes_where_the_config_says_now(tmp_path: Path) -> None:
+async def test_the_audit_follows_a_change_of_the_config(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     extensions = [entry("a")]
     async with exthost.Host.from_config({"extensions": extensions}) as host:
@@ -70,7 +70,7 @@ async def test_the_audit_goes_where_the_config_says_now(tmp_path: Path) -> None:
     assert lines(second) == ["echo", "echo"]
 
 
-async def test_manifests_are_watched_from_when_the_config_says_so(tmp_path: Path) -> None:
+async def test_manifests_are_watched_once_the_config_asks_for_it(tmp_path: Path) -> None:
     path = plugin(tmp_path / "one", "one")
     search = {"search_paths": [str(tmp_path)]}
     changes: list[ManifestChanged] = []
@@ -89,7 +89,7 @@ async def test_a_guard_whose_manifest_became_invalid_stays(tmp_path: Path) -> No
     """Otherwise the calls that it would have stopped passed after the reload."""
     hooks = 'hooks = ["before_tool_call"]'
     stops = {"hooks": {"before_tool_call": {"abort": True, "reason": "no"}}}
-    manifest = plugin(tmp_path / "guard", "guard", told=stops, capabilities=hooks)
+    manifest = plugin(tmp_path / "guard", "guard", behaviour=stops, capabilities=hooks)
     plugin(tmp_path / "work", "work")
     config = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(config) as host:

@@ -49,7 +49,7 @@ def test_a_command_that_is_a_string_is_called_a_string(command: Any) -> None:
 
 
 @pytest.mark.parametrize("command", [None, Path("ext.py"), b"python3 ext.py"])
-def test_a_command_that_is_no_list_is_called_by_its_type(command: Any) -> None:
+def test_a_command_that_is_not_a_list_is_reported_by_its_type(command: Any) -> None:
     with pytest.raises(UsageError, match=f"not {type(command).__name__}"):
         connection_spec(command, "mcp", {})
 

@@ -18,8 +18,8 @@ from exthost.host import detection
 from exthost.host.connection import connection_spec
 from exthost.host.detection import DetectedConnection
 from tests.extensions.clock import Clock
-from tests.extensions.driving import until
-from tests.faces.cli.running import run_inside
+from tests.extensions.harness import until
+from tests.faces.cli.cli_process import run_inside
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROVIDER = EXAMPLES / "cigen" / "cigen-provider-demo"
@@ -106,7 +106,7 @@ async def test_one_that_reads_and_is_silent_is_given_up(short_patience: float) -
 
 
 @pytest.mark.more
-async def test_what_a_silent_one_wrote_to_stderr_is_the_evidence(short_patience: float) -> None:
+async def test_the_stderr_of_a_silent_extension_is_the_evidence(short_patience: float) -> None:
     complaint = "import sys\nprint('DEMO_KEY is not set', file=sys.stderr, flush=True)\n"
     with pytest.raises(HandshakeFailed) as caught:
         async with exthost.connect(python(complaint + DEAF)):
@@ -114,10 +114,10 @@ async def test_what_a_silent_one_wrote_to_stderr_is_the_evidence(short_patience:
     error = caught.value
     assert error.code == "X0504"
     assert error.evidence.stderr == ("DEMO_KEY is not set",) and error.evidence.argv
-    assert error.help.startswith("what it wrote to stderr may tell why; ")
+    assert error.help.startswith("see its stderr for the cause; ")
 
 
-async def test_what_one_that_never_reads_wrote_to_stderr_is_the_evidence(clock: Clock) -> None:
+async def test_the_stderr_of_an_extension_that_never_reads_is_the_evidence(clock: Clock) -> None:
     complaint = "import sys\nprint('waiting for a lock', file=sys.stderr, flush=True)\n"
     spec = connection_spec(python(complaint + NEVER_READS), None, {})
     bus = Bus()
@@ -131,7 +131,9 @@ async def test_what_one_that_never_reads_wrote_to_stderr_is_the_evidence(clock: 
     assert error.evidence.stderr == ("waiting for a lock",)
 
 
-async def test_one_that_dies_each_time_is_told_once_with_what_it_wrote(tmp_path: Path) -> None:
+async def test_an_extension_that_dies_each_time_is_reported_once_with_its_output(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(HandshakeFailed) as caught:
         async with exthost.connect([sys.executable, str(tmp_path / "missing.py")]):
             pass
@@ -145,8 +147,8 @@ async def test_one_that_dies_each_time_is_told_once_with_what_it_wrote(tmp_path:
     ("program", "help"),
     [
         ("pass", "it exited by itself, without an error, and wrote nothing to stderr: "),
-        ("raise SystemExit(3)", "it wrote nothing to stderr that says why: run its command"),
-        ("raise SystemExit('no key')", "its stderr says why; or it needs its own option"),
+        ("raise SystemExit(3)", "its stderr does not name the cause: run its command"),
+        ("raise SystemExit('no key')", "see its stderr for the cause; or it needs its own option"),
     ],
 )
 async def test_one_that_dies_each_time_is_sent_to_its_stderr_only_if_it_wrote_there(

@@ -12,8 +12,8 @@ import pytest
 
 import exthost
 from exthost import errors
-from tests.extensions.driving import pid_of, until
-from tests.extensions.looking import gone
+from tests.extensions.harness import pid_of, until
+from tests.extensions.proc import gone
 from tests.host.test_host import config, entry
 
 Use = Callable[[exthost.Host], Coroutine[Any, Any, Any]]

@@ -17,10 +17,10 @@ def line(text: str, extension: str = "a") -> LogLine:
 
 
 def names_in(folder: Path) -> list[str]:
-    return sorted(one.name for one in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_record_is_a_line_whatever_the_text_and_the_level() -> None:
+def test_a_record_is_a_line_for_any_text_and_level() -> None:
     assert format_entry(0.0015, logging.INFO, "stderr", "x y") == (
         b"1970-01-01T00:00:00.001Z info stderr x y\n"
     )
@@ -57,12 +57,12 @@ async def test_a_flood_costs_two_files_and_keeps_the_last_lines(tmp_path: Path) 
     assert file.stat().st_size <= FILE_BYTES and rotated_path(file).stat().st_size <= FILE_BYTES
     kept = (rotated_path(file).read_text() + file.read_text()).splitlines()
     assert kept[-1].endswith("the end")
-    numbers = [tuple(map(int, one.split(" ")[3].split("."))) for one in kept[:-1]]
+    numbers = [tuple(map(int, item.split(" ")[3].split("."))) for item in kept[:-1]]
     everything = [(n, m) for n in range(60) for m in range(100)]
     assert numbers == everything[-len(numbers) :] and len(numbers) > 900
 
 
-async def test_more_in_one_tick_than_a_file_holds_is_cut_to_whole_lines(tmp_path: Path) -> None:
+async def test_more_in_one_tick_than_a_file_can_take_is_cut_to_whole_lines(tmp_path: Path) -> None:
     bus = Bus()
     file = tmp_path / "a.log"
     logs = ExtensionLogs(bus, lambda _: str(file))
@@ -71,7 +71,7 @@ async def test_more_in_one_tick_than_a_file_holds_is_cut_to_whole_lines(tmp_path
     logs.close()
     kept = file.read_text().splitlines()
     assert FILE_BYTES * 0.9 < file.stat().st_size <= FILE_BYTES
-    assert [int(one.split(" ")[3]) for one in kept] == list(range(2000 - len(kept), 2000))
+    assert [int(item.split(" ")[3]) for item in kept] == list(range(2000 - len(kept), 2000))
 
 
 async def test_a_later_host_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
@@ -80,10 +80,13 @@ async def test_a_later_host_goes_on_where_the_last_one_ended(tmp_path: Path) -> 
         logs = ExtensionLogs(bus, lambda _: str(tmp_path / "a.log"))
         bus.publish(line(f"run {n}"))
         logs.close()
-    assert [one[-5:] for one in (tmp_path / "a.log").read_text().splitlines()] == ["run 0", "run 1"]
+    assert [item[-5:] for item in (tmp_path / "a.log").read_text().splitlines()] == [
+        "run 0",
+        "run 1",
+    ]
 
 
-async def test_a_log_that_cannot_be_kept_is_told_once(
+async def test_a_log_that_cannot_be_kept_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "logs").write_text("not a folder")
@@ -109,7 +112,7 @@ async def test_a_log_goes_on_when_its_folder_can_be_used_again(
         if folder.is_file():
             folder.unlink()
     logs.close()
-    assert [one[-5:] for one in (folder / "a.log").read_text().splitlines()] == [" kept", "t too"]
+    assert [item[-5:] for item in (folder / "a.log").read_text().splitlines()] == [" kept", "t too"]
     assert caplog.text.count("is not kept") == 1
 
 
@@ -135,8 +138,8 @@ async def test_sizes_are_counted_in_bytes(tmp_path: Path) -> None:
         logs._write_pending()
     logs.close()
     assert names_in(tmp_path) == ["a.log", "a.log.1"]
-    for one in (file, rotated_path(file)):
-        assert FILE_BYTES * 0.8 < one.stat().st_size <= FILE_BYTES
+    for item in (file, rotated_path(file)):
+        assert FILE_BYTES * 0.8 < item.stat().st_size <= FILE_BYTES
 
 
 async def test_a_link_in_place_of_the_log_is_not_followed(
@@ -167,10 +170,10 @@ async def test_a_file_that_was_deleted_or_moved_is_made_again(
     await asyncio.sleep(0)
     bus.publish(line("third"))
     logs.close()
-    assert [one.split()[-1] for one in file.read_text().splitlines()] == ["second", "third"]
+    assert [item.split()[-1] for item in file.read_text().splitlines()] == ["second", "third"]
 
 
-async def test_a_log_is_held_open_only_while_its_extension_has_a_process(tmp_path: Path) -> None:
+async def test_a_log_is_open_only_while_its_extension_has_a_process(tmp_path: Path) -> None:
     bus = Bus()
     file = tmp_path / "a.log"
     logs = ExtensionLogs(bus, lambda extension: str(file))
@@ -179,15 +182,15 @@ async def test_a_log_is_held_open_only_while_its_extension_has_a_process(tmp_pat
         descriptors = Path("/proc/self/fd").iterdir()
         return any(fd.is_symlink() and str(fd.readlink()) == str(file) for fd in descriptors)
 
-    before, seen = "discovered", []
+    before, observed = "discovered", []
     for after in ("admitted", "starting", "ready", "draining", "stopped", "starting", "failed"):
         bus.publish(StateChanged("a", before, after, ""))
         bus.publish(line(f"in {after}"))
         await asyncio.sleep(0)
         before = after
-        seen.append((after, is_open()))
+        observed.append((after, is_open()))
     logs.close()
-    assert [state for state, is_held in seen if is_held] == [
+    assert [state for state, is_held in observed if is_held] == [
         "starting", "ready", "draining", "starting",
     ]  # fmt: skip
-    assert file.read_text().count(" stderr in ") == len(seen)
+    assert file.read_text().count(" stderr in ") == len(observed)

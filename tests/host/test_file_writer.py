@@ -39,7 +39,7 @@ def everything(folder: Path) -> dict[str, str]:
 
 
 @shows("cigen-files-01")
-def test_replace_overwrites_what_came_before_it() -> None:
+def test_replace_overwrites_the_earlier_text() -> None:
     files = come_to(
         FileFragment("a", "1"), FileFragment("b", "2"), FileFragment("./a", "3"), there="old"
     )
@@ -47,7 +47,7 @@ def test_replace_overwrites_what_came_before_it() -> None:
 
 
 @shows("cigen-files-04")
-def test_a_link_and_what_it_leads_to_cannot_both_be_written(tmp_path: Path) -> None:
+def test_a_link_and_its_target_cannot_both_be_written(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("a")
     with pytest.raises(CallFailed, match="link"):
         write_files((FileFragment("a", "1"), FileFragment("link", "2")), tmp_path)
@@ -63,7 +63,7 @@ def test_append_goes_by_order_and_then_by_arrival() -> None:
     assert files == {"a": "2413"}
 
 
-def test_what_is_appended_follows_what_it_was_replaced_with() -> None:
+def test_an_appended_text_follows_the_replaced_text() -> None:
     files = come_to(
         FileFragment("a", "lost", "append"),
         FileFragment("a", "base "),
@@ -109,7 +109,7 @@ def test_words_that_old_yaml_takes_for_something_else_stay_words(word: str) -> N
         ("[" * 9999, "{}", "json", "cannot be merged"),
     ],
 )
-def test_what_cannot_be_merged_is_told(first: str, second: str, format: str, says: str) -> None:
+def test_a_merge_that_fails_is_reported(first: str, second: str, format: str, says: str) -> None:
     with pytest.raises(CallFailed, match=says):
         come_to(FileFragment("a", first), merge("a", second, format))
 
@@ -195,7 +195,7 @@ def test_files_are_written_whole_with_their_rights_and_nothing_else_is_left(
 
 
 @shows("cigen-files-05")
-def test_when_one_file_cannot_be_written_none_is(tmp_path: Path) -> None:
+def test_when_one_file_cannot_be_written_no_file_is(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "old").write_text("old")
     for bad in ("taken", "old/x"):
@@ -216,7 +216,7 @@ def test_a_file_cannot_also_be_a_folder() -> None:
         merge_fragments([FileFragment("a", "1"), FileFragment("a/b", "2")], nothing)
 
 
-def test_what_is_no_text_is_neither_merged_nor_written(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_neither_merged_nor_written(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_bytes(b"\xff\xfe")
     for piece in (merge("a.yml", "a: 1"), FileFragment("b", "\ud800")):
         with pytest.raises(CallFailed):
@@ -224,7 +224,9 @@ def test_what_is_no_text_is_neither_merged_nor_written(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.yml"]  # noqa: PTH208
 
 
-def test_without_pyyaml_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyyaml_the_error_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     with pytest.raises(UsageError) as failed:
         come_to(FileFragment("a.yml", "a: 1"), merge("a.yml", "b: 1"))
@@ -256,7 +258,9 @@ def test_without_pyyaml_the_error_says_what_to_install(monkeypatch: pytest.Monke
         *("x.egg-info/entry_points.txt", "CMakeLists.txt", "go.mod", ".husky/pre-commit"),
     ],
 )
-def test_what_other_programs_obey_is_written_only_if_it_is_named(tmp_path: Path, path: str) -> None:
+def test_files_that_other_programs_obey_are_written_only_if_named(
+    tmp_path: Path, path: str
+) -> None:
     fragments = [FileFragment("plain.txt", "a"), FileFragment(path, "b")]
     with pytest.raises(Refused) as caught:
         write_files(fragments, tmp_path)
@@ -280,7 +284,7 @@ def test_another_spelling_of_a_protected_name_is_protected(path: str) -> None:
     assert is_protected(path)
 
 
-def test_what_the_caller_protects_is_written_only_if_it_is_named(tmp_path: Path) -> None:
+def test_files_that_the_caller_protects_are_written_only_if_named(tmp_path: Path) -> None:
     protected = (str(tmp_path / "extensions"), str(tmp_path / "my.toml"))
     for path in ("extensions/toy/x.py", "extensions/x", "Extensions/x", "my.toml"):
         with pytest.raises(Refused) as caught:
@@ -300,7 +304,7 @@ def test_a_folder_that_the_user_names_inside_a_protected_one_is_written(tmp_path
     assert write_files(fragments, out, protected_paths=(str(tmp_path), str(out))) == ("x.py",)
 
 
-def test_a_link_does_not_lead_to_what_other_programs_obey(tmp_path: Path) -> None:
+def test_a_link_does_not_lead_to_files_that_other_programs_obey(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "docs").symlink_to(".git")
     with pytest.raises(Refused):

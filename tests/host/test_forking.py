@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import exthost
-from tests.extensions.looking import runs
+from tests.extensions.proc import runs
 
 PROGRAM = Path(__file__).parent / "with_fork.py"
 SECONDS = 150
@@ -35,12 +35,12 @@ def run(what: str) -> list[str]:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("face", ["call", "tool", "pool", "restart"])
-def test_the_copy_is_told_at_once_that_the_host_is_not_its_own(face: str) -> None:
+def test_in_the_copy_a_call_fails_at_once_since_the_host_is_not_its_own(face: str) -> None:
     assert run(face) == ["copy: UsageError X1317", "ours: 2"]
 
 
 @pytest.mark.parametrize("face", ["loop", "attached"])
-def test_the_copy_of_a_loop_is_told_so_as_well(face: str) -> None:
+def test_in_the_copy_of_a_loop_a_call_fails_at_once_as_well(face: str) -> None:
     assert run(face) == ["copy: UsageError X1317", "ours: 2"]
 
 

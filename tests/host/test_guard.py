@@ -18,10 +18,10 @@ from exthost.errors import CallFailed, CallTimeout, ConfigError, ExthostError, R
 from exthost.events import HookFailed
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing, pid_of
+from tests.extensions.harness import failing, pid_of
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin
-from tests.faces.gateway.running import extension, on_stdio, write_config
+from tests.faces.gateway.gateway_process import extension, on_stdio, write_config
 from tests.host.killed_guard import CALLERS, TOOL, Killed, Pace
 
 BEFORE = {"hook": "before_tool_call"}
@@ -33,13 +33,13 @@ def document(root: Path, **more: Any) -> dict[str, Any]:
     return {"discovery": {"search_paths": [str(root)]}, **more}
 
 
-def guarded(root: Path, answer: Any, **told: Any) -> Path:
+def guarded(root: Path, answer: Any, **behaviour: Any) -> Path:
     """Tools, and a plugin that answers `before_tool_call` in this way. Returns where the tools
     write what they hear."""
-    heard = root / "heard"
-    plugin(root / "tools", {"heard": str(heard)})
-    plugin(root / "guard", {"hooks": {"before_tool_call": answer}, **told}, hooks=[BEFORE])
-    return heard
+    received = root / "heard"
+    plugin(root / "tools", {"heard": str(received)})
+    plugin(root / "guard", {"hooks": {"before_tool_call": answer}, **behaviour}, hooks=[BEFORE])
+    return received
 
 
 # -- killed again and again ------------------------------------------------------------------
@@ -110,8 +110,8 @@ async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_a
             pace = Pace()
             while not killed.is_over.is_set():
                 result = await client.call_tool(TOOL, {"a": 1})
-                said = (result.meta or {}).get("exthost/error")
-                killed.ends[said["code"] if result.is_error and said else "passed"] += 1
+                output = (result.meta or {}).get("exthost/error")
+                killed.ends[output["code"] if result.is_error and output else "passed"] += 1
                 await asyncio.sleep(pace.pause())
 
         callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
@@ -124,12 +124,12 @@ async def test_a_hook_that_ends_its_process_is_sent_to_one_more_process_only(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "tools")
-    heard = tmp_path / "heard"
-    guard = {"hooks": {"before_tool_call": "die"}, "heard": str(heard)}
+    received = tmp_path / "heard"
+    guard = {"hooks": {"before_tool_call": "die"}, "heard": str(received)}
     plugin(tmp_path / "guard", guard, hooks=[BEFORE])
     async with exthost.Host.from_config(document(tmp_path)) as host:
         await failing(host.call_tool(TOOL, {"a": 1}))
-    assert heard.read_text().count("hook.handle") == 2
+    assert received.read_text().count("hook.handle") == 2
 
 
 # -- closed, and open ------------------------------------------------------------------------
@@ -140,17 +140,17 @@ async def test_a_hook_that_ends_its_process_is_sent_to_one_more_process_only(
 @pytest.mark.parametrize(
     "answer", ["die", "hang", "flood", {"action": "dance"}, {"action": "block"}, "block", [1]]
 )
-async def test_what_a_hook_cannot_judge_is_refused_and_the_error_says_whose_fault_it_is(
+async def test_a_call_that_a_hook_cannot_judge_is_refused_and_the_error_names_the_hook(
     tmp_path: Path, answer: Any
 ) -> None:
-    heard = guarded(tmp_path, answer)
+    received = guarded(tmp_path, answer)
     overrides = {"guard": {"limits": {"call": "300ms" if answer in ("hang", "flood") else "20s"}}}
     async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
         error = await failing(host.call_tool(TOOL, {"a": 1}))
     assert isinstance(error, Refused) and error.code == "X0333" and error.extension == "guard"
     assert TOOL in error.message and "before_tool_call" in error.message
     assert "guard" in error.help and "on_failure" in error.help
-    assert "tool.call" not in heard.read_text()
+    assert "tool.call" not in received.read_text()
 
 
 @pytest.mark.more
@@ -161,15 +161,15 @@ async def test_what_a_hook_cannot_judge_is_refused_and_the_error_says_whose_faul
 async def test_a_guard_of_nexo_that_cannot_judge_lets_nothing_pass(
     tmp_path: Path, answer: Any
 ) -> None:
-    heard = tmp_path / "heard"
-    plugin(tmp_path / "tools", {"heard": str(heard)})
-    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": answer}}
-    guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(told))
+    received = tmp_path / "heard"
+    plugin(tmp_path / "tools", {"heard": str(received)})
+    behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": answer}}
+    guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour))
     guard["limits"] = {"call": "300ms" if answer == "hang" else "20s"}
     async with exthost.Host.from_config(document(tmp_path, extensions=[guard])) as host:
         error = await failing(host.call_tool(TOOL, {"a": 1}))
     assert error.code == "X0333" and error.extension == "guard"
-    assert "tool.call" not in heard.read_text()
+    assert "tool.call" not in received.read_text()
 
 
 @shows("hooks-guard-03")
@@ -220,7 +220,7 @@ async def test_the_operator_chooses_for_the_host_an_extension_or_a_kind(
         "open",
     ],
 )
-def test_what_cannot_be_chosen_is_a_mistake_in_the_config(hooks: Any) -> None:
+def test_invalid_hook_settings_are_a_mistake_in_the_config(hooks: Any) -> None:
     with pytest.raises(ConfigError):
         config_from_mapping({"hooks": hooks})
 
@@ -239,16 +239,16 @@ async def test_a_guard_that_starts_at_first_use_is_started_by_its_hook(tmp_path:
 
 
 @shows("hooks-guard-04")
-async def test_one_whose_hooks_only_its_handshake_tells_is_started_before_a_call(
+async def test_an_extension_whose_handshake_declares_its_hooks_is_started_before_a_call(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "tools")
     block = {"abort": True, "reason": "not today"}
-    told = {
+    behaviour = {
         "offer": {"hooks": ["before_tool_call"]},
         "hooks": {"before_tool_call": block},
     }
-    words = ("-S", "-E", str(NEXO), json.dumps(told))
+    words = ("-S", "-E", str(NEXO), json.dumps(behaviour))
     lazy = extension("guard", "nexo", *words, start="lazy")
     async with exthost.Host.from_config(document(tmp_path, extensions=[lazy])) as host:
         assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
@@ -267,17 +267,17 @@ async def test_a_guard_that_dies_over_its_hook_is_asked_once_more(tmp_path: Path
 
 @shows("hooks-guard-01")
 async def test_asking_once_more_has_no_more_time_than_is_left(tmp_path: Path, clock: Clock) -> None:
-    heard = tmp_path / "asked"
+    received = tmp_path / "asked"
     plugin(tmp_path / "tools")
-    told = {"hooks": {"before_tool_call": "hang"}, "heard": str(heard)}
-    plugin(tmp_path / "guard", told, hooks=[BEFORE])
+    behaviour = {"hooks": {"before_tool_call": "hang"}, "heard": str(received)}
+    plugin(tmp_path / "guard", behaviour, hooks=[BEFORE])
     overrides = {"guard": {"limits": {"call": "600s"}}}
     async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
         call = asyncio.ensure_future(failing(host.call_tool(TOOL, {"a": 1})))
-        await clock.until(lambda: heard.read_text().count("hook.handle") == 1)
+        await clock.until(lambda: received.read_text().count("hook.handle") == 1)
         await clock.advance(400)
         os.kill(pid_of(host["guard"]), signal.SIGKILL)
-        await clock.until(lambda: heard.read_text().count("hook.handle") == 2)
+        await clock.until(lambda: received.read_text().count("hook.handle") == 2)
         assert not call.done()
         await clock.advance(200)
         assert call.done() and (await call).code == "X0333"
@@ -293,16 +293,16 @@ async def test_a_guard_that_failed_for_good_still_lets_nothing_pass(tmp_path: Pa
 
 
 @shows("hooks-guard-06")
-async def test_a_hook_that_may_not_block_is_passed_over_and_seen(tmp_path: Path) -> None:
+async def test_a_hook_that_is_not_allowed_to_block_is_skipped_and_reported(tmp_path: Path) -> None:
     plugin(tmp_path / "tools")
     hooks = [{"hook": "after_tool_call"}, {"hook": "before_message"}]
-    told = {"hooks": {"after_tool_call": "die", "before_message": "die"}}
-    plugin(tmp_path / "eye", told, hooks=hooks)
+    behaviour = {"hooks": {"after_tool_call": "die", "before_message": "die"}}
+    plugin(tmp_path / "eye", behaviour, hooks=hooks)
     async with exthost.Host.from_config(document(tmp_path)) as host:
         result = await host.call_tool(TOOL, {"a": 1})
         assert result.data == {"a": 1} and "after_tool_call of eye" in result.warnings[0]
         outcome = await host.hooks.run("before_message", {"message": "hi"})
-        assert not outcome.stopped and [one.extension for one in outcome.passed_over] == ["eye"]
+        assert not outcome.stopped and [item.extension for item in outcome.passed_over] == ["eye"]
 
 
 async def test_no_hook_runs_for_a_call_that_cannot_be_made(tmp_path: Path) -> None:
@@ -321,22 +321,22 @@ async def test_no_hook_runs_for_a_call_that_cannot_be_made(tmp_path: Path) -> No
 
 @shows("hooks-guard-07")
 @pytest.mark.parametrize("on_failure", ["closed", "open"])
-async def test_listeners_and_the_audit_see_what_was_refused_or_passed_over(
+async def test_listeners_and_the_audit_see_refused_and_skipped_calls(
     tmp_path: Path, on_failure: str
 ) -> None:
     guarded(tmp_path, {"action": "dance"})
     audit = tmp_path / "audit.jsonl"
     more = {"hooks": {"on_failure": on_failure}, "audit": {"path": str(audit)}}
-    seen: list[HookFailed] = []
+    observed: list[HookFailed] = []
     async with exthost.Host.from_config(document(tmp_path, **more)) as host:
-        host.events.subscribe(HookFailed, seen.append)
+        host.events.subscribe(HookFailed, observed.append)
         call = host.call_tool(TOOL, {"a": 1}, context={"agent_id": "me"})
         await (failing(call) if on_failure == "closed" else call)
     outcome = "refused" if on_failure == "closed" else "passed over"
-    (event,) = seen
+    (event,) = observed
     assert event[:3] == ("guard", "before_tool_call", outcome) and event.about == TOOL
     records = [json.loads(line) for line in audit.read_text().splitlines()]
-    (record,) = [one for one in records if one["outcome"] == outcome]
+    (record,) = [item for item in records if item["outcome"] == outcome]
     assert (record["extension"], record["method"]) == ("guard", "before_tool_call")
     assert (record["about"], record["code"]) == (TOOL, "X0651") and record["reason"]
     assert record["context"] == {"agent_id": "me"}
@@ -344,10 +344,10 @@ async def test_listeners_and_the_audit_see_what_was_refused_or_passed_over(
 
 @shows("hooks-guard-07")
 @pytest.mark.parametrize("era", ["handshake", "stateless"])
-async def test_a_client_of_the_gateway_sees_what_was_passed_over_or_refused(
+async def test_a_client_of_the_gateway_sees_skipped_and_refused_hooks(
     tmp_path: Path, era: str
 ) -> None:
-    heard = guarded(tmp_path, {"action": "dance"})
+    received = guarded(tmp_path, {"action": "dance"})
     nonsense = {"hooks": {"before_tool_call": {"action": "dance"}}}
     plugin(tmp_path / "strict", nonsense, hooks=[{**BEFORE, "match": {"input_contains": "no"}}])
     more = {
@@ -365,4 +365,4 @@ async def test_a_client_of_the_gateway_sees_what_was_passed_over_or_refused(
     assert "before_tool_call of guard failed" in failed.meta["exthost/warnings"][0]
     assert refused.is_error and refused.meta is not None
     assert refused.meta["exthost/error"]["code"] == "X0333"
-    assert heard.read_text().count("tool.call") == 2
+    assert received.read_text().count("tool.call") == 2

@@ -12,12 +12,12 @@ import exthost
 from exthost.errors import CallTimeout, NotFound, UsageError
 from exthost.events import HooksSkipped
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin as nexo_plugin
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import run_inside
-from tests.faces.gateway.running import extension, write_config
+from tests.faces.cli.cli_process import run_inside
+from tests.faces.gateway.gateway_process import extension, write_config
 
 TOOL = "ext_tools_echo"
 BEFORE, AFTER = {"hook": "before_tool_call"}, {"hook": "after_tool_call"}
@@ -26,8 +26,8 @@ BEFORE, AFTER = {"hook": "before_tool_call"}, {"hook": "after_tool_call"}
 def audited(folder: Path) -> Path:
     """A config with tools, an audit, and a guard that notes what it hears."""
     plugin(folder / "plugins" / "tools")
-    told = {"heard": str(folder / "heard")}
-    plugin(folder / "plugins" / "guard", told, hooks=[BEFORE, AFTER])
+    behaviour = {"heard": str(folder / "heard")}
+    plugin(folder / "plugins" / "guard", behaviour, hooks=[BEFORE, AFTER])
     document = {
         "discovery": {"search_paths": [str(folder / "plugins")]},
         "audit": {"path": str(folder / "audit.jsonl")},
@@ -38,7 +38,7 @@ def audited(folder: Path) -> Path:
 def hooks_heard(folder: Path) -> list[str]:
     lines = (folder / "heard").read_text().splitlines()
     messages = [json.loads(line) for line in lines]
-    return [one["params"]["kind"] for one in messages if one["method"] == "hook.handle"]
+    return [message["params"]["kind"] for message in messages if message["method"] == "hook.handle"]
 
 
 def skips(folder: Path) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ def test_methods_and_extensions_outside_the_config_are_not_judged(tmp_path: Path
 
 
 def is_idle(host: exthost.Host) -> bool:
-    return host["tools"].calls.interceptor.is_idle
+    return host["tools"].internals.calls.interceptor.is_idle
 
 
 async def test_a_host_without_hooks_makes_calls_directly_until_an_extension_changes(
@@ -117,11 +117,11 @@ async def test_a_host_without_hooks_makes_calls_directly_until_an_extension_chan
 ) -> None:
     plugin(tmp_path / "tools")
     block = {"abort": True, "reason": "no"}
-    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": block}}
+    behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": block}}
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
         await host.call_tool(TOOL, {"a": 1})
         assert is_idle(host)
-        await host.load(extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(told)))
+        await host.load(extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour)))
         assert not is_idle(host)
         assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
         await host.unload("guard")
@@ -133,8 +133,8 @@ async def test_a_guard_whose_handshake_is_under_way_is_awaited(tmp_path: Path) -
     """Only its handshake announces its hooks, so that the call waits for it."""
     plugin(tmp_path / "tools")
     block = {"abort": True, "reason": "no"}
-    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": block}}
-    guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(told), start="lazy")
+    behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": block}}
+    guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour), start="lazy")
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
         await host.load(guard)
         starting = asyncio.ensure_future(host["guard"].start())
@@ -144,7 +144,7 @@ async def test_a_guard_whose_handshake_is_under_way_is_awaited(tmp_path: Path) -
         await starting
 
 
-async def test_a_call_that_cannot_be_made_asks_nobody(tmp_path: Path) -> None:
+async def test_a_call_that_cannot_be_made_asks_no_question(tmp_path: Path) -> None:
     config = audited(tmp_path)
     async with exthost.Host.from_config(config) as host:
         tools = host["tools"]
@@ -159,12 +159,12 @@ async def test_a_call_that_cannot_be_made_asks_nobody(tmp_path: Path) -> None:
 
 async def test_listeners_see_that_hooks_were_skipped(tmp_path: Path) -> None:
     plugin(tmp_path / "tools")
-    seen: list[HooksSkipped] = []
+    observed: list[HooksSkipped] = []
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
-        host.events.subscribe(HooksSkipped, seen.append)
+        host.events.subscribe(HooksSkipped, observed.append)
         await host.call_tool(TOOL, {"a": 1})
         await host.call_tool(TOOL, {"a": 1}, hooks=False, context={"agent_id": "me"})
-    assert seen == [HooksSkipped("tools", TOOL, {"agent_id": "me"})]
+    assert observed == [HooksSkipped("tools", TOOL, {"agent_id": "me"})]
 
 
 # -- context on the command line -------------------------------------------------------------------
@@ -202,13 +202,13 @@ async def test_the_command_line_sets_the_context_through_a_running_host(tmp_path
 async def test_a_call_that_was_not_sent_again_does_not_claim_so(
     tmp_path: Path, clock: Clock
 ) -> None:
-    heard = tmp_path / "heard"
-    plugin(tmp_path / "tools", {"heard": str(heard)})
+    received = tmp_path / "heard"
+    plugin(tmp_path / "tools", {"heard": str(received)})
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
         never = str(tmp_path / "never")
         call = asyncio.ensure_future(failing(host.call_tool("ext_tools_nap", {"until": never})))
-        await clock.until(lambda: "tool.call" in heard.read_text())
+        await clock.until(lambda: "tool.call" in received.read_text())
         await host.unload("tools")
         error = await call
     assert "sent once more" not in error.message and "not sent again" in error.message
-    assert heard.read_text().count("tool.call") == 1
+    assert received.read_text().count("tool.call") == 1

@@ -12,7 +12,7 @@ from exthost.errors import Refused
 from exthost.host.hook_index import HookIndex
 from exthost.model.offer import Offer
 from exthost.model.spec import Pins, Spec
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin
 
@@ -27,6 +27,7 @@ class Owner:
         self.state = "ready"
         self.dialect = find.find_dialect("nexo")
         self.may_have_hooks = may_have_hooks
+        self.internals = self
         self.hooks = hooks
         self.looks = 0
 
@@ -81,11 +82,15 @@ def test_a_refused_extension_with_a_pinned_manifest_may_have_any_hook_that_block
 
 async def test_a_guard_counts_from_its_coming_to_its_going(tmp_path: Path) -> None:
     plugin(tmp_path / "tools")
-    told = {
+    behaviour = {
         "offer": {"hooks": ["before_tool_call"]},
         "hooks": {"before_tool_call": {"abort": True, "reason": "no"}},
     }
-    command = {"type": "process", "command": sys.executable, "args": [str(NEXO), json.dumps(told)]}
+    command = {
+        "type": "process",
+        "command": sys.executable,
+        "args": [str(NEXO), json.dumps(behaviour)],
+    }
     document: dict[str, Any] = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(document) as host:
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}

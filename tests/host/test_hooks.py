@@ -10,15 +10,17 @@ import pytest
 
 import exthost
 from exthost.config import config_from_mapping
+from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
-from exthost.host.hooks import MAX_EXTENSIONS, Confirmation, Hooks
+from exthost.extension.confirmation import Confirmation
+from exthost.host.hooks import MAX_EXTENSIONS, Hooks
 from exthost.model.offer import Offer
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import config, plugin
 
 HOOK = "before_message"
@@ -38,10 +40,11 @@ class Fake:
     ) -> None:
         self.id = id
         self.spec = Spec(id=id, argv=(), priority=priority)
-        self.dialect = DIALECT
+        self.dialect: Dialect = DIALECT
         self.offer = Offer(hooks=hooks)
         self.state = state
         self.may_have_hooks = False
+        self.internals = self
         self.seen: list[dict[str, Any]] = []
         self._answer = answer or HookAnswer()
 
@@ -70,7 +73,7 @@ def test_order_is_by_priority_and_then_by_registration() -> None:
         Fake("d", priority=-1),
         Fake("e", hooks=()),
     ]
-    assert [one.id for one in chain(*fakes).extensions_with(HOOK)] == ["d", "a", "b", "c"]
+    assert [item.id for item in chain(*fakes).extensions_with(HOOK)] == ["d", "a", "b", "c"]
 
 
 @shows("nexo-hook-02")
@@ -83,14 +86,14 @@ async def test_an_override_is_seen_by_those_after_it() -> None:
 
 
 @shows("nexo-hook-03")
-async def test_before_the_first_abort_stops_the_chain_and_says_who_and_why() -> None:
+async def test_before_the_first_abort_stops_the_chain_and_names_its_extension_and_reason() -> None:
     last = Fake("c")
     outcome = await chain(Fake("a"), Fake("b", HookAnswer(True, "no")), last).run(HOOK, {})
     assert (outcome.aborted_by, outcome.reason, outcome.stopped) == ("b", "no", True)
     assert not last.seen
 
 
-async def test_nobody_is_asked_about_an_abort_or_about_what_has_happened() -> None:
+async def test_no_question_is_asked_about_an_abort_or_a_past_event() -> None:
     async def never(_: Confirmation) -> bool:
         raise AssertionError("nobody has to be asked")
 
@@ -123,7 +126,7 @@ async def test_a_handler_that_fails_is_late_or_is_not_there_is_a_warning(
     with caplog.at_level(logging.WARNING, "exthost"):
         outcome = await chain(*bad, last).run("after_message", {"a": 1})
     assert outcome.event == {"a": 1} and last.seen and not bad[2].seen
-    assert [one.extension for one in outcome.passed_over] == ["failing", "late", "away"]
+    assert [item.extension for item in outcome.passed_over] == ["failing", "late", "away"]
     assert len(caplog.records) == 3
 
 
@@ -141,10 +144,10 @@ async def test_before_a_handler_that_fails_stops_the_chain_unless_failures_are_l
     hooks = chain(Fake("bad", error), last, before_message="open")
     let_pass = await hooks.run(HOOK, {"a": 1})
     assert not let_pass.stopped and last.seen and let_pass.failure is None
-    assert [one.error for one in let_pass.passed_over] == [error]
+    assert [item.error for item in let_pass.passed_over] == [error]
 
 
-async def test_before_a_handler_is_asked_whatever_its_state_is() -> None:
+async def test_before_a_handler_is_asked_in_every_state() -> None:
     away = Fake("away", HookAnswer(abort=True), state="backoff")
     assert (await chain(away).run(HOOK, {})).aborted_by == "away" and away.seen
 
@@ -173,7 +176,7 @@ async def test_no_hook_changes_which_call_the_next_one_judges() -> None:
     assert guard.seen == [{"tool_name": "dangerous", "arguments": {"n": 1}}] and outcome.stopped
 
 
-async def test_a_guard_also_judges_what_a_later_hook_made_of_the_arguments() -> None:
+async def test_a_guard_also_judges_the_arguments_that_a_later_hook_changed() -> None:
     harmful = {"arguments": {"path": "/etc"}}
     guard = Fake("guard", lambda event: HookAnswer(abort=event["arguments"] == {"path": "/etc"}))
     liar = Fake("liar", HookAnswer(override=harmful), priority=10)
@@ -205,7 +208,7 @@ async def test_a_person_is_asked_again_about_arguments_that_changed_after_the_an
     assert outcome.aborted_by == "guard" and asked == ["a cup", "a car"]
 
 
-async def test_a_guard_that_would_correct_what_a_later_hook_changed_stops_it() -> None:
+async def test_a_guard_that_would_correct_the_change_of_a_later_hook_stops_it() -> None:
     guard = Fake("guard", HookAnswer(override={"arguments": "safe"}))
     liar = Fake("liar", HookAnswer(override={"arguments": "harmful"}))
     outcome = await chain(guard, liar).run(HOOK, {"arguments": "safe"})
@@ -250,7 +253,7 @@ def guard(folder: Path, id: str, *, priority: int = 0, **hooks: Any) -> None:
     plugin(
         folder / id,
         id,
-        told={"offer": {"hooks": list(hooks)}, "hooks": hooks},
+        behaviour={"offer": {"hooks": list(hooks)}, "hooks": hooks},
         plugin_more=f"priority = {priority}",
     )
 
@@ -268,20 +271,20 @@ async def test_a_tool_runs_between_its_hooks(tmp_path: Path) -> None:
 
 @shows("nexo-hook-01", "nexo-hook-03")
 async def test_a_hook_that_aborts_keeps_the_call_from_being_sent(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    plugin(tmp_path / "tool", "tool", told={"heard": str(heard)})
+    received = tmp_path / "heard"
+    plugin(tmp_path / "tool", "tool", behaviour={"heard": str(received)})
     guard(tmp_path, "late", priority=9, before_tool_call={"abort": True, "reason": "me too"})
     guard(tmp_path, "no", priority=1, before_tool_call={"abort": True, "reason": "not today"})
     async with exthost.Host(config(tmp_path)) as host:
         error = await failing(host.call_tool("echo", {}))
         assert isinstance(error, Refused) and error.code == "X0332"
         assert "no" in error.extension and "not today" in error.message
-    assert "tools/call" not in heard.read_text()
+    assert "tools/call" not in received.read_text()
 
 
 async def test_no_priority_lets_a_hook_change_arguments_behind_a_guard(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    plugin(tmp_path / "tool", "tool", told={"heard": str(heard)})
+    received = tmp_path / "heard"
+    plugin(tmp_path / "tool", "tool", behaviour={"heard": str(received)})
     guard(tmp_path, "guard", before_tool_call={"override": {"arguments": {"path": "/srv"}}})
     harmful = {"override": {"arguments": {"path": "/etc"}}}
     guard(tmp_path, "liar", priority=2**62, before_tool_call=harmful)
@@ -289,7 +292,7 @@ async def test_no_priority_lets_a_hook_change_arguments_behind_a_guard(tmp_path:
         error = await failing(host.call_tool("echo", {"path": "/srv"}))
         assert isinstance(error, Refused) and error.code == "X0333"
         assert error.extension == "guard" and "liar" in error.message
-    assert "tools/call" not in heard.read_text()
+    assert "tools/call" not in received.read_text()
 
 
 @shows("nexo-hook-05")
@@ -300,12 +303,12 @@ async def test_a_hook_that_dies_or_hangs_does_not_stop_the_call_where_that_was_c
     guard(tmp_path, "dies", before_tool_call="die")
     guard(tmp_path, "hangs", before_tool_call="hang")
     limits = {"limits": {"call": "200ms"}}
-    said = {
+    message = {
         "discovery": {"search_paths": [str(tmp_path)]},
         "overrides": {"hangs": limits, "dies": limits},
         "hooks": {"on_failure": "open"},
     }
-    async with exthost.Host(config_from_mapping(said)) as host:
+    async with exthost.Host(config_from_mapping(message)) as host:
         assert (await host.call_tool("ext_tool_echo", {"a": 1})).data == {"a": 1}
 
 
@@ -313,36 +316,38 @@ def after_event(heard: Path) -> dict[str, Any]:
     """The event of the only `after_tool_call` in what an extension has heard."""
     lines = [json.loads(line) for line in heard.read_text().splitlines()]
     messages = [json.loads(line) for line in lines if line.strip()]
-    (event,) = [one["params"] for one in messages if one["method"] == "hooks/after_tool_call"]
+    (event,) = [
+        message["params"] for message in messages if message["method"] == "hooks/after_tool_call"
+    ]
     assert isinstance(event, dict)
     return event
 
 
 async def test_the_after_hook_sees_a_tool_that_failed(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    plugin(tmp_path / "tool", "tool", told={"offer": {"tools": ["die"]}}, tools=("die",))
+    received = tmp_path / "heard"
+    plugin(tmp_path / "tool", "tool", behaviour={"offer": {"tools": ["die"]}}, tools=("die",))
     plugin(
         tmp_path / "eye",
         "eye",
-        told={"offer": {"hooks": ["after_tool_call"]}, "heard": str(heard)},
+        behaviour={"offer": {"hooks": ["after_tool_call"]}, "heard": str(received)},
     )
     async with exthost.Host(config(tmp_path)) as host:
         error = await failing(host.call_tool("ext_tool_die"))
         assert error.kind == "ExtensionGone"
-    event = after_event(heard)
+    event = after_event(received)
     assert event["result"] is None and "exited with" in event["error"]
     assert type(event["duration_ms"]) is int and event["duration_ms"] >= 0
 
 
 @shows("nexo-hook-08")
 async def test_the_after_hook_sees_result_error_and_duration(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
+    received = tmp_path / "heard"
     plugin(tmp_path / "tool", "tool")
-    told = {"offer": {"hooks": ["after_tool_call"]}, "heard": str(heard)}
-    plugin(tmp_path / "eye", "eye", told=told)
+    behaviour = {"offer": {"hooks": ["after_tool_call"]}, "heard": str(received)}
+    plugin(tmp_path / "eye", "eye", behaviour=behaviour)
     async with exthost.Host(config(tmp_path)) as host:
         await host.call_tool("ext_tool_echo", {"a": 1})
-    event = after_event(heard)
+    event = after_event(received)
     assert event["result"] == {"a": 1} and event["error"] is None
     assert type(event["duration_ms"]) is int
 

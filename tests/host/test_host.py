@@ -19,7 +19,7 @@ from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import Event, State, step
 from tests.dialects.requirements import shows
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
 TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")
@@ -56,7 +56,7 @@ async def test_tools_are_called_by_each_of_their_names() -> None:
         assert (await host["a"].call_tool("shout", {"text": "x"})).data == {"text": "X"}
 
 
-async def test_a_name_that_several_have_must_be_said_in_full() -> None:
+async def test_an_ambiguous_name_must_be_written_in_full() -> None:
     async with exthost.Host.from_config(config(entry("a"), entry("b"))) as host:
         with pytest.raises(errors.NotFound) as caught:
             await host.call_tool("shout", {"text": "x"})
@@ -95,10 +95,10 @@ async def test_one_that_dies_in_its_handshake_does_not_trouble_nine_good_ones() 
         assert caught.value.extension == "bad"
         assert "No such file" in "\n".join(caught.value.evidence.stderr)
         answers = [await host.call_tool(f"ext_good{n}_echo", {"n": n}) for n in range(9)]
-        assert [one.data for one in answers] == [{"n": n} for n in range(9)]
+        assert [answer.data for answer in answers] == [{"n": n} for n in range(9)]
 
 
-async def test_a_missing_executable_is_told_by_the_calls_to_it() -> None:
+async def test_a_missing_executable_is_reported_by_the_calls_to_it() -> None:
     broken = {"name": "x", "source": {"type": "process", "command": "no-such-program"}}
     async with exthost.Host.from_config(config(broken)) as host:
         assert host["x"].state == "failed"
@@ -114,7 +114,7 @@ async def test_a_lazy_extension_is_started_once_by_a_hundred_first_calls() -> No
         host.events.subscribe(exthost.events.Spawned, lambda event: spawned.append(event.pid))
         calls = (host.call_tool("ext_a_echo", {"n": n}) for n in range(100))
         answers = await asyncio.gather(*calls)
-        assert [one.data for one in answers] == [{"n": n} for n in range(100)]
+        assert [answer.data for answer in answers] == [{"n": n} for n in range(100)]
         assert len(spawned) == 1
 
 
@@ -177,28 +177,31 @@ async def test_a_config_file_counts_from_its_own_folder(tmp_path: Path) -> None:
 
 
 @shows("morphir-manager-04")
-async def test_what_happens_is_told_and_follows_the_life_cycle_table() -> None:
-    seen: list[Any] = []
+async def test_every_change_is_reported_and_follows_the_life_cycle_table() -> None:
+    observed: list[Any] = []
     host = exthost.Host.from_config(
         config(entry("a", FRAGILE, restart={"strategy": "immediate", "max_retries": 2}))
     )
-    unsubscribe = host.events.subscribe(EVERYTHING, seen.append)
+    unsubscribe = host.events.subscribe(EVERYTHING, observed.append)
     async with host:
         with pytest.raises(errors.ExtensionGone):
             await host.call_tool("ext_a_divide", {"a": 1, "b": 0})
         assert (await host.call_tool("ext_a_divide", {"a": 1, "b": 1})).data == 1
     unsubscribe()
-    states = [event for event in seen if isinstance(event, StateChanged)]
+    states = [event for event in observed if isinstance(event, StateChanged)]
     known = {
-        step(State(one.before), event) for one in states for event in Event if _legal(one, event)
+        step(State(state.before), event)
+        for state in states
+        for event in Event
+        if _legal(state, event)
     }
-    assert {State(one.after) for one in states} <= known
-    assert [one.after for one in states] == [
+    assert {State(state.after) for state in states} <= known
+    assert [state.after for state in states] == [
         "admitted", "starting", "ready", "backoff", "starting", "ready", "draining", "stopped",
     ]  # fmt: skip
-    ended = [event.outcome for event in seen if isinstance(event, CallEnded)]
+    ended = [event.outcome for event in observed if isinstance(event, CallEnded)]
     assert ended == ["gone", "result"]
-    assert [event.added for event in seen if isinstance(event, OfferChanged)] == [("divide",)]
+    assert [event.added for event in observed if isinstance(event, OfferChanged)] == [("divide",)]
 
 
 def _legal(change: StateChanged, event: Event) -> bool:
@@ -208,7 +211,7 @@ def _legal(change: StateChanged, event: Event) -> bool:
         return False
 
 
-async def test_a_listener_that_fails_harms_nobody() -> None:
+async def test_a_listener_that_fails_does_not_affect_others() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
 
         def fail(event: CallEnded) -> None:
@@ -280,7 +283,7 @@ async def refused_starts(ext: Extension) -> None:
     with pytest.raises(errors.ExtensionGone) as gone:
         await ext.call("echo")
     assert "restart" not in gone.value.help and "open host" in gone.value.help
-    assert ext.state == "stopped" and not ext.queue.live_sessions
+    assert ext.state == "stopped" and not ext.internals.queue.live_sessions
 
 
 async def test_an_extension_that_is_kept_after_its_host_starts_nothing() -> None:
@@ -306,7 +309,7 @@ async def test_an_extension_that_its_host_has_removed_or_replaced_starts_nothing
 
 
 @pytest.mark.parametrize("name", [None, 5, b"a", ["a"], {"a": 1}])
-async def test_a_name_that_is_no_string_is_told(name: Any) -> None:
+async def test_a_name_that_is_not_a_string_is_reported(name: Any) -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         uses: list[Callable[[], Any]] = [
             lambda: host["a"].call(name),
@@ -320,7 +323,7 @@ async def test_a_name_that_is_no_string_is_told(name: Any) -> None:
             lambda: host[name],
         ]
         for use in uses:
-            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+            with pytest.raises(errors.UsageError, match="must be a string, not") as caught:
                 await asyncio.wait_for(use(), 120)
             assert caught.value.code == "X1335"
         assert host["a"].state == "ready"
@@ -335,20 +338,20 @@ def test_a_host_names_from_config_for_a_path_or_a_dict(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [exthost.Host, exthost.SyncHost])
-def test_a_config_that_is_neither_a_path_nor_a_dict_is_told(make: Any) -> None:
+def test_a_config_that_is_neither_a_path_nor_a_dict_is_reported(make: Any) -> None:
     for given in (None, 5, [entry("a")]):
         with pytest.raises(errors.UsageError, match="a path or a dict") as caught:
             make.from_config(given)
         assert caught.value.code == "X1339"
 
 
-async def test_a_timeout_above_every_float_is_no_limit() -> None:
+async def test_a_timeout_above_every_float_is_not_a_limit() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         assert await host["a"].call("echo", 1, timeout=10**400) == 1
 
 
 @pytest.mark.parametrize("timeout", ["5s", float("nan"), [1]])
-async def test_a_timeout_that_is_no_number_of_seconds_is_told(timeout: Any) -> None:
+async def test_a_timeout_that_is_not_a_number_of_seconds_is_reported(timeout: Any) -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         for use in (
             host["a"].call("echo", 1, timeout=timeout),
@@ -363,7 +366,7 @@ async def test_a_timeout_that_is_no_number_of_seconds_is_told(timeout: Any) -> N
             host["a"].stream("echo", timeout=timeout)
 
 
-async def test_arguments_that_are_no_json_are_told_and_nothing_is_sent() -> None:
+async def test_arguments_that_are_not_json_are_reported_and_nothing_is_sent() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         for arguments in (b"x", {"x"}):
             with pytest.raises(errors.UsageError) as caught:
@@ -377,10 +380,10 @@ async def listen(progress: Any) -> None:
 
 
 @pytest.mark.parametrize("on_progress", [5, "print", listen])
-async def test_a_progress_callback_that_would_never_run_is_told(on_progress: Any) -> None:
+async def test_a_progress_callback_that_would_never_run_is_reported(on_progress: Any) -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         for use in (host.call_tool, partial(host.call_tool, hooks=False)):
-            with pytest.raises(errors.UsageError, match="on_progress is a") as caught:
+            with pytest.raises(errors.UsageError, match="on_progress must be a") as caught:
                 await use("ext_a_echo", {"n": 1}, on_progress=on_progress)
             assert caught.value.code == "X1332"
         assert host["a"].stats.calls == 0
@@ -394,7 +397,7 @@ async def test_a_call_whose_time_is_over_before_starts_no_extension() -> None:
         assert host["a"].state == "admitted"
 
 
-async def test_a_call_in_another_loop_is_told_where_the_host_lives() -> None:
+async def test_the_error_of_a_call_in_another_loop_names_the_loop_of_the_host() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
 
         def elsewhere(use: Callable[[], Any]) -> str:
@@ -407,7 +410,9 @@ async def test_a_call_in_another_loop_is_told_where_the_host_lives() -> None:
         assert await host["a"].call("echo", 2) == 2
 
 
-async def test_a_tool_of_one_that_failed_is_told_why_under_each_of_its_names() -> None:
+async def test_the_error_for_a_tool_of_a_failed_extension_says_why_under_each_of_its_names() -> (
+    None
+):
     dying = entry("a", FRAGILE, restart={"strategy": "never"})
     absent = {**entry("b"), "source": {"type": "process", "command": "no-such-program"}}
     async with exthost.Host.from_config(config(dying, absent)) as host:
@@ -429,5 +434,5 @@ async def test_an_entry_that_cannot_run_here_refuses_itself_alone() -> None:
     far = {"name": "far", "source": {"type": "grpc", "url": "http://x"}}
     async with exthost.Host.from_config(config(far, entry("near"))) as host:
         assert host["far"].state == "refused" and host["near"].state == "ready"
-        assert [one.extension for one in host.diagnostics] == ["far"]
+        assert [diagnostic.extension for diagnostic in host.diagnostics] == ["far"]
         assert "grpc" in host.diagnostics[0].message

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from exthost.errors import NotFound
-from exthost.host.control.address import config_key
+from exthost.host.control.socket_path import config_key
 from exthost.host.host import Host
 from exthost.process.state_dirs import offer_file
-from tests.faces.cli.running import run_inside
-from tests.faces.gateway.running import write_config
-from tests.faces.relay.running import CHILD, server
+from tests.faces.cli.cli_process import run_inside
+from tests.faces.gateway.gateway_process import write_config
+from tests.faces.relay.relay_process import CHILD, server
 
 
 def make_host(config: Path, **settings: Any) -> Host:
@@ -39,10 +39,10 @@ async def test_a_second_host_lists_the_tools_without_a_start(tmp_path: Path) -> 
     names = await offer_once(config)
     async with make_host(config, defer_starts=True) as host:
         child = host["child"]
-        assert list(host.tools) == names and child.is_offer_remembered
+        assert list(host.tools) == names and child.internals.is_offer_remembered
         assert str(child.state) == "admitted"
         assert (await host.call_tool("ext_child_echo", {"a": 1})).text == '{"a": 1}'
-        assert str(child.state) == "ready" and not host["child"].is_offer_remembered
+        assert str(child.state) == "ready" and not host["child"].internals.is_offer_remembered
         assert list(host.tools) == names
 
 

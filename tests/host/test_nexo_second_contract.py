@@ -17,7 +17,7 @@ from exthost.errors import CallFailed, ExtensionGone, HandshakeFailed, Refused
 from exthost.events import Exited, LogLine
 from exthost.host.host import Host
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 
 PLUGINS = Path(__file__).parents[1] / "extensions" / "nexo_second"
 
@@ -69,7 +69,7 @@ async def test_an_outbound_tool_is_called_by_its_own_method() -> None:
     async with Host(config()) as host:
         assert (await host.call_tool("tide_send", {"to": "Lima"})).text == "sent to Lima"
         tool = host["tide"].tools["tide_send"]
-        assert (tool.seconds, host["tide"].calls.factory.prepare(tool)[-1]) == (45, 45)
+        assert (tool.seconds, host["tide"].internals.calls.factory.prepare(tool)[-1]) == (45, 45)
         error = await failing(host.call_tool("tide_send", {}))
         assert error.code == "X1301"
 
@@ -109,7 +109,7 @@ async def test_a_program_handles_its_requests_or_they_are_refused() -> None:
 
 
 @shows("nexo-second-13", "nexo-second-06")
-async def test_what_is_not_offered_is_named(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_missing_feature_is_named(caplog: pytest.LogCaptureFixture) -> None:
     found = configfile.find_extensions(config())
     (warning,) = found.diagnostics
     assert warning.message == (
@@ -154,7 +154,7 @@ async def test_a_bare_command_of_the_second_contract_is_called() -> None:
 
 @needs_node
 @shows("nexo-second-02")
-async def test_a_config_entry_without_a_manifest_is_told_which_contract_it_speaks() -> None:
+async def test_the_error_for_a_config_entry_without_a_manifest_names_its_contract() -> None:
     source = {"type": "process", "command": "node", "args": [str(PLUGINS / "marks" / "marks.mjs")]}
     entry = {"name": "m", "dialect": "nexo", "source": source}
     async with Host(config_from_mapping({"extensions": [entry]})) as host:

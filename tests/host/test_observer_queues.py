@@ -15,7 +15,7 @@ from exthost.host import observer_queues
 from exthost.host.hook_policy import HookFailure
 from exthost.host.observer_queues import ObserverQueues
 from exthost.model.spec import Spec
-from tests.extensions.clock import Clock, turns
+from tests.extensions.clock import Clock, run_loop
 from tests.extensions.synaps_tree import plugin
 
 TOOL = "ext_tools_echo"
@@ -61,7 +61,7 @@ async def test_events_wait_in_order_and_later_ones_queue_behind_them() -> None:
     for n in range(3):
         assert queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
     observer.is_ready.set()
-    await turns(2)  # it is ready, and has earlier events to come
+    await run_loop(2)  # it is ready, and has earlier events to come
     assert observer.state == "ready" and observer.seen != [0, 1, 2]
     assert queues.add_if_late(observer, "after_tool_call", {"n": 3}, None)
     await settle(queues)
@@ -86,7 +86,7 @@ async def test_a_full_queue_drops_the_oldest_and_reports_each(
     assert any("2 are lost" in record.getMessage() for record in caplog.records)
 
 
-async def test_the_size_of_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_size_of_waiting_data_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observer_queues, "MAX_BYTES", 1000)
     observer, reports = Observer(), Reports()
     queues = ObserverQueues(reports)
@@ -129,8 +129,8 @@ async def test_an_observer_gets_the_calls_that_were_made_while_it_started(
     tmp_path: Path, clock: Clock
 ) -> None:
     plugin(tmp_path / "tools")
-    ready, heard = tmp_path / "ready", tmp_path / "heard"
-    plugin(tmp_path / "eye", {"ready": str(ready), "heard": str(heard)}, hooks=[AFTER])
+    ready, received = tmp_path / "ready", tmp_path / "heard"
+    plugin(tmp_path / "eye", {"ready": str(ready), "heard": str(received)}, hooks=[AFTER])
     document = {
         "discovery": {"search_paths": [str(tmp_path)]},
         "overrides": {"eye": {"start": "lazy"}},
@@ -147,8 +147,8 @@ async def test_an_observer_gets_the_calls_that_were_made_while_it_started(
         ready.touch()
         await starting
         await host.call_tool(TOOL, {"n": 5})
-        await clock.until(lambda: heard.read_text().count("hook.handle") == 6)
-    messages = [json.loads(line) for line in heard.read_text().splitlines()]
+        await clock.until(lambda: received.read_text().count("hook.handle") == 6)
+    messages = [json.loads(line) for line in received.read_text().splitlines()]
     hooks = [message["params"] for message in messages if message["method"] == "hook.handle"]
     assert [hook["tool_input"] for hook in hooks] == [{"n": n} for n in range(6)]
     assert not failed

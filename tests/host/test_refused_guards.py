@@ -9,13 +9,19 @@ import pytest
 
 import exthost
 from exthost.errors import Refused
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin as nexo_plugin
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import run_inside
-from tests.faces.gateway.running import extension, http_gateway, on_http, on_stdio, write_config
-from tests.faces.web.running import page
+from tests.faces.cli.cli_process import run_inside
+from tests.faces.gateway.gateway_process import (
+    extension,
+    http_gateway,
+    on_http,
+    on_stdio,
+    write_config,
+)
+from tests.faces.web.page_process import page
 from tests.host.refused_guard import (
     ALLOW,
     BEFORE,
@@ -141,7 +147,7 @@ async def test_the_error_has_the_cause_and_names_the_ways_out(tmp_path: Path) ->
         assert "tools.dream" in error.message and "guard" in error.message
         for way_out in ("exthost disable guard", "ignore_dirs", "remove", '[hooks] on_failure = "'):
             assert way_out in error.help, way_out
-        [diagnostic] = [one for one in host.diagnostics if one.code == "X0352"]
+        [diagnostic] = [item for item in host.diagnostics if item.code == "X0352"]
         assert diagnostic.extension == "guard"
 
 
@@ -219,7 +225,7 @@ async def test_a_manifest_that_cannot_be_read_and_was_never_known_may_be_a_guard
 
 
 @pytest.mark.parametrize("hooks", [[], [{"hook": "after_tool_call"}]])
-async def test_an_extension_that_was_no_guard_blocks_nothing_when_its_manifest_breaks(
+async def test_an_extension_that_was_not_a_guard_blocks_nothing_when_its_manifest_breaks(
     tmp_path: Path, hooks: list[Any]
 ) -> None:
     plugin(tmp_path / "tools")
@@ -259,8 +265,8 @@ async def test_a_guard_that_loses_its_hooks_by_the_mistake_still_blocks(tmp_path
 @pytest.mark.parametrize("text", ["[plugin", '[plugin]\nid = "guard"\n', ""])
 async def test_a_guard_of_nexo_whose_manifest_breaks_blocks(tmp_path: Path, text: str) -> None:
     plugin(tmp_path / "tools")
-    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
-    nexo_plugin(tmp_path / "folder", "guard", told=told)
+    behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
+    nexo_plugin(tmp_path / "folder", "guard", behaviour=behaviour)
     document = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(document) as host:
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
@@ -287,8 +293,8 @@ async def test_a_manifest_without_a_readable_id_counts_if_the_allowlist_may_mean
     tmp_path: Path, allowlist: list[str], is_known: bool, is_blocked: bool
 ) -> None:
     plugin(tmp_path / "tools")
-    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
-    nexo_plugin(tmp_path / "folder", "guard", told=told)
+    behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
+    nexo_plugin(tmp_path / "folder", "guard", behaviour=behaviour)
     document: dict[str, Any] = {"discovery": {"search_paths": [str(tmp_path)]}}
     if is_known:
         async with exthost.Host.from_config(document):
@@ -306,8 +312,8 @@ async def test_hooks_that_only_a_handshake_announced_are_known_after_a_restart_o
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "plugins" / "tools")
-    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
-    guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(told))
+    behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
+    guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour))
     document = {
         "discovery": {"search_paths": [str(tmp_path / "plugins")]},
         "extensions": [guard],
@@ -470,14 +476,16 @@ def test_an_unknown_match_key_is_an_error_with_the_nearest_one(
 async def test_a_call_that_a_person_has_to_confirm_is_refused_by_the_gateway(
     tmp_path: Path,
 ) -> None:
-    heard = tmp_path / "heard"
-    plugin(tmp_path / "plugins" / "tools", {"heard": str(heard)})
+    received = tmp_path / "heard"
+    plugin(tmp_path / "plugins" / "tools", {"heard": str(received)})
     confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
     plugin(tmp_path / "plugins" / "guard", confirm, hooks=[BEFORE])
     config = write_config(tmp_path, {"discovery": {"search_paths": [str(tmp_path / "plugins")]}})
     async with on_stdio(config, "handshake") as client:
         result = await client.call_tool(TOOL, {"a": 1})
     assert result.is_error and result.meta is not None
-    told = result.meta["exthost/error"]
-    assert told["code"] == "X0354" and "really?" in told["message"] and "gateway" in told["help"]
-    assert "tool.call" not in heard.read_text()
+    report = result.meta["exthost/error"]
+    assert (
+        report["code"] == "X0354" and "really?" in report["message"] and "gateway" in report["help"]
+    )
+    assert "tool.call" not in received.read_text()

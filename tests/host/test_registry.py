@@ -23,6 +23,7 @@ class Owner:
     def __init__(self, id: str, on_read: Callable[[], None] = lambda: None) -> None:
         self.id = id
         self.on_read = on_read
+        self.internals = self
 
     @property
     def tools(self) -> Mapping[str, Tool]:

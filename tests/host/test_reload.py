@@ -14,7 +14,7 @@ from exthost.errors import ExthostError
 from exthost.events import EVERYTHING, OfferChanged, StateChanged, ToolsChanged
 from exthost.model.messages import Request
 from exthost.model.spec import Requires, Spec
-from tests.extensions.driving import OUTCOMES, command, failing, until
+from tests.extensions.harness import OUTCOMES, command, failing, until
 
 COUNTS = ("calls", *OUTCOMES, "restarts", "crashes")
 
@@ -69,10 +69,13 @@ async def test_a_reload_that_changes_nothing_publishes_nothing() -> None:
         assert watcher.changes == []
         assert watcher.tools_changed == before  # the old one ends without a word
         assert host["a"].state == "ready" and "ext_a_echo" in host.tools
-    assert [one[1:3] for one in watcher.changes] == [("ready", "draining"), ("draining", "stopped")]
+    assert [change[1:3] for change in watcher.changes] == [
+        ("ready", "draining"),
+        ("draining", "stopped"),
+    ]
 
 
-async def test_an_offer_tells_only_what_changed() -> None:
+async def test_an_offer_reports_only_changes() -> None:
     old = [tool("kept"), tool("described", "before"), tool("dropped")]
     new = [tool("kept"), tool("described", "after"), tool("fresh")]
     async with exthost.Host.from_config({"extensions": [entry(tools=old)]}) as host:
@@ -101,7 +104,7 @@ async def test_one_that_starts_at_first_use_takes_the_place_of_one_that_is_ready
         await replaced(host, spec(start="lazy"))
         assert watcher.changes[0] == StateChanged("a", "ready", "admitted", "reloaded")
         await host["a"].start()
-        states = [one.after for one in watcher.changes if isinstance(one, StateChanged)]
+        states = [change.after for change in watcher.changes if isinstance(change, StateChanged)]
         assert states == ["admitted", "starting", "ready"]
 
 
@@ -119,7 +122,7 @@ async def test_a_successor_that_does_not_get_ready_is_not_heard_of(
         with caplog.at_level(logging.INFO), pytest.raises(ExthostError):
             await host.replace(bad)
         assert watcher.changes == [] and host["a"] is old
-        assert not [one for one in caplog.records if one.name == "exthost.extension"]
+        assert not [record for record in caplog.records if record.name == "exthost.extension"]
         assert (await host.call_tool("ext_a_echo", {"n": 1})).data == {"n": 1}
 
 
@@ -147,12 +150,12 @@ async def test_a_crash_of_the_one_that_was_replaced_is_not_heard_of(
 async def test_counts_never_go_back() -> None:
     restart = {"strategy": "immediate", "max_retries": 100}
     async with exthost.Host.from_config({"extensions": [entry(restart=restart)]}) as host:
-        seen = dict.fromkeys(COUNTS, 0)
+        observed = dict.fromkeys(COUNTS, 0)
 
         def look() -> dict[str, int]:
             now = {name: getattr(host["a"].stats, name) for name in COUNTS}
-            assert all(now[name] >= seen[name] for name in COUNTS), (seen, now)
-            seen.update(now)
+            assert all(now[name] >= observed[name] for name in COUNTS), (observed, now)
+            observed.update(now)
             return now
 
         for round in range(1, 4):
@@ -176,7 +179,7 @@ async def test_a_call_that_the_replaced_one_still_serves_is_counted() -> None:
         old = host["a"]
         kept = asyncio.ensure_future(old.call("keep", "late", timeout=20))
         await until(lambda: old.stats.in_flight == 1)
-        session = old.queue.sessions[0]
+        session = old.internals.queue.sessions[0]
         await host.replace(spec())
         await host.replace(spec())  # and once more, while the first still serves
         stats = host["a"].stats
@@ -190,11 +193,11 @@ async def test_a_call_that_the_replaced_one_still_serves_is_counted() -> None:
 
 async def test_a_new_name_is_a_new_extension() -> None:
     async with exthost.Host.from_config({"extensions": [entry()]}) as host:
-        seen: list[tuple[str, ...]] = []
-        host.events.subscribe(StateChanged, lambda event: seen.append(event[:3]))
+        observed: list[tuple[str, ...]] = []
+        host.events.subscribe(StateChanged, lambda event: observed.append(event[:3]))
         await host.replace(spec_from_mapping({**entry(), "name": "b"}), "a")
         await until(lambda: not host._extensions.leaving)
         assert list(host) == ["b"]
-        assert [one[2] for one in seen if one[0] == "b"] == ["admitted", "starting", "ready"]
-        assert [one[2] for one in seen if one[0] == "a"] == ["draining", "stopped"]
+        assert [item[2] for item in observed if item[0] == "b"] == ["admitted", "starting", "ready"]
+        assert [item[2] for item in observed if item[0] == "a"] == ["draining", "stopped"]
         assert host["b"].stats.calls == 0

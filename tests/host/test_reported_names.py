@@ -1,13 +1,14 @@
 """Of extensions that report the same name only one is accepted, also if they start together."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
+from exthost.dialects.base import Dialect
 from exthost.dialects.nexo.second_contract import DIALECT as NEXO
 from exthost.errors import HandshakeFailed
 from exthost.extension.lifecycle import State
-from exthost.host.reported_names import ReportedNames
+from exthost.host.extension_factory import ReportedNames
 from exthost.model.offer import NO_OFFER, Offer, Tool
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
@@ -20,22 +21,16 @@ class Named:
     id: str
     state: State = State.STARTING
     offer: Offer = NO_OFFER
-    dialect: str = "cigen"
+    dialect_name: str = "cigen"
+    dialect: Dialect = NEXO
     spec: Spec = field(init=False)
 
     def __post_init__(self) -> None:
-        self.spec = Spec(id=self.id, argv=("x",), dialect=self.dialect)
-
-    @property
-    def serves(self) -> bool:
-        return self.state is State.READY
+        self.spec = Spec(id=self.id, argv=("x",), dialect=self.dialect_name)
 
     @property
     def tools(self) -> dict[str, Tool]:
         return {tool.name: tool for tool in self.offer.tools}
-
-    def registered_name(self, tool: str) -> str:
-        return NEXO.registered_name(self.id, tool)
 
 
 def names_of(*extensions: Named) -> ReportedNames:
@@ -85,9 +80,10 @@ def test_a_tool_whose_name_is_taken_fails_the_start(state: State) -> None:
     names.accept_tools(first.spec, NEXO, TIDES)
     first.state, first.offer = state, NO_OFFER if state is State.STARTING else TIDES
     with pytest.raises(HandshakeFailed, match="its tool tide_last has the name of a tool of tide"):
-        names.accept_tools(Spec(id="other", argv=()), replace(NEXO, registered_name=plain), TIDES)
+        names.accept_tools(Spec(id="other", argv=()), PlainNames(**vars(NEXO)), TIDES)
     names.accept_tools(first.spec, NEXO, TIDES)  # its own next process
 
 
-def plain(extension: str, tool: str) -> str:
-    return tool
+class PlainNames(Dialect):
+    def registered_name(self, extension: str, tool: str) -> str:
+        return tool

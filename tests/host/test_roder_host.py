@@ -21,7 +21,7 @@ from exthost.launch.prerequisites import find_name_conflict
 from exthost.model.messages import Notification
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing, pid_of, until
+from tests.extensions.harness import failing, pid_of, until
 from tests.extensions.roder import entry, manifest_text, said
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "roder"
@@ -32,9 +32,9 @@ def host_of(*entries: Any, **more: Any) -> exthost.Host:
 
 
 def spawns(host: exthost.Host) -> list[str]:
-    seen: list[str] = []
-    host.events.subscribe(Spawned, lambda event: seen.append(event.extension))
-    return seen
+    observed: list[str] = []
+    host.events.subscribe(Spawned, lambda event: observed.append(event.extension))
+    return observed
 
 
 # -- lazy, and only once -----------------------------------------------------------------------
@@ -55,7 +55,7 @@ async def test_a_host_lists_tools_without_starting_anything(tmp_path: Path) -> N
 
 
 @shows("roder-manifest-07")
-async def test_what_only_one_may_have_refuses_the_second_until_the_first_is_gone(
+async def test_a_unique_name_refuses_the_second_until_the_first_is_gone(
     tmp_path: Path,
 ) -> None:
     text = manifest_text("other", tools=("echo",))
@@ -104,7 +104,7 @@ def sink(folder: Path, *kinds: str, id: str = "toy", words: tuple[str, ...] = ()
 
 
 @shows("roder-events-01", "roder-events-06", "roder-life-01")
-async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_is_told(
+async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_reaches_it(
     tmp_path: Path,
 ) -> None:
     host = host_of(sink(tmp_path, "turn.", "call.ended"))
@@ -120,12 +120,12 @@ async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_is_told(
         ext = host["toy"]
         await until(lambda: ext.state == "ready")
         await until(lambda: spawned == ["toy"])
-        told = await said(ext, "events/handle")
-        while len(told) < 2:
-            told = await said(ext, "events/handle")
-        first, second = (one["envelope"] for one in told)
-        seen = ("source", "source_id", "kind", "thread_id", "turn_id", "event")
-        assert {key: first[key] for key in seen} == {
+        reported = await said(ext, "events/handle")
+        while len(reported) < 2:
+            reported = await said(ext, "events/handle")
+        first, second = (report["envelope"] for report in reported)
+        observed = ("source", "source_id", "kind", "thread_id", "turn_id", "event")
+        assert {key: first[key] for key in observed} == {
             "source": "Runtime",
             "source_id": "test",
             "kind": "turn.started",
@@ -135,7 +135,9 @@ async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_is_told(
         }
         assert first["event_id"] != second["event_id"] and second["seq"] == first["seq"] + 1
         assert first["timestamp"].endswith("Z") and second["thread_id"] is None
-        assert all(one["envelope"]["kind"] != "call.ended" for one in told), "not of itself"
+        assert all(report["envelope"]["kind"] != "call.ended" for report in reported), (
+            "not of itself"
+        )
 
 
 @shows("roder-events-01")
@@ -157,15 +159,15 @@ async def test_sinks_hear_of_other_extensions_calls_and_events(tmp_path: Path) -
         await host.call_tool("ext_other_emit", {"messages": [message]}, context=context)
         ext = host["toy"]
         await until(lambda: ext.state == "ready")
-        told: list[Any] = []
-        while len(told) < 2:
-            told = [one["envelope"] for one in await said(ext, "events/handle")]
-        by_kind = {one["kind"]: one for one in told}
+        reports: list[Any] = []
+        while len(reports) < 2:
+            reports = [item["envelope"] for item in await said(ext, "events/handle")]
+        by_kind = {item["kind"]: item for item in reports}
         assert by_kind["k.done"]["event"] == {"schema_version": 1, "payload": 2}
         assert by_kind["call.ended"]["event"]["outcome"] == "result"
         assert by_kind["call.ended"]["thread_id"] == "t"
-        assert {(one["source"], one["source_id"]) for one in told} == {("Extension", "other")}
-        assert all("is_of_extension" not in one and "context" not in one for one in told)
+        assert {(item["source"], item["source_id"]) for item in reports} == {("Extension", "other")}
+        assert all("is_of_extension" not in item and "context" not in item for item in reports)
 
 
 @shows("roder-events-06")
@@ -176,11 +178,16 @@ async def test_the_source_of_an_event_is_one_that_the_protocol_knows(tmp_path: P
             host.emit("turn.started", source=source)
         ext = host["toy"]
         await until(lambda: ext.state == "ready")
-        told: list[Any] = []
-        while len(told) < 5:
-            told = [one["envelope"] for one in await said(ext, "events/handle")]
-        assert [one["source"] for one in told] == ["Runtime", "Runtime", "Tool", *["Runtime"] * 2]
-        assert [one["source_id"] for one in told][:2] == ["exthost", "my program"]
+        reports: list[Any] = []
+        while len(reports) < 5:
+            reports = [item["envelope"] for item in await said(ext, "events/handle")]
+        assert [item["source"] for item in reports] == [
+            "Runtime",
+            "Runtime",
+            "Tool",
+            *["Runtime"] * 2,
+        ]
+        assert [item["source_id"] for item in reports][:2] == ["exthost", "my program"]
 
 
 @shows("roder-tools-06")
@@ -193,8 +200,8 @@ async def test_the_id_of_a_call_that_a_model_requests_is_the_models(tmp_path: Pa
         context = {"thread_id": "t", "call_id": "mine"}
         [answer] = await host.run_calls(blocks, context=context)
         params = [json.loads(block["content"]) for block in answer["content"]]
-        assert [one["callId"] for one in params] == ["toolu_1", "toolu_2"]
-        assert {one["threadId"] for one in params} == {"t"}
+        assert [param["callId"] for param in params] == ["toolu_1", "toolu_2"]
+        assert {param["threadId"] for param in params} == {"t"}
 
 
 def fickle(entry: Any, words: Path) -> Any:
@@ -225,16 +232,16 @@ async def test_sinks_that_cannot_start_are_reported_and_do_not_wake_each_other(
         await until(lambda: len(failures) == 2)
         words.write_text("")
         assert sorted(spawned) == ["b", "toy"]
-        assert {one.extension for one in failures} == {"toy", "b"}
-        assert all(one.lost == 1 and "gone" in one.reason for one in failures)
+        assert {failure.extension for failure in failures} == {"toy", "b"}
+        assert all(failure.lost == 1 and "ended" in failure.reason for failure in failures)
         # Whatever the failures had woken would be told before this, or have been lost.
         host.emit("turn.marker")
         ext = host["toy"]
         await until(lambda: ext.state == "ready" and host["b"].state == "ready")
-        told: list[Any] = []
-        while not told:
-            told = await said(ext, "events/handle")
-        assert told[0]["envelope"]["kind"] == "turn.marker"
+        reports: list[Any] = []
+        while not reports:
+            reports = await said(ext, "events/handle")
+        assert reports[0]["envelope"]["kind"] == "turn.marker"
         assert sorted(spawned) == ["b", "b", "toy", "toy"] and len(failures) == 2
 
 
@@ -245,8 +252,9 @@ class Deaf:
     serves = True
 
     def __init__(self) -> None:
+        self.internals = self
         self.opened = asyncio.Event()
-        self.told: list[int] = []
+        self.received: list[int] = []
 
     async def start(self) -> None:
         await self.opened.wait()
@@ -258,7 +266,7 @@ class Deaf:
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> None:
         assert timeout == 2
-        self.told.append(params["envelope"]["event"])
+        self.received.append(params["envelope"]["event"])
 
 
 async def test_a_sink_that_a_reload_brings_does_not_start_the_others(tmp_path: Path) -> None:
@@ -289,8 +297,8 @@ async def test_beyond_256_waiting_events_they_are_dropped_and_counted() -> None:
         bus.publish(HostEvent("k", n))
     assert sinks.lost("deaf") == 10 and len(failures) == 10
     deaf.opened.set()
-    await until(lambda: len(deaf.told) == QUEUE_EVENTS)
-    assert deaf.told == list(range(QUEUE_EVENTS))
+    await until(lambda: len(deaf.received) == QUEUE_EVENTS)
+    assert deaf.received == list(range(QUEUE_EVENTS))
     await sinks.close()
     assert SinkFailed in bus.listeners and HostEvent not in bus.listeners
 
@@ -302,8 +310,8 @@ async def test_an_event_comes_before_the_calls_that_follow_it(tmp_path: Path) ->
         await ext.start()
         for n in range(3):
             host.emit("turn.started", n)
-            told = await said(ext, "events/handle")
-            assert [one["envelope"]["event"] for one in told] == list(range(n + 1))
+            reported = await said(ext, "events/handle")
+            assert [report["envelope"]["event"] for report in reported] == list(range(n + 1))
 
 
 @shows("roder-events-07")
@@ -313,13 +321,13 @@ async def test_an_event_for_one_that_is_still_to_be_started_can_be_waited_for(
     async with host_of(sink(tmp_path, "turn.")) as host:
         host.emit("turn.started")
         await host.flush_events()
-        (told,) = await said(host["toy"], "events/handle")
-        assert told["envelope"]["kind"] == "turn.started"
+        (report,) = await said(host["toy"], "events/handle")
+        assert report["envelope"]["kind"] == "turn.started"
         await host.flush_events()  # nothing is left to wait for
 
 
 @shows("roder-life-06", "roder-events-03")
-async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(
+async def test_a_sink_that_does_not_read_receives_no_more_events_and_is_reported(
     tmp_path: Path, clock: Clock
 ) -> None:
     plain = {"lifetime": "plain"}  # the process that is stopped is the extension itself
@@ -358,14 +366,17 @@ async def test_each_example_serves_everything_that_it_provides(example: Path) ->
         (ext,) = host.extensions
         (tool,) = ext.tools
         assert (await ext.call_tool(tool, {"text": "A b"})).is_error is False
-        assert [one.id for one in await ext.inference.list_models()] == ["parrot-1"]
+        assert [item.id for item in await ext.inference.list_models()] == ["parrot-1"]
         request = {"transcript": [{"UserMessage": {"text": "hello you"}}]}
         async with ext.inference.stream_turn(request) as events:
             kinds = [type(event).__name__ async for event in events]
         assert kinds == ["MessageDelta", "MessageDelta", "Completed"]
-        assert [one.agent_type for one in await ext.subagents.definitions()] == ["shouter"]
+        assert [item.agent_type for item in await ext.subagents.definitions()] == ["shouter"]
         async with ext.subagents.dispatch({"prompt": "hi"}) as events:
-            assert [type(event).__name__ async for event in events] == ["Status", "Finished"]
+            assert [type(event).__name__ async for event in events] == [
+                "SubagentStatus",
+                "Finished",
+            ]
         assert events.result.result["final_message"] == "HI"
         assert (await ext.tasks.spec()).kind == "ticker"
         async with ext.tasks.execute({"ticks": 3}) as events:
@@ -387,8 +398,10 @@ def test_the_blocking_face_calls_tools_and_emits(tmp_path: Path) -> None:
     document = {"process_extensions": [sink(tmp_path, "turn.")]}
     with exthost.SyncHost.from_config(document) as host:
         host.emit("turn.started", {"n": 1}, context={"turn_id": "u"})
-        heard: list[Any] = []
-        while not heard:  # each round is an answer of the child
-            told = host.call_tool("ext_toy_heard").data
-            heard = [one["params"] for one in told if one.get("method") == "events/handle"]
-        assert heard[0]["envelope"]["turn_id"] == "u"
+        received: list[Any] = []
+        while not received:  # each round is an answer of the child
+            reported = host.call_tool("ext_toy_heard").data
+            received = [
+                report["params"] for report in reported if report.get("method") == "events/handle"
+            ]
+        assert received[0]["envelope"]["turn_id"] == "u"

@@ -22,12 +22,12 @@ from exthost.errors import (
     Refused,
     UsageError,
 )
+from exthost.extension.confirmation import Confirmation
 from exthost.host.api import external_changes
-from exthost.host.hooks import Confirmation
 from exthost.host.tool_loop import complete_with_tools, cut_to_bytes
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.extensions.roder import entry as roder_entry
 from tests.extensions.synaps_tree import plugin
 from tests.host.test_host import entry
@@ -73,7 +73,7 @@ async def test_a_plugin_asks_for_a_person(tmp_path: Path) -> None:
     hooked(tmp_path, {"action": "confirm", "message": "really?"})
     async with exthost.Host(config(tmp_path)) as host:
         error = await failing(host.call_tool(ECHO))
-        assert isinstance(error, Refused) and "nobody to ask" in error.message
+        assert isinstance(error, Refused) and "no person to ask" in error.message
     asked: list[Confirmation] = []
     answers: list[Any] = [True, False, "yes", ValueError("no terminal")]
 
@@ -124,7 +124,7 @@ async def test_with_on_failure_open_nonsense_passes_unless_it_meant_to_modify(
             else:
                 assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
     harmless = stopped or answer in ({"action": "continue", "more": 1}, {}, None)
-    assert harmless or any("the event goes on" in one.getMessage() for one in caplog.records)
+    assert harmless or any("the event goes on" in record.getMessage() for record in caplog.records)
 
 
 @shows("synaps-hook-04")
@@ -155,7 +155,7 @@ async def test_with_on_failure_open_a_hook_that_hangs_passes_when_its_time_is_up
         ({"match": {}}, True),
     ],
 )
-async def test_who_is_asked_is_said_by_filters(
+async def test_filters_decide_which_extensions_are_asked(
     tmp_path: Path, filter: dict[str, Any], stops: bool
 ) -> None:
     hooked(tmp_path, {"action": "block", "reason": "no"}, **filter)
@@ -169,16 +169,16 @@ async def test_who_is_asked_is_said_by_filters(
 
 @shows("synaps-hook-01", "synaps-hand-10")
 async def test_the_event_before_and_after_a_call(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
+    received = tmp_path / "heard"
     root = tmp_path / "plugins"
     plugin(root / "tools")
-    told = {"heard": str(heard)}
-    plugin(root / "witness", told, hooks=[BEFORE, {"hook": "after_tool_call"}])
+    behaviour = {"heard": str(received)}
+    plugin(root / "witness", behaviour, hooks=[BEFORE, {"hook": "after_tool_call"}])
     async with exthost.Host(config(root)) as host:
         await host.call_tool("tools:echo", {"a": 1}, context={"session_id": "s"})
         await failing(host.call_tool("tools:ask", {}))
-    messages = map(json.loads, heard.read_text().splitlines())
-    events = [one["params"] for one in messages if one["method"] == "hook.handle"]
+    messages = map(json.loads, received.read_text().splitlines())
+    events = [message["params"] for message in messages if message["method"] == "hook.handle"]
     first = {
         "kind": "before_tool_call",
         "tool_name": ECHO,
@@ -210,7 +210,7 @@ def test_long_output_is_cut_on_a_character_with_a_note() -> None:
 
 
 @shows("synaps-hook-03", "synaps-hook-06")
-async def test_injects_are_joined_and_what_may_not_be_answered_is_passed_over(
+async def test_injects_are_joined_and_answers_that_are_not_allowed_are_skipped(
     tmp_path: Path,
 ) -> None:
     hooks = [{"hook": "before_message"}, {"hook": "on_session_start"}]
@@ -261,7 +261,7 @@ class Model:
 
 
 @shows("synaps-prov-05", "synaps-prov-06")
-async def test_tools_are_run_one_after_another_and_told_to_the_model(tmp_path: Path) -> None:
+async def test_tools_are_run_one_after_another_and_reported_to_the_model(tmp_path: Path) -> None:
     hooked(tmp_path, {"action": "block", "reason": "never"}, tool="tools:cwd")
     model = Model(
         Completion(
@@ -276,7 +276,7 @@ async def test_tools_are_run_one_after_another_and_told_to_the_model(tmp_path: P
         done = await complete_with_tools(model, messages, run, provider="x:p:m")
     assert done.content == ({"type": "text", "text": "done"},) and len(messages) == 1
     last = model.asked[-1]
-    assert [one["role"] for one in last] == ["user", "assistant", "user", "assistant", "user"]
+    assert [item["role"] for item in last] == ["user", "assistant", "user", "assistant", "user"]
     good, blocked = last[2]["content"]
     assert good == {"type": "tool_result", "tool_use_id": "1", "content": '{"a":1}'}
     assert blocked["is_error"] and "never" in blocked["content"]
@@ -286,21 +286,23 @@ async def test_tools_are_run_one_after_another_and_told_to_the_model(tmp_path: P
 
 
 @shows("synaps-prov-05")
-async def test_a_result_that_calls_itself_an_error_is_told_to_the_model_as_one(
+async def test_a_result_that_calls_itself_an_error_is_an_error_for_the_model(
     tmp_path: Path,
 ) -> None:
-    told = {
+    behaviour = {
         "offer": {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}},
         "result": {"content": [use("ext_toy_fail", "1"), use("ext_toy_echo", "2")]},
         "heard": str(tmp_path / "heard"),
     }
-    plugin(tmp_path / "model", told)
+    plugin(tmp_path / "model", behaviour)
     wanted = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
     async with exthost.Host(wanted) as host:
         error = await failing(host.complete("model:p:m", [], rounds=2))
     assert isinstance(error, CallFailed) and error.code == "X0754"
-    heard = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
-    last = [one["params"] for one in heard if one.get("method") == "provider.complete"][-1]
+    received = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
+    last = [
+        message["params"] for message in received if message.get("method") == "provider.complete"
+    ][-1]
     failed, good = last["messages"][-1]["content"]
     assert failed["is_error"] is True and "is_error" not in good
     assert failed["content"] == "as you wish" and good["content"].startswith("{")
@@ -345,28 +347,30 @@ async def test_long_output_is_cut_for_the_model() -> None:
 
 @shows("synaps-prov-07")
 async def test_how_much_of_a_tools_output_a_model_sees_can_be_chosen(tmp_path: Path) -> None:
-    told = {
+    behaviour = {
         "offer": {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}},
         "result": {"content": [use("ext_toy_echo", "1")]},
         "heard": str(tmp_path / "heard"),
     }
-    plugin(tmp_path / "model", told)
+    plugin(tmp_path / "model", behaviour)
     wanted = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
     async with exthost.Host(wanted) as host:
         await failing(host.complete("model:p:m", [], rounds=2, max_tool_output=7))
         for bad in (0, -1, True, "7"):
             error = await failing(host.complete("model:p:m", [], max_tool_output=bad))  # type: ignore[arg-type]
             assert error.code == "X1334"
-    heard = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
-    last = [one["params"] for one in heard if one.get("method") == "provider.complete"][1]
+    received = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
+    last = [
+        message["params"] for message in received if message.get("method") == "provider.complete"
+    ][1]
     assert len(last["messages"][-1]["content"][0]["content"]) == 7
 
 
 @shows("synaps-hand-10", "synaps-prov-05")
 async def test_a_model_is_named_by_plugin_provider_and_model(tmp_path: Path) -> None:
     offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
-    told = {"offer": offer, "result": {"content": [{"type": "text", "text": "hello"}]}}
-    plugin(tmp_path / "model", told)
+    behaviour = {"offer": offer, "result": {"content": [{"type": "text", "text": "hello"}]}}
+    plugin(tmp_path / "model", behaviour)
     async with exthost.Host(config(tmp_path)) as host:
         done = await host.complete("model:p:m", [{"role": "user", "content": "hi"}], max_tokens=5)
         assert done.text == "hello"
@@ -374,8 +378,8 @@ async def test_a_model_is_named_by_plugin_provider_and_model(tmp_path: Path) -> 
 
 def test_the_blocking_face_completes_and_configures(tmp_path: Path) -> None:
     offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
-    told = {"offer": offer, "result": {"content": [{"type": "text", "text": "hello"}]}}
-    plugin(tmp_path / "model", told)
+    behaviour = {"offer": offer, "result": {"content": [{"type": "text", "text": "hello"}]}}
+    plugin(tmp_path / "model", behaviour)
     with exthost.SyncHost(config(tmp_path)) as host:
         assert host.complete("model:p:m", [{"role": "user", "content": "hi"}]).text == "hello"
         with pytest.raises(UsageError) as refused:
@@ -384,7 +388,7 @@ def test_the_blocking_face_completes_and_configures(tmp_path: Path) -> None:
         host.configure("model", "k", "v")
 
 
-async def test_a_setting_that_cannot_be_stored_is_told(tmp_path: Path) -> None:
+async def test_a_setting_that_cannot_be_stored_is_reported(tmp_path: Path) -> None:
     plugin(tmp_path / "notes")
     wrong: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
@@ -397,7 +401,7 @@ async def test_a_setting_that_cannot_be_stored_is_told(tmp_path: Path) -> None:
         assert "'notes'" in unknown.value.help
 
 
-async def test_neither_a_hook_nor_an_event_gets_a_context_that_is_no_mapping(
+async def test_neither_a_hook_nor_an_event_gets_a_context_that_is_not_a_mapping(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "notes", hooks=[{"hook": "before_tool_call"}])
@@ -427,8 +431,8 @@ async def test_the_child_sees_five_variables_and_its_declared_secrets(
     ]
     plugin(tmp_path / "notes", config=settings)
     async with exthost.Host(config(tmp_path)) as host:
-        seen = (await host.call_tool("notes:env")).data
-        assert seen.keys() <= {
+        observed = (await host.call_tool("notes:env")).data
+        assert observed.keys() <= {
             "PATH",
             "HOME",
             "LANG",
@@ -437,7 +441,7 @@ async def test_the_child_sees_five_variables_and_its_declared_secrets(
             "NOTES_TOKEN",
             "LC_CTYPE",
         }
-        assert seen["NOTES_TOKEN"] == "s3cret"
+        assert observed["NOTES_TOKEN"] == "s3cret"
         assert (await host.call_tool("notes:cwd")).data == str(tmp_path / "notes")
         started = (await host.call_tool("notes:started")).data["params"]
         assert started["config"] == {"token": "s3cret", "level": 7, "name": "n"}
@@ -453,16 +457,16 @@ async def test_one_without_its_required_setting_is_refused_and_the_others_load(
     plugin(tmp_path / "two", {"offer": {"protocol_version": 2}})
     plugin(tmp_path / "dead", {"crash": True})
     async with exthost.Host(config(tmp_path)) as host:
-        states = {one.id: one.state for one in host.extensions}
+        states = {item.id: item.state for item in host.extensions}
         assert states == {"dead": "failed", "fine": "ready", "needy": "refused", "two": "failed"}
-        codes = {one.extension: one.code for one in host.diagnostics}
+        codes = {item.extension: item.code for item in host.diagnostics}
         assert codes == {"dead": "X0501", "needy": "X0350", "two": "X0551"}
-        assert all(one.help for one in host.diagnostics)
+        assert all(item.help for item in host.diagnostics)
         assert {tool.extension for tool in host.tools.values()} == {"fine"}
 
 
 @shows("synaps-mani-04")
-async def test_what_was_stored_is_told_at_the_next_start(
+async def test_stored_settings_are_sent_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
@@ -475,7 +479,7 @@ async def test_what_was_stored_is_told_at_the_next_start(
 
 
 @shows("synaps-mani-09")
-async def test_what_was_stored_since_is_told_to_the_next_process(
+async def test_settings_stored_since_then_are_sent_to_the_next_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
@@ -495,15 +499,15 @@ async def test_what_was_stored_since_is_told_to_the_next_process(
 
 
 @shows("synaps-ask-03")
-async def test_who_subscribed_is_told_of_changes_for_as_long_as_it_lives(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    told = {"heard": str(heard), "init": [["config.subscribe", {"keys": ["a"]}]]}
-    plugin(tmp_path / "p" / "watcher", told)
+async def test_a_subscriber_is_notified_of_changes_for_as_long_as_it_lives(tmp_path: Path) -> None:
+    received = tmp_path / "heard"
+    behaviour = {"heard": str(received), "init": [["config.subscribe", {"keys": ["a"]}]]}
+    plugin(tmp_path / "p" / "watcher", behaviour)
     plugin(tmp_path / "p" / "other")
 
     def changes() -> list[Any]:
-        messages = map(json.loads, heard.read_text().splitlines())
-        return [one["params"] for one in messages if one.get("method") == "config.changed"]
+        messages = map(json.loads, received.read_text().splitlines())
+        return [item["params"] for item in messages if item.get("method") == "config.changed"]
 
     async with exthost.Host(config(tmp_path / "p")) as host:
         await host.configure("watcher", "a", "1")
@@ -517,23 +521,27 @@ async def test_who_subscribed_is_told_of_changes_for_as_long_as_it_lives(tmp_pat
         await host.configure("watcher", "a", "5")
         await until(lambda: changes()[-1]["value"] == "5")
     # The process that was replaced may have heard the last one, too, before it ended.
-    assert [*dict.fromkeys(one["value"] for one in changes())] == ["1", "4", "5"]
-    assert {one["key"] for one in changes()} == {"a"}
+    assert [*dict.fromkeys(item["value"] for item in changes())] == ["1", "4", "5"]
+    assert {item["key"] for item in changes()} == {"a"}
 
 
 @shows("synaps-ask-03")
-async def test_who_subscribed_is_told_of_what_another_host_changes(
+async def test_a_subscriber_is_notified_of_the_changes_of_another_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(external_changes, "POLL_SECONDS", 0.02)
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
-    heard = tmp_path / "heard"
-    told = {"heard": str(heard), "init": [["config.subscribe", {"keys": ["a"]}]] * 2}
-    plugin(tmp_path / "p" / "watcher", told)
+    received = tmp_path / "heard"
+    behaviour = {"heard": str(received), "init": [["config.subscribe", {"keys": ["a"]}]] * 2}
+    plugin(tmp_path / "p" / "watcher", behaviour)
 
     def changes() -> list[Any]:
-        messages = map(json.loads, heard.read_text().splitlines())
-        return [one["params"]["value"] for one in messages if one.get("method") == "config.changed"]
+        messages = map(json.loads, received.read_text().splitlines())
+        return [
+            message["params"]["value"]
+            for message in messages
+            if message.get("method") == "config.changed"
+        ]
 
     same = {"extensions": [entry("watcher", start="lazy")]}
     async with (

@@ -16,7 +16,7 @@ from exthost.events import OutputReplaced
 from exthost.host.host import Host
 from exthost.host.session_texts import FIRST_LINE, LAST_LINE, MAX_SESSIONS, SessionTexts
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.synaps_tree import plugin
 
 PLUGINS = Path(__file__).parents[1] / "extensions" / "synaps_today"
@@ -90,8 +90,8 @@ async def test_without_the_permission_the_output_stays_and_the_next_is_asked(
     replacing: Path,
 ) -> None:
     answer = {"action": "replace", "output": "by nobody"}
-    told = {"hooks": {"after_tool_call": answer}}
-    plugin(replacing / "a_first", told, permissions=TRANSFORM[:2], hooks=AFTER)
+    behaviour = {"hooks": {"after_tool_call": answer}}
+    plugin(replacing / "a_first", behaviour, permissions=TRANSFORM[:2], hooks=AFTER)
     async with Host(config(replacing)) as host:
         result = await host.call_tool("ext_tools_echo", {"a": 1})
         assert result.text == "by b_second"
@@ -104,8 +104,8 @@ async def test_without_the_permission_the_output_stays_and_the_next_is_asked(
 )
 async def test_a_replacement_that_fails_leaves_the_output(tmp_path: Path, answer: Any) -> None:
     plugin(tmp_path / "tools")
-    told = {"hooks": {"after_tool_call": answer}}
-    plugin(tmp_path / "bad", told, permissions=TRANSFORM, hooks=AFTER)
+    behaviour = {"hooks": {"after_tool_call": answer}}
+    plugin(tmp_path / "bad", behaviour, permissions=TRANSFORM, hooks=AFTER)
     async with Host(config(tmp_path)) as host:
         result = await host.call_tool("ext_tools_echo", {"a": 1})
         assert result.data == {"a": 1} and result.warnings
@@ -135,7 +135,7 @@ async def test_the_output_of_a_tool_of_another_dialect_is_replaced_by_text(
 
 
 @shows("synaps-today-03", "synaps-today-11")
-async def test_what_is_injected_at_the_start_of_a_session_is_kept_until_its_end(
+async def test_text_injected_at_the_start_of_a_session_is_kept_until_its_end(
     tmp_path: Path,
 ) -> None:
     answer = {"action": "inject", "content": "Be brief."}
@@ -199,7 +199,7 @@ async def test_a_node_plugin_of_protocol_2_gets_the_usage() -> None:
 
 
 @shows("synaps-today-08")
-def test_what_this_host_does_not_offer_is_named() -> None:
+def test_features_that_this_host_does_not_offer_are_named() -> None:
     found = configfile.find_extensions(config(PLUGINS, only=("redact",)))
     (warning,) = found.diagnostics
     assert warning.message.startswith("this host does not offer context providers and session driv")

@@ -32,6 +32,6 @@ async def test_connect_may_name_it() -> None:
         assert extension.state == "ready"
 
 
-async def test_one_that_nobody_brought_is_a_mistake_of_the_config() -> None:
+async def test_an_unregistered_dialect_is_a_mistake_of_the_config() -> None:
     with pytest.raises(ConfigError, match="no dialect is called 'stepper'"):
         exthost.Host.from_config({"extensions": [_entry("stepper")]})

@@ -21,9 +21,9 @@ from exthost.errors import ConfigError
 from exthost.events import Exited, ManifestChanged, Spawned, StateChanged
 from exthost.host.extension_logs import ExtensionLogs
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing, pid_of, until
-from tests.extensions.looking import gone
+from tests.extensions.harness import failing, pid_of, until
 from tests.extensions.nexo_tree import config, plugin, rewrite
+from tests.extensions.proc import gone
 
 MCP_CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 FIRST = {"offer": {"tools": ["echo", "first"]}}
@@ -37,15 +37,16 @@ def looking(root: Path, **settings: Any) -> Watch:
     )
 
 
-def told(changes: list[watch.Change]) -> list[tuple[str, str, str]]:
+def changes_of(changes: list[watch.Change]) -> list[tuple[str, str, str]]:
     return [
-        (one.kind, Path(one.path).parent.name, one.extension or one.previous_id) for one in changes
+        (change.kind, Path(change.path).parent.name, change.extension or change.previous_id)
+        for change in changes
     ]
 
 
 @shows("nexo-watch-04")
 async def test_after_a_reload_the_log_and_the_events_end_in_ready(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "x" / "a", "a", told=FIRST)
+    path = plugin(tmp_path / "x" / "a", "a", behaviour=FIRST)
     async with exthost.Host(config(tmp_path / "x")) as host:
         logs = ExtensionLogs(host.events, lambda id: str(tmp_path / f"{id}.log"))
         states: list[str] = []
@@ -53,7 +54,7 @@ async def test_after_a_reload_the_log_and_the_events_end_in_ready(tmp_path: Path
         exited: list[int] = []
         host.events.subscribe(Exited, lambda event: exited.append(event.pid))
         old = pid_of(host["a"])
-        plugin(path.parent, "a", told=SECOND)
+        plugin(path.parent, "a", behaviour=SECOND)
         (spec,) = find_extensions(host.config).specs
         await host.replace(spec)
         await until(lambda: gone(old))
@@ -69,7 +70,7 @@ async def test_after_a_reload_the_log_and_the_events_end_in_ready(tmp_path: Path
 
 
 @shows("nexo-watch-01")
-def test_a_touch_and_the_same_text_again_are_no_change(tmp_path: Path) -> None:
+def test_a_touch_and_the_same_text_again_are_not_changes(tmp_path: Path) -> None:
     path = plugin(tmp_path / "a", "a")
     eye = looking(tmp_path)
     os.utime(path)
@@ -82,20 +83,20 @@ def test_a_touch_and_the_same_text_again_are_no_change(tmp_path: Path) -> None:
 
 
 @shows("nexo-watch-01", "nexo-watch-02")
-def test_new_changed_invalid_and_removed_are_told_once(tmp_path: Path) -> None:
+def test_new_changed_invalid_and_removed_are_reported_once(tmp_path: Path) -> None:
     path = plugin(tmp_path / "a", "a")
     eye = looking(tmp_path)
     plugin(tmp_path / "b", "b")
-    assert told(eye.look()) == [("new", "b", "b")] and eye.look() == []
+    assert changes_of(eye.look()) == [("new", "b", "b")] and eye.look() == []
     path.write_text(path.read_text() + "# more\n")
     [changed] = eye.look()
-    assert told([changed]) == [("changed", "a", "a")] and changed.spec is not None
+    assert changes_of([changed]) == [("changed", "a", "a")] and changed.spec is not None
     path.write_text(path.read_text() + "[colour]\n")
     [invalid] = eye.look()
-    assert told([invalid]) == [("invalid", "a", "a")] and invalid.spec is None
+    assert changes_of([invalid]) == [("invalid", "a", "a")] and invalid.spec is None
     assert "colour" in invalid.message
     path.unlink()
-    assert told(eye.look()) == [("removed", "a", "a")] and eye.look() == []
+    assert changes_of(eye.look()) == [("removed", "a", "a")] and eye.look() == []
 
 
 @shows("nexo-watch-02")
@@ -104,14 +105,14 @@ def test_a_change_of_something_filtered_out_brings_no_extension(tmp_path: Path) 
     nested = plugin(tmp_path / "a" / "inner", "inner")
     ignored = plugin(tmp_path / "target" / "t", "t")
     eye = looking(tmp_path, disabled=("a",))
-    for one in (path, nested, ignored):
-        one.write_text(one.read_text() + "# more\n")
+    for item in (path, nested, ignored):
+        item.write_text(item.read_text() + "# more\n")
     changes = eye.look()
-    assert [one.kind for one in changes] == ["changed", "changed"]
-    assert [one.spec for one in changes] == [None, None]
+    assert [item.kind for item in changes] == ["changed", "changed"]
+    assert [item.spec for item in changes] == [None, None]
 
 
-def test_a_renamed_extension_is_told_with_its_old_id(tmp_path: Path) -> None:
+def test_a_renamed_extension_is_reported_with_its_old_id(tmp_path: Path) -> None:
     plugin(tmp_path / "a", "a")
     eye = looking(tmp_path)
     plugin(tmp_path / "a", "b")
@@ -119,7 +120,7 @@ def test_a_renamed_extension_is_told_with_its_old_id(tmp_path: Path) -> None:
     assert (change.kind, change.extension, change.previous_id) == ("changed", "b", "a")
 
 
-def test_without_watchfiles_the_error_says_what_to_install(
+def test_without_watchfiles_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import sys
@@ -161,41 +162,41 @@ def watched(root: Path, *, reload: bool) -> Config:
 @asynccontextmanager
 async def opened(root: Path, *, reload: bool) -> AsyncIterator[tuple[exthost.Host, Told]]:
     host = exthost.Host(watched(root, reload=reload))
-    heard = Told(host)
+    received = Told(host)
     async with host:
-        yield host, heard
+        yield host, received
 
 
 @shows("nexo-watch-01", "nexo-watch-02")
-async def test_without_reload_changes_are_told_and_nothing_else_happens(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "a", "a", told=FIRST)
-    async with opened(tmp_path, reload=False) as (host, heard):
+async def test_without_reload_changes_are_reported_and_nothing_else_happens(tmp_path: Path) -> None:
+    path = plugin(tmp_path / "a", "a", behaviour=FIRST)
+    async with opened(tmp_path, reload=False) as (host, received):
         pid = host["a"].stats.pid
         os.utime(path)
-        plugin(tmp_path / "a", "a", told=SECOND)
-        change, id, note = await heard.next()
+        plugin(tmp_path / "a", "a", behaviour=SECOND)
+        change, id, note = await received.next()
         assert (change, id) == ("changed", "a") and "restart" in note
         plugin(tmp_path / "b", "b")
-        assert (await heard.next())[:2] == ("new", "b")
+        assert (await received.next())[:2] == ("new", "b")
         path.unlink()
-        assert (await heard.next())[:2] == ("removed", "a")
-        assert heard.nothing and "b" not in host
+        assert (await received.next())[:2] == ("removed", "a")
+        assert received.nothing and "b" not in host
         assert host["a"].stats.pid == pid and "ext_a_first" in host.tools
 
 
 @shows("nexo-watch-03")
 async def test_with_reload_a_changed_extension_is_replaced(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a", told=FIRST)
+    plugin(tmp_path / "a", "a", behaviour=FIRST)
     plugin(tmp_path / "z", "z")
-    async with opened(tmp_path, reload=True) as (host, heard):
+    async with opened(tmp_path, reload=True) as (host, received):
         before = host["a"].stats.pid
-        plugin(tmp_path / "a", "a", told=SECOND)
-        assert await heard.next() == ("changed", "a", "reloaded")
+        plugin(tmp_path / "a", "a", behaviour=SECOND)
+        assert await received.next() == ("changed", "a", "reloaded")
         assert host["a"].stats.pid != before and list(host) == ["a", "z"]
         assert "ext_a_second" in host.tools and "ext_a_first" not in host.tools
         assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
-        plugin(tmp_path / "b", "b", told=FIRST)
-        assert await heard.next() == ("new", "b", "reloaded")
+        plugin(tmp_path / "b", "b", behaviour=FIRST)
+        assert await received.next() == ("new", "b", "reloaded")
         assert (await host.call_tool("ext_b_echo", {"a": 1})).data == {"a": 1}
 
 
@@ -203,22 +204,22 @@ async def test_with_reload_a_changed_extension_is_replaced(tmp_path: Path) -> No
 async def test_an_invalid_manifest_or_one_that_does_not_start_leaves_the_old_running(
     tmp_path: Path,
 ) -> None:
-    path = plugin(tmp_path / "a", "a", told=FIRST)
-    async with opened(tmp_path, reload=True) as (host, heard):
+    path = plugin(tmp_path / "a", "a", behaviour=FIRST)
+    async with opened(tmp_path, reload=True) as (host, received):
         pid = host["a"].stats.pid
         rewrite(path, "[plugin]\nid = \n")
-        change, id, note = await heard.next()
+        change, id, note = await received.next()
         assert (change, id) == ("invalid", "a") and "line 2" in note
-        plugin(tmp_path / "a", "a", told={"exit": 3})
-        change, id, note = await heard.next()
+        plugin(tmp_path / "a", "a", behaviour={"exit": 3})
+        change, id, note = await received.next()
         assert (change, id) == ("changed", "a") and "not reloaded" in note
         plugin(tmp_path / "a", "a", more='[requires]\nbins = ["no-such-program"]')
-        change, id, note = await heard.next()
+        change, id, note = await received.next()
         assert "no-such-program" in note
         assert host["a"].stats.pid == pid
         assert (await host.call_tool("ext_a_first", {"a": 1})).data == {"a": 1}
-        plugin(tmp_path / "a", "a", told=SECOND)
-        assert await heard.next() == ("changed", "a", "reloaded")
+        plugin(tmp_path / "a", "a", behaviour=SECOND)
+        assert await received.next() == ("changed", "a", "reloaded")
 
 
 def server(name: str, *words: str) -> str:
@@ -231,15 +232,15 @@ async def test_the_servers_of_a_manifest_follow_it_and_those_that_are_the_same_s
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "a", "a", more=server("same") + server("old"))
-    async with opened(tmp_path, reload=True) as (host, heard):
+    async with opened(tmp_path, reload=True) as (host, received):
         assert list(host) == ["a", "a.same", "a.old"]
         pid = host["a.same"].stats.pid
         plugin(tmp_path / "a", "a", more=server("same") + server("new"))
-        assert await heard.next() == ("changed", "a", "reloaded")
+        assert await received.next() == ("changed", "a", "reloaded")
         assert sorted(host) == ["a", "a.new", "a.same"]
         assert host["a.new"].state == "ready" and host["a.same"].stats.pid == pid
         plugin(tmp_path / "a", "a", more=server("same", '{"other": 1}'))
-        assert await heard.next() == ("changed", "a", "reloaded")
+        assert await received.next() == ("changed", "a", "reloaded")
         assert sorted(host) == ["a", "a.same"] and host["a.same"].stats.pid != pid
 
 
@@ -247,61 +248,61 @@ async def test_the_servers_of_a_manifest_follow_it_and_those_that_are_the_same_s
 async def test_a_new_manifest_that_is_invalid_may_be_a_guard_until_it_is_fixed_or_removed(
     tmp_path: Path, is_fixed: bool
 ) -> None:
-    plugin(tmp_path / "a", "a", told=FIRST)
+    plugin(tmp_path / "a", "a", behaviour=FIRST)
     (tmp_path / "new").mkdir()
     path = tmp_path / "new" / "plugin.toml"
-    async with opened(tmp_path, reload=True) as (host, heard):
+    async with opened(tmp_path, reload=True) as (host, received):
         assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
         rewrite(path, "[plugin]\nid = \n")
-        assert (await heard.next())[0] == "invalid"
+        assert (await received.next())[0] == "invalid"
         error = await failing(host.call_tool("ext_a_echo", {"a": 1}))
         assert error.code == "X0333" and error.extension == "new"
         if is_fixed:
             plugin(path.parent, "b")
         else:
             path.unlink()
-        assert (await heard.next())[0] == ("changed" if is_fixed else "removed")
+        assert (await received.next())[0] == ("changed" if is_fixed else "removed")
         assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
         assert "new" not in host and ("b" in host) == is_fixed
 
 
 async def test_a_renamed_extension_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a", told=FIRST)
-    async with opened(tmp_path, reload=True) as (host, heard):
-        plugin(tmp_path / "a", "b", told=SECOND)
-        assert await heard.next() == ("changed", "b", "reloaded")
+    plugin(tmp_path / "a", "a", behaviour=FIRST)
+    async with opened(tmp_path, reload=True) as (host, received):
+        plugin(tmp_path / "a", "b", behaviour=SECOND)
+        assert await received.next() == ("changed", "b", "reloaded")
         assert list(host) == ["b"] and "ext_a_first" not in host.tools
 
 
 async def test_a_folder_that_moves_in_or_out_is_seen(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
-    plugin(tmp_path / "elsewhere" / "a", "a", told=FIRST)
-    async with opened(tmp_path / "root", reload=True) as (host, heard):
+    plugin(tmp_path / "elsewhere" / "a", "a", behaviour=FIRST)
+    async with opened(tmp_path / "root", reload=True) as (host, received):
         (tmp_path / "elsewhere" / "a").rename(tmp_path / "root" / "a")
-        assert await heard.next() == ("new", "a", "reloaded")
+        assert await received.next() == ("new", "a", "reloaded")
         (tmp_path / "root" / "a").rename(tmp_path / "elsewhere" / "a")
-        assert (await heard.next())[:2] == ("removed", "a")
+        assert (await received.next())[:2] == ("removed", "a")
         assert (await host.call_tool("ext_a_echo", {})).data == {}
 
 
 async def test_a_host_that_closes_while_a_new_one_starts_leaves_nothing(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a", told=FIRST)
+    plugin(tmp_path / "a", "a", behaviour=FIRST)
     async with opened(tmp_path, reload=True) as (host, _):
         starting = asyncio.Event()
         host.events.subscribe(Spawned, lambda event: starting.set())
-        plugin(tmp_path / "a", "a", told={"hang": True})
+        plugin(tmp_path / "a", "a", behaviour={"hang": True})
         async with asyncio.timeout(25):
             await starting.wait()
         # The new one never answers, and its limit is longer than the test: leaving returns.
 
 
-async def test_a_search_path_that_is_not_there_is_no_trouble(tmp_path: Path) -> None:
-    async with opened(tmp_path / "no" / "such", reload=True) as (host, heard):
-        assert len(host) == 0 and heard.nothing
+async def test_a_missing_search_path_is_not_a_problem(tmp_path: Path) -> None:
+    async with opened(tmp_path / "no" / "such", reload=True) as (host, received):
+        assert len(host) == 0 and received.nothing
 
 
 def test_the_blocking_face_watches_too_and_ends_with_it(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a", told=FIRST)
+    plugin(tmp_path / "a", "a", behaviour=FIRST)
     with exthost.SyncHost(watched(tmp_path, reload=True)) as host:
         assert host.call_tool("ext_a_first", {"a": 1}).data == {"a": 1}
 

@@ -48,7 +48,7 @@ def test_the_verbs_are_named_that_can_set_a_variable(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["KeyError: 'name'", "ERR_MODULE_NOT_FOUND", "CITY_NAME is missing", "set -e", ""]
 )
-def test_other_lines_name_none(line: str) -> None:
+def test_other_lines_have_no_name(line: str) -> None:
     assert suggest_variable(ENVIRONMENT, [line]) == ""
 
 
@@ -86,12 +86,12 @@ SANDBOX = Wrapper(options=(), init=b"", filter=b"a filter")
         "connect EPERM 192.0.2.1:80 - Local (undefined:undefined)",
     ],
 )
-def test_a_tool_without_a_network_is_told_of_its_sandbox(text: str) -> None:
+def test_the_error_of_a_tool_without_a_network_mentions_its_sandbox(text: str) -> None:
     assert "permissions.network" in suggest_grant_to_tool(SANDBOX, {"network": "netns"}, text)
     assert suggest_grant_to_tool(SANDBOX, {"network": "open"}, text) == ""
 
 
-def test_a_tool_that_misses_a_hidden_file_is_told_of_its_sandbox(tmp_path: Path) -> None:
+def test_the_error_of_a_tool_that_misses_a_hidden_file_mentions_its_sandbox(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.touch(0o644)
     text = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
@@ -137,7 +137,7 @@ def test_any_other_failure_of_a_tool_names_no_sandbox(text: str) -> None:
         ("bash: line 1: uvx: command not found", "there is no program uvx"),
     ],
 )
-def test_what_a_program_cannot_find_at_its_start_is_named(line: str, advice: str) -> None:
+def test_a_file_that_a_program_cannot_find_at_its_start_is_named(line: str, advice: str) -> None:
     assert find_missing(["starting", line]).startswith(advice)
 
 
@@ -171,14 +171,16 @@ def test_the_help_for_a_missing_module_names_the_sandbox(tmp_path: Path) -> None
         ("docker run x", ""),
     ],
 )
-def test_a_program_that_is_fetched_is_told_how_to_install_it(command: str, hint: str) -> None:
+def test_the_error_for_a_program_that_is_fetched_says_how_to_install_it(
+    command: str, hint: str
+) -> None:
     advice = suggest_network(
         {"network": "netns"}, "x", (), is_silent=True, ended=False, argv=command.split()
     )
     assert f"install it first{f' ({hint}' if hint else ';'}" in advice
 
 
-def test_only_a_silent_program_that_may_wait_for_a_network_is_told_of_it() -> None:
+def test_only_a_silent_program_that_may_wait_for_a_network_gets_a_hint_about_it() -> None:
     netns = {"network": "netns"}
 
     def suggest(*stderr: str, silent: bool = True, ended: bool = False) -> str:

@@ -14,7 +14,7 @@ def mounts(closure: Closure) -> dict[str, str]:
     return {path: access for path, access, _ in closure.closed}
 
 
-def test_what_is_closed_is_read_only_and_no_folder_above_can_be_renamed() -> None:
+def test_a_closed_path_is_read_only_and_no_folder_above_can_be_renamed() -> None:
     closure = close_code(["/proj"], [code("/proj/a/b/.venv"), code("/elsewhere/.venv")])
     assert mounts(closure) == {"/proj/a": "write", "/proj/a/b": "write", "/proj/a/b/.venv": "read"}
     assert not closure.exposed
@@ -47,7 +47,7 @@ def test_only_the_outermost_path_is_mounted() -> None:
         ("/proj", "/other/none", Scope.MISSING, False),
     ],
 )
-def test_what_cannot_be_closed_is_exposed(
+def test_code_that_cannot_be_closed_is_exposed(
     granted: str, path: str, scope: Scope, is_exposed: bool
 ) -> None:
     closure = close_code([granted], [code(path, scope)])
@@ -74,7 +74,7 @@ def test_a_folder_that_is_granted_inside_of_a_closed_one_is_judged_by_itself() -
     }
 
 
-def test_what_may_only_be_read_stays_so() -> None:
+def test_a_read_only_grant_stays_read_only() -> None:
     """A folder above the code is mounted writable, unless it is read-only already."""
     inside = [code("/proj/docs/tools/.venv"), code("/proj/docs/link", Scope.LINK)]
     closure = close_code(["/proj"], inside, ["/proj/docs", "/elsewhere"])

@@ -202,12 +202,12 @@ def test_variables_name_code(
     assert below(place, read("/bin/true", cwd=place)) == set()
 
 
-def test_words_that_are_no_paths_are_no_code(place: Path) -> None:
+def test_words_that_are_not_paths_are_not_code(place: Path) -> None:
     words = {"ENV": "production", "GOENV": "off", "LD_PRELOAD": "libx.so", "NODE_OPTIONS": "--a=1"}
     assert below(place, read("/bin/true", cwd=place, **words)) == set()
 
 
-def test_arguments_of_the_program_are_no_code(place: Path) -> None:
+def test_arguments_of_the_program_are_not_code(place: Path) -> None:
     (place / "bin").mkdir()
     (place / "data").mkdir()
     (place / "server.py").touch()
@@ -248,7 +248,9 @@ def test_the_cache_of_uv_is_code_of_the_environments_that_it_made(place: Path) -
     assert (str(cache), Scope.ALL) in found, "files in both are hard links of each other"
 
 
-def test_the_stores_of_pnpm_and_conda_are_code_of_what_is_linked_from_them(place: Path) -> None:
+def test_the_stores_of_pnpm_and_conda_are_code_of_the_programs_linked_from_them(
+    place: Path,
+) -> None:
     store = place / "store" / "v3"
     store.mkdir(parents=True)
     modules = place / "app" / "node_modules"

@@ -42,7 +42,7 @@ def test_a_missing_state_folder_comes_with_the_next_step(
     assert f"to give it one, {next_step}" in caplog.text
 
 
-def test_a_host_without_setpriv_is_told_to_install_it_and_not_to_move_the_program() -> None:
+def test_a_host_without_setpriv_is_advised_to_install_it() -> None:
     granted = VisiblePath("/data", "write", "granted")
     with pytest.raises(Refused) as caught:
         extension_user.with_extension_user(

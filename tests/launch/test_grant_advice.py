@@ -83,14 +83,14 @@ def test_a_folder_of_many_is_never_suggested(
     assert f'add "{work}"' in advice, "a path that can be granted comes first"
 
 
-def test_what_is_visible_through_a_link_is_not_called_hidden(tmp_path: Path) -> None:
+def test_a_file_visible_through_a_link_is_not_called_hidden(tmp_path: Path) -> None:
     line = "warning: /lib/os-release was read, and /usr/lib was not searched"
-    seen = Wrapper(
+    observed = Wrapper(
         options=("--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib"),
         init=b"",
         filter=b"a filter",
     )
-    assert suggest_grant(seen, [line]) == ""
+    assert suggest_grant(observed, [line]) == ""
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "file").touch()
     (tmp_path / "link").symlink_to("real")
@@ -115,7 +115,9 @@ def test_the_host_of_a_url_is_not_a_path() -> None:
         "PermissionError: [Errno 13] Permission denied: '{own}/settings.json'",
     ],
 )
-def test_a_program_that_writes_into_its_own_folder_is_told_how(tmp_path: Path, line: str) -> None:
+def test_the_error_for_a_program_that_writes_into_its_own_folder_says_how_to_allow_it(
+    tmp_path: Path, line: str
+) -> None:
     own = tmp_path / "plugin"
     own.mkdir()
     (own / "settings.json").touch(0o644)
@@ -127,7 +129,7 @@ def test_a_program_that_writes_into_its_own_folder_is_told_how(tmp_path: Path, l
     "name",
     [".cache/uv", ".venv/lib", "node_modules/x", "env", "lib/site-packages", ".git/hooks", "bin"],
 )
-def test_writing_what_others_run_is_not_suggested(tmp_path: Path, name: str) -> None:
+def test_writing_files_that_others_run_is_not_suggested(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir(parents=True)
     (tmp_path / "env").mkdir(exist_ok=True)
     (tmp_path / "env" / "pyvenv.cfg").touch()

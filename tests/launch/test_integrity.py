@@ -17,7 +17,7 @@ from exthost.errors import ConfigError, Refused
 from exthost.events import Bus, Spawned
 from exthost.launch.integrity import tools_digest
 from exthost.launch.program_files import interpreter_of
-from tests.extensions.driving import pid_of, until
+from tests.extensions.harness import pid_of, until
 from tests.extensions.nexo_tree import plugin
 
 CHILD = """
@@ -122,7 +122,7 @@ async def test_tools_that_are_described_otherwise_after_a_restart_are_refused(
         assert tools_digest(ext.offer.tools) == before, "the old process goes on"
 
 
-async def test_tools_can_be_pinned_beforehand_by_what_inspect_tells(program: Path) -> None:
+async def test_tools_can_be_pinned_beforehand_with_the_output_of_inspect(program: Path) -> None:
     async with exthost.connect(words(program), dialect="morphir") as ext:
         pins = ext.digests
     assert set(pins) == {"program", "interpreter", "tools"} and pins["program"] == digest(program)
@@ -146,7 +146,7 @@ async def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["abc", 5, {"program": "abc"}, {"programme": "0" * 64}])
-async def test_a_pin_that_is_none_is_a_mistake_in_the_config(wrong: Any, program: Path) -> None:
+async def test_an_invalid_pin_is_a_mistake_in_the_config(wrong: Any, program: Path) -> None:
     with pytest.raises(ConfigError):
         async with exthost.connect(words(program), dialect="morphir", sha256=wrong):
             pass
@@ -280,7 +280,7 @@ def test_a_listing_that_somebody_changed_names_nothing(package: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("obstacle", ["a folder outside", "no folder"])
-def test_what_cannot_be_read_whole_cannot_be_pinned(package: Path, obstacle: str) -> None:
+def test_a_file_that_cannot_be_read_whole_cannot_be_pinned(package: Path, obstacle: str) -> None:
     if obstacle == "a folder outside":
         (package / "outside").symlink_to("/usr/lib")
     command = [sys.executable, "-S", "-E", str(package / "child.py")]

@@ -22,7 +22,7 @@ from tests.dialects.requirements import shows
         ("roder", 64 * 2**20, 64 * 2**20),
     ],
 )
-def test_a_message_is_no_longer_than_the_dialect_allows(
+def test_a_message_is_not_longer_than_the_dialect_allows(
     dialect: str, configured: int | None, in_force: int
 ) -> None:
     spec = Spec(id="a", argv=("x",), limits=Limits(max_message=configured))

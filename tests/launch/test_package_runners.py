@@ -70,7 +70,7 @@ def test_npx_runs_the_folder_of_an_exact_version(tmp_path: Path, place: Path) ->
         ("--node-options=x server@1.2.3", "--node-options"),
     ],
 )
-def test_what_npx_looks_up_is_not_known(
+def test_the_lookups_of_npx_are_not_known(
     words: str, reason: str, tmp_path: Path, place: Path
 ) -> None:
     install_npm(tmp_path, "server", "1.2.3")

@@ -23,7 +23,7 @@ def test_nothing_required_is_nothing_missing() -> None:
     assert missing.message() == ""
 
 
-def test_everything_there_is_nothing_missing() -> None:
+def test_with_everything_present_nothing_is_missing() -> None:
     requires = Requires(bins=("git",), env=("API",))
     assert not find_missing_requirements(requires, on_path("git").get, {"API": "x"})
 
@@ -45,13 +45,13 @@ def test_a_variable_set_to_nothing_is_missing() -> None:
     )
 
 
-def test_a_missing_program_alone_says_nothing_of_variables() -> None:
+def test_the_error_for_a_missing_program_alone_does_not_mention_variables() -> None:
     missing = find_missing_requirements(Requires(bins=("git",)), on_path().get, {})
     assert "set" not in missing.message()
     assert "variables" not in missing.help()
 
 
-def test_a_missing_variable_alone_says_nothing_of_path() -> None:
+def test_the_error_for_a_missing_variable_alone_does_not_mention_path() -> None:
     missing = find_missing_requirements(Requires(env=("API",)), on_path().get, {})
     assert "PATH" not in missing.message()
     assert "PATH" not in missing.help()
@@ -73,13 +73,13 @@ def test_the_refusal_carries_code_id_help_and_names() -> None:
     assert refused.evidence.details == ("git", "API")
 
 
-def test_the_value_of_a_variable_is_never_told() -> None:
+def test_the_value_of_a_variable_is_never_shown() -> None:
     requires = Requires(bins=("git",), env=("API", "OTHER"))
     missing = find_missing_requirements(requires, on_path().get, {"API": "hunter2"})
     assert "hunter2" not in repr(missing) + str(missing.to_error("x"))
 
 
-def test_what_is_missing_cannot_be_changed() -> None:
+def test_missing_requirements_cannot_be_changed() -> None:
     missing = MissingRequirements(bins=("git",))
     with pytest.raises(dataclasses.FrozenInstanceError):
         missing.bins = ()  # type: ignore[misc]

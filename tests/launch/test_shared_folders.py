@@ -64,7 +64,7 @@ def test_code_in_a_folder_of_the_grant_is_closed(place: Path, tool: Path) -> Non
     assert find_conflict(victim, among(writer), ENVIRON) is None
 
 
-def test_whoever_comes_later_is_refused_if_code_cannot_be_closed(place: Path, tool: Path) -> None:
+def test_a_later_extension_is_refused_if_code_cannot_be_closed(place: Path, tool: Path) -> None:
     writer = made("writer", Path("/w.py"), f"{tool.parent}:rw")
     victim = made("tool", tool)
     with pytest.raises(Refused) as caught:
@@ -79,7 +79,7 @@ def test_whoever_comes_later_is_refused_if_code_cannot_be_closed(place: Path, to
     assert close_view(writer, view, unordered, ENVIRON) is not None
 
 
-def test_what_is_pinned_read_only_or_elsewhere_is_no_conflict(place: Path, tool: Path) -> None:
+def test_pins_read_only_grants_and_other_folders_do_not_conflict(place: Path, tool: Path) -> None:
     victim = made("tool", tool)
     pinned = made("tool", tool, sha256={"package": "0" * 64}, cwd=str(tool.parent))
     writes = made("writer", Path("/w.py"), f"{tool.parent}:rw")
@@ -93,7 +93,7 @@ def test_what_is_pinned_read_only_or_elsewhere_is_no_conflict(place: Path, tool:
     assert close(elsewhere, victim).closed == ()
 
 
-def test_a_pinned_script_may_import_what_others_write(place: Path, tool: Path) -> None:
+def test_a_pinned_script_can_import_files_that_others_write(place: Path, tool: Path) -> None:
     writer = made("writer", Path("/w.py"), f"{tool.parent}:rw")
     python = "/usr/bin/python3"
     module = {"source": {"command": python, "args": ["-m", "tool"]}, "cwd": str(tool.parent)}

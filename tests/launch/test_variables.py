@@ -35,7 +35,7 @@ SANDBOXED = replace(PACKAGED, permissions=Permissions())
 
 
 @pytest.mark.parametrize("dialect", [MORPHIR, MCP, SYNAPS])
-def test_permissions_pass_only_what_programs_can_hardly_do_without(dialect: Any) -> None:
+def test_permissions_pass_only_the_variables_that_most_programs_need(dialect: Any) -> None:
     spec = Spec(id="x", argv=("/bin/true",), permissions=Permissions())
     assert build_environment(spec, dialect, HOST, EMPTY_MAPPING).passed == (
         "HOME",
@@ -65,7 +65,7 @@ def test_a_setting_gets_its_value_from_a_variable_of_the_config() -> None:
     assert config == {"api_key": "renamed"}
 
 
-def test_a_package_with_permissions_is_told_no_secret_in_its_config_either() -> None:
+def test_a_package_with_permissions_receives_no_secret_in_its_config_either() -> None:
     assert withheld_variables(SANDBOXED, HOST) == ("NOTES_KEY",)
     with pytest.raises(Refused) as caught:
         prepare(SANDBOXED, SYNAPS, HOST)
@@ -94,7 +94,7 @@ def test_an_extension_is_refused_while_a_required_variable_is_not_passed_on() ->
     assert caught.value.code == "X0301", "it is not set anywhere"
 
 
-def test_what_the_operator_gives_is_given() -> None:
+def test_the_operators_variables_are_passed_on() -> None:
     spec = replace(SANDBOXED, env={"NOTES_KEY": HostEnvRef("NOTES_KEY")})
     launch = prepare(spec, SYNAPS, HOST)
     assert launch.context.config == {"api_key": "secret"}

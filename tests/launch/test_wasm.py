@@ -16,7 +16,7 @@ import exthost
 from exthost.config.document import config_from_mapping
 from exthost.errors import ConfigError, ExtensionGone, HandshakeFailed, Refused, SpawnFailed
 from exthost.launch import wasm_runner
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 from tests.launch.wasm_modules import EXIT_7, FILL_MEMORY, TRAP, module, morphir
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wasm"
@@ -179,7 +179,7 @@ def grant_error(tmp_path: Path, **permissions: Any) -> Refused:
     return asyncio.run(attempt())
 
 
-def test_a_module_is_refused_what_the_engine_cannot_give(tmp_path: Path) -> None:
+def test_a_module_is_refused_requests_that_the_engine_cannot_serve(tmp_path: Path) -> None:
     assert grant_error(tmp_path, network=True).code == "X0337"
     (tmp_path / "file").touch()
     error = grant_error(tmp_path, filesystem=[str(tmp_path / "file")])
@@ -292,7 +292,7 @@ def words_module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.more
-async def test_the_example_in_go_reads_what_it_was_granted_and_nothing_else(
+async def test_the_example_in_go_reads_only_the_files_it_was_granted(
     words_module: Path, tmp_path: Path
 ) -> None:
     granted, secret = tmp_path / "granted", tmp_path / "secret.txt"

@@ -21,7 +21,9 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_the_limits_hold_and_nobody_with_a_token_goes(steps: list[tuple[str, int]]) -> None:
+def test_the_limits_apply_and_no_authenticated_client_is_dropped(
+    steps: list[tuple[str, int]],
+) -> None:
     limit: ConnectionLimit[int] = ConnectionLimit(MOST, STRANGERS, PER_PEER)
     peers: dict[int, int] = {}  # of the strangers, oldest first
     authenticated: set[int] = set()

@@ -29,7 +29,7 @@ def test_a_vector_gives_its_name(row: dict[str, Any]) -> None:
     assert len(made.encode()) == row["bytes"]
 
 
-def test_every_vector_says_what_it_expects() -> None:
+def test_every_vector_has_an_expectation() -> None:
     assert all("name" in row or "ends" in row for row in ROWS)
 
 
@@ -73,7 +73,7 @@ def test_short_names_that_differ_only_in_replaced_characters_collide_as_document
     assert registered_name("e", "a.b") == registered_name("e", "a_b")
 
 
-def test_a_description_says_whose_tool_it_is_with_the_original_id() -> None:
+def test_a_description_names_the_extension_of_a_tool_with_the_original_id() -> None:
     assert prefixed_description("my.ext", "Reads a file.") == "[ext:my.ext] Reads a file."
 
 

@@ -62,7 +62,7 @@ def checker(schema: Any) -> Checker:
 
 
 @pytest.mark.parametrize("schema", [None, {}, True])
-def test_without_a_schema_there_is_no_checker(schema: Any) -> None:
+def test_without_a_schema_no_checker_exists(schema: Any) -> None:
     assert Checker.of(schema) is None
 
 
@@ -80,9 +80,9 @@ def test_without_a_schema_there_is_no_checker(schema: Any) -> None:
     ],
 )
 def test_each_problem_names_its_place(arguments: Any, said: list[str]) -> None:
-    told = checker(CITY).problems(arguments)
-    assert len(told) == len(said)
-    assert all(one.startswith(start) for one, start in zip(told, said, strict=True))
+    report = checker(CITY).problems(arguments)
+    assert len(report) == len(said)
+    assert all(one.startswith(start) for one, start in zip(report, said, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ def test_of_several_alternatives_the_problem_of_the_nearest_is_named(
     assert sentence in problem
 
 
-def test_only_the_first_few_problems_are_told() -> None:
+def test_only_the_first_few_problems_are_reported() -> None:
     schema = {"additionalProperties": {"type": "string"}}
-    told = checker(schema).problems({f"key{n}": n for n in range(100)})
-    assert len(told) == MAX_PROBLEMS
+    report = checker(schema).problems({f"key{n}": n for n in range(100)})
+    assert len(report) == MAX_PROBLEMS
 
 
 def test_a_problem_repeats_neither_a_secret_nor_a_page() -> None:
     schema = {"properties": {"token": {"maxLength": 3}, "kind": {"enum": ["x" * 5000]}}}
-    told = checker(schema).problems({"token": "hunter2", "kind": "hunter2"})
-    assert len(told) == 2
-    assert "hunter2" not in " ".join(told)
-    assert max(map(len, told)) < 400
+    report = checker(schema).problems({"token": "hunter2", "kind": "hunter2"})
+    assert len(report) == 2
+    assert "hunter2" not in " ".join(report)
+    assert max(map(len, report)) < 400
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_values_of_other_types_are_checked_as_they_would_be_sent(
     assert checker(schema).problems(arguments) == said
 
 
-def test_a_pattern_that_was_given_up_on_says_nothing() -> None:
+def test_an_abandoned_pattern_reports_nothing() -> None:
     made = checker({"properties": {"a": {"pattern": "^(a|a)*(?!b)$"}}})
     assert made.problems({"a": "a" * 40 + "!"}) == []
 
@@ -318,7 +318,7 @@ TANGLE = {
     ],
     ids=["forking", "forking-all", "chain", "deep", "forked-loop", "tangle", "huge"],
 )
-def test_a_hostile_schema_neither_holds_nor_kills_the_host(schema: Any, arguments: Any) -> None:
+def test_a_hostile_schema_neither_blocks_nor_kills_the_host(schema: Any, arguments: Any) -> None:
     # In a thread with little stack, as the blocking API may be called from. If a guard fails,
     # this crashes or hangs the whole test run: the claim cannot be shown more plainly.
     answer: list[list[str]] = []
@@ -350,7 +350,7 @@ def test_the_guard_leaves_reasonable_schemas_alone(schema: Any, arguments: Any) 
     assert made.problems(arguments) != []
 
 
-def test_arguments_that_hold_themselves_are_let_through() -> None:
+def test_arguments_that_contain_themselves_are_let_through() -> None:
     loop: dict[str, Any] = {}
     loop["a"] = loop["b"] = loop
     assert checker(LOOP).problems(loop) == []
@@ -396,9 +396,9 @@ def test_no_schema_and_no_arguments_raise(schema: Any, arguments: Any) -> None:
     if made is None:
         assert schema == {}
         return
-    told = made.problems(arguments)
-    assert len(told) <= MAX_PROBLEMS
-    assert all(one.startswith("arguments") for one in told)
+    reported = made.problems(arguments)
+    assert len(reported) <= MAX_PROBLEMS
+    assert all(report.startswith("arguments") for report in reported)
 
 
 def of_text(**keywords: Any) -> Checker:
@@ -441,7 +441,7 @@ def test_usual_regular_expressions_are_checked() -> None:
         assert checker.problems({"x": "no.."})
 
 
-def test_an_exception_of_a_signal_handler_is_no_fault_of_the_schema(
+def test_an_exception_of_a_signal_handler_is_not_a_fault_of_the_schema(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Otherwise the tool would be called with unchecked arguments from then on."""

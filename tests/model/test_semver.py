@@ -39,7 +39,7 @@ def test_build_data_does_not_count() -> None:
     "text",
     ["", "1", "1.2", "1.2.3.4", "v1.2.3", "1.2.3-", "1.2.3+", "1.2.3-a..b", "1.02.3", "\u0661.2.3"],
 )
-def test_what_is_no_version(text: str) -> None:
+def test_invalid_versions(text: str) -> None:
     assert not is_version(text) and not is_newer(text, "0.0.0") and not is_newer("9.0.0", text)
 
 
@@ -49,5 +49,5 @@ def test_any_text_has_an_answer(text: str) -> None:
     assert is_version(text) in (True, False)
 
 
-def test_digits_without_end_are_no_version() -> None:
+def test_digits_without_end_are_not_a_version() -> None:
     assert not is_version("1." + "9" * 5000 + ".0")

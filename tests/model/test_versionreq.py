@@ -38,7 +38,7 @@ def test_every_row_has_the_verdict_of_the_original() -> None:
         *("\t1", "1\t", "1\n", "≥1", "1.2.3-é", ",".join(["1"] * 33)),
     ],
 )
-def test_what_is_no_requirement_is_refused_with_a_reason(text: str) -> None:
+def test_an_invalid_requirement_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(NotAVersion) as refused:
         VersionReq.parse(text)
     assert str(refused.value)
@@ -47,7 +47,7 @@ def test_what_is_no_requirement_is_refused_with_a_reason(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "1", "1.2", "1.2.3 ", " 1.2.3", "1.2.3.4", "1.2.3-", "1.2.3-01", "1.*.3", "a.b.c"]
 )
-def test_what_is_no_version_is_refused_with_a_reason(text: str) -> None:
+def test_an_invalid_version_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(NotAVersion) as refused:
         Version.parse(text)
     assert str(refused.value)

@@ -10,7 +10,7 @@ class Owned:
         pass
 
 
-def test_what_lives_is_remembered_and_what_is_gone_is_forgotten() -> None:
+def test_live_objects_are_remembered_and_dead_ones_are_forgotten() -> None:
     kept = Owned()
     after_fork.disown_in_copies(kept)
     before = len(after_fork._known)

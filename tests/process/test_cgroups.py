@@ -22,9 +22,9 @@ from exthost.model.launch_plan import Cgroup, LaunchPlan
 from exthost.process import cgroups
 from exthost.process.cgroup_rules import CgroupBase, HostIdentity
 from exthost.process.child import Child
-from tests.cgroup.delegating import delegated, run_in, tree
+from tests.cgroup.delegation import delegated, run_in, tree
 from tests.cgroup.host import uid_inside
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 from tests.process.test_child import close
 from tests.sandbox.trial_users import USERS, missing
 
@@ -73,27 +73,25 @@ def hosted(user: str, base: Path, *words: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("way", ["plain", "tree", "strict"])
 @pytest.mark.parametrize("user", USERS)
-def test_a_program_and_all_it_starts_are_in_its_group_and_nobody_else_is(
-    user: str, way: str
-) -> None:
+def test_exactly_a_program_and_its_descendants_are_in_its_group(user: str, way: str) -> None:
     if why := missing(user):
         pytest.skip(why)
     with delegated(user) as base:
-        told = hosted(user, base, way)
-        assert told["said"] == "[0, 1, 2] ['WORD']\n"
-        assert told["grouped"] and told["inside"] == 2 and not told["wrapper is inside"]
-        assert told["host is in its leaf"] and told["base is empty"]
-        assert told["exit"] == "exited with 0"
-        assert told["descriptors"] == 0
+        report = hosted(user, base, way)
+        assert report["said"] == "[0, 1, 2] ['WORD']\n"
+        assert report["grouped"] and report["inside"] == 2 and not report["wrapper is inside"]
+        assert report["host is in its leaf"] and report["base is empty"]
+        assert report["exit"] == "exited with 0"
+        assert report["descriptors"] == 0
         assert [path.name[-4:] for path in base.glob("exthost-*")] == ["host"]
 
 
-def test_one_that_becomes_nobody_first_enters_too(base: Path) -> None:
+def test_a_process_that_becomes_nobody_first_enters_too(base: Path) -> None:
     assert uid_inside(group_below(base)) == NOBODY
     assert not list(base.glob("exthost-*"))
 
 
-def test_a_daemon_that_nothing_else_holds_ends_with_its_program(base: Path) -> None:
+def test_a_daemon_that_nothing_else_contains_ends_with_its_program(base: Path) -> None:
     script = "setsid sleep 600 >/dev/null 2>&1 & echo $!; read line"
     child = Child(LaunchPlan(argv=("/bin/sh", "-c", script), group=group_below(base)))
     daemon = int(os.read(child.stdout, 64))
@@ -103,14 +101,16 @@ def test_a_daemon_that_nothing_else_holds_ends_with_its_program(base: Path) -> N
 
 
 @pytest.mark.parametrize("way", ["plain", "tree"])
-def test_what_a_killed_host_left_is_ended_and_removed_by_the_next(base: Path, way: str) -> None:
-    told = hosted("root", base, way, "killed")
+def test_the_processes_left_by_a_killed_host_are_ended_and_removed_by_the_next(
+    base: Path, way: str
+) -> None:
+    report = hosted("root", base, way, "killed")
     assert len(list(base.glob("exthost-*"))) == 2
     close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
-    soon(lambda: all(map(gone, told["pids"])) and not list(base.glob("exthost-*")))
+    soon(lambda: all(map(gone, report["pids"])) and not list(base.glob("exthost-*")))
 
 
-def test_what_is_in_a_dead_hosts_leaf_is_nobody_elses_to_end(base: Path) -> None:
+def test_the_processes_in_a_dead_hosts_leaf_are_not_ended_by_another(base: Path) -> None:
     us = cgroups._this_host()
     leaf = base / us._replace(started=1).host_cgroup_name
     leaf.mkdir()
@@ -122,7 +122,7 @@ def test_what_is_in_a_dead_hosts_leaf_is_nobody_elses_to_end(base: Path) -> None
     soon(lambda: not leaf.exists())
 
 
-def test_a_dead_hosts_leaf_goes_when_what_was_ending_in_it_has_ended(base: Path) -> None:
+def test_a_dead_hosts_leaf_is_removed_when_its_last_process_has_ended(base: Path) -> None:
     """A namespace that lost its host is in its leaf for a moment."""
     leaf = base / cgroups._this_host()._replace(started=1).host_cgroup_name
     leaf.mkdir()
@@ -147,7 +147,7 @@ def test_groups_of_hosts_that_live_or_cannot_be_known_stay(base: Path) -> None:
     assert {path.name for path in base.glob("exthost-*")} == set(kept)
 
 
-def test_a_group_that_is_refused_is_gone_without_and_told(base: Path) -> None:
+def test_a_group_that_is_refused_is_reported_and_the_start_goes_on_without_it(base: Path) -> None:
     for wrong in (
         group_below(base / "nowhere"),
         group_below(base, settings=(("memory.nothing", "1"),)),
@@ -188,40 +188,40 @@ def test_a_program_that_cannot_be_started_leaves_no_group(base: Path) -> None:
 
 
 def test_a_group_is_seen_as_it_is(base: Path) -> None:
-    seen = cgroups._inspect(str(base))
-    assert (seen.folder, seen.owner_uid, seen.is_delegated) == (str(base), 0, True)
+    observed = cgroups._inspect(str(base))
+    assert (observed.folder, observed.owner_uid, observed.is_delegated) == (str(base), 0, True)
     assert (
-        seen.is_writable
-        and seen.can_kill
-        and not (seen.is_root or seen.has_processes or seen.has_foreign_members)
+        observed.is_writable
+        and observed.can_kill
+        and not (observed.is_root or observed.has_processes or observed.has_foreign_members)
     )
     os.setxattr(base, "trusted.delegate", b"0")
     (base / "foreign").mkdir()
-    seen = cgroups._inspect(str(base))
-    assert seen.has_foreign_members and not seen.is_delegated
+    observed = cgroups._inspect(str(base))
+    assert observed.has_foreign_members and not observed.is_delegated
     (base / "foreign").rmdir()
     with subprocess.Popen(["/bin/sleep", "600"]) as ours:
         (base / "cgroup.procs").write_text(str(ours.pid))
         (base / cgroups._this_host().host_cgroup_name).mkdir()
-        seen = cgroups._inspect(str(base))
-        assert seen.has_processes and not seen.has_foreign_members
+        observed = cgroups._inspect(str(base))
+        assert observed.has_processes and not observed.has_foreign_members
         ours.kill()
 
 
-def test_looking_changes_nothing_and_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_changes_nothing_and_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
     here = tree()
     assert here is not None
-    before = sorted(one.name for one in here.iterdir() if one.is_dir())
+    before = sorted(path.name for path in here.iterdir() if path.is_dir())
     first = cgroups.find_base()
     monkeypatch.setattr(cgroups, "_find_base", None)
     assert cgroups.find_base() is first and first.result.works == bool(first.folder)
-    assert sorted(one.name for one in here.iterdir() if one.is_dir()) == before
+    assert sorted(path.name for path in here.iterdir() if path.is_dir()) == before
 
 
-def test_a_machine_without_cgroups_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_cgroups_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(path: str) -> str:
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(cgroups, "_read", read)
-    told = cgroups.find_base().result
-    assert "no cgroup v2" in told.reason and told.fix
+    report = cgroups.find_base().result
+    assert "no cgroup v2" in report.reason and report.fix

@@ -14,7 +14,7 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.process import child as child_module
 from exthost.process.child import CLOSED, Child, find_program
 from exthost.process.program_check import check_program
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 
 Make = Callable[[Path], tuple[str, str | None]]
 
@@ -77,13 +77,13 @@ def script(folder: Path, text: str) -> str:
         (cwd_is_a_file, "X0402", "is not there", "`cwd`"),
         (missing_interpreter, "X0403", "/opt/nowhere/python9", "interpreter"),
         (written_on_windows, "X0403", r"/bin/sh\r", "line ends"),
-        (not_executable, "X0404", "may not be executed", "chmod +x"),
+        (not_executable, "X0404", "cannot be executed", "chmod +x"),
         (a_folder, "X0404", "is a folder", "program inside"),
-        (no_first_line, "X0404", "no program this system can run", "first line"),
+        (no_first_line, "X0404", "not a program that this system can run", "first line"),
         (a_zero_byte, "X0406", "null byte", ""),
     ],
 )
-def test_a_spawn_that_fails_says_why_and_what_to_do(
+def test_a_failed_spawn_is_reported_with_its_reason_and_the_next_step(
     make: Make, code: str, says: str, helps: str, tmp_path: Path
 ) -> None:
     program, cwd = make(tmp_path)
@@ -112,7 +112,7 @@ def no_threads(pid: int) -> None:
 
 
 @pytest.mark.parametrize("why", [no_descriptors, no_threads])
-def test_a_process_that_cannot_be_watched_is_ended_and_told_as_a_failed_spawn(
+def test_a_process_that_cannot_be_watched_is_ended_and_reported_as_a_failed_spawn(
     why: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spawned: list[int] = []
@@ -128,7 +128,9 @@ def test_a_process_that_cannot_be_watched_is_ended_and_told_as_a_failed_spawn(
     assert len(spawned) == 1 and gone(spawned[0])
 
 
-def test_no_room_for_the_pipes_is_told_and_leaks_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_the_pipes_is_reported_and_leaks_no_descriptor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     real, left = os.pipe, [1]
 
     def pipe() -> tuple[int, int]:
@@ -161,9 +163,9 @@ def test_a_child_gets_its_three_pipes_its_folder_its_variables_and_nothing_else(
     child = Child(plan)
     try:
         select.select([child.exit_fd], [], [], 40)
-        told = os.read(child.stdout, 4096).decode()
-        names = "['LC_CTYPE', 'WORD']" if "LC_CTYPE" in told else "['WORD']"
-        assert told == f"[0, 1, 2] True {tmp_path} {names} a b\n"
+        report = os.read(child.stdout, 4096).decode()
+        names = "['LC_CTYPE', 'WORD']" if "LC_CTYPE" in report else "['WORD']"
+        assert report == f"[0, 1, 2] True {tmp_path} {names} a b\n"
     finally:
         os.close(ours)
         close(child)

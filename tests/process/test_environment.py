@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exthost.errors import ConfigError
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.environment import POLICIES, Snapshot, child_environment, looks_secret
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 
 HOST = {"PATH": "/bin", "HOME": "/root", "GITHUB_TOKEN": "ghp_1", "LANG": "C"}
 
@@ -48,7 +48,7 @@ VARIABLES = st.dictionaries(NAMES, st.sampled_from(["", "1", "2"]))
         "my_private_key_path",
     ],
 )
-def test_a_name_that_looks_like_a_secret_is_held_back(name: str) -> None:
+def test_a_name_that_looks_like_a_secret_is_withheld(name: str) -> None:
     assert looks_secret(name)
     environment = child_environment({name: "v", "A": "b"}, "filtered")
     assert dict(environment.variables) == {"A": "b"}
@@ -87,7 +87,7 @@ def test_declared_passes_path_alone() -> None:
     assert environment.passed == ("PATH",)
 
 
-def test_declared_without_a_path_of_the_hosts_invents_none() -> None:
+def test_without_a_path_of_the_host_a_declared_one_invents_no_path() -> None:
     assert dict(child_environment({"HOME": "/"}, "declared").variables) == {}
 
 
@@ -107,7 +107,7 @@ def test_a_configured_variable_wins_over_the_hosts(policy: str) -> None:
     assert "PATH" in environment.held_back
 
 
-def test_a_configured_secret_is_set_although_the_hosts_own_is_held_back() -> None:
+def test_a_configured_secret_is_set_although_the_hosts_own_is_withheld() -> None:
     environment = child_environment(HOST, "filtered", configured={"GITHUB_TOKEN": "mine"})
     assert environment.variables["GITHUB_TOKEN"] == "mine"
     assert environment.held_back == ("GITHUB_TOKEN",)
@@ -135,7 +135,7 @@ def test_no_value_shows_in_any_text_of_it(show: object) -> None:
         assert "CITY" in shown
 
 
-def test_the_inputs_are_left_alone_and_not_kept() -> None:
+def test_the_inputs_are_neither_changed_nor_kept() -> None:
     host, configured = dict(HOST), {"CITY": "Lima"}
     environment = child_environment(host, "filtered", configured=configured)
     assert (host, configured) == (HOST, {"CITY": "Lima"})
@@ -152,9 +152,7 @@ def test_the_variables_cannot_be_changed() -> None:
         environment.variables.update(PATH="/evil")
 
 
-def test_what_follows_from_a_snapshot_is_worked_out_once_and_differs_by_what_is_configured() -> (
-    None
-):
+def test_views_of_a_snapshot_are_computed_once_and_differ_by_configuration() -> None:
     host = Snapshot(HOST)
     plain = child_environment(host, "filtered")
     assert child_environment(host, "filtered") is plain == child_environment(HOST, "filtered")

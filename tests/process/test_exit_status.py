@@ -14,8 +14,8 @@ import pytest
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.child import Child
 from exthost.process.exit_status import ExitStatus, ExitWatch
-from tests.extensions.driving import accounted, failing, hostile, until
-from tests.extensions.looking import gone, runs, see
+from tests.extensions.harness import accounted, failing, hostile, until
+from tests.extensions.proc import gone, read_process, runs
 
 
 @pytest.fixture(params=["pidfd", "thread"])
@@ -47,14 +47,14 @@ def exits(watch: ExitWatch) -> bool:
         ("kill -34 $$", "killed by SIGRTMIN"),
     ],
 )
-def test_an_exit_makes_the_descriptor_readable_and_is_told_once_and_for_all(
+def test_an_exit_makes_the_descriptor_readable_and_is_reported_exactly_once(
     way: str, script: str, words: str
 ) -> None:
     watch = ExitWatch(spawn("/bin/sh", "-c", script))
     assert exits(watch)
     assert str(watch.peek()) == str(watch.peek()) == words
-    seen = see(watch.pid)
-    assert seen is not None and seen.state == "Z"  # looking takes nothing away
+    observed = read_process(watch.pid)
+    assert observed is not None and observed.state == "Z"  # looking takes nothing away
     assert str(watch.reap()) == str(watch.reap()) == str(watch.peek()) == words
     assert gone(watch.pid)
     watch.signal(signal.SIGKILL)  # to nobody, in silence
@@ -121,7 +121,7 @@ def test_a_status_that_somebody_else_took_is_unknown_and_nothing_is_signalled_af
         (ExitStatus(126, None), "exited with 126 (a shell or env could not execute the command)"),
         (ExitStatus(127, None), "exited with 127 (a shell or env did not find the command)"),
         (ExitStatus(128, None), "exited with 128"),
-        (ExitStatus(139, None), "exited with 139 (what it ran was killed by SIGSEGV)"),
+        (ExitStatus(139, None), "exited with 139 (its program was killed by SIGSEGV)"),
         (ExitStatus(255, None), "exited with 255"),
         (ExitStatus(None, 6), "killed by SIGABRT"),
         (ExitStatus(None, 63), "killed by signal 63"),

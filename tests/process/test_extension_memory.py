@@ -64,7 +64,7 @@ def test_mappings_are_read_again_only_after_processor_time(processes: Processes)
     assert processes.reads == 3, "an earlier clock is that of another process"
 
 
-def test_what_a_process_shares_is_found() -> None:
+def test_the_shared_mappings_of_a_process_are_found() -> None:
     before = procfs.shared_mappings(os.getpid())
     with mmap.mmap(-1, 3 * MIB), mmap.mmap(-1, MIB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
         after = procfs.shared_mappings(os.getpid())

@@ -39,12 +39,12 @@ def view(*argv: str, **request: Any) -> View:
 
 def more(found: View) -> set[str]:
     """What is shown read-only beyond what every program is shown."""
-    system = {one.path for one in system_view().visible_paths}
-    return {one.path for one in found.visible_paths if one.access == "read"} - system
+    system = {path.path for path in system_view().visible_paths}
+    return {path.path for path in found.visible_paths if path.access == "read"} - system
 
 
 def sources(found: View) -> dict[str, str]:
-    return {one.path: one.source for one in found.visible_paths}
+    return {path.path: path.source for path in found.visible_paths}
 
 
 def test_a_program_of_the_system_needs_nothing_more() -> None:
@@ -74,7 +74,7 @@ def test_a_set_folder_and_a_manifests_are_its_own(place: Path) -> None:
     assert more(view("/bin/sh", folders=(str(place),))) == {str(place)}
 
 
-def test_a_virtual_environment_is_shown_with_its_interpreter_and_what_it_points_to(
+def test_a_virtual_environment_is_shown_with_its_interpreter_and_its_targets(
     place: Path,
 ) -> None:
     base = place / "versions" / "3.99"
@@ -135,10 +135,10 @@ def test_a_package_does_not_select_a_version(package: Path, place: Path) -> None
     shim = pyenv(place / ".pyenv", "3.98.1", "3.99.2")
     (package / ".python-version").write_text("3.99.2\n")
     env = {"HOME": "/home/nobody", "PATH": f"{place}/.pyenv/shims:/bin", "PYENV_VERSION": "3.99.2"}
-    said = Package(root=str(package), argv=("python3",), cwd=str(package), env=env)
+    output = Package(root=str(package), argv=("python3",), cwd=str(package), env=env)
     host = {**env, "PYENV_VERSION": ""}
     request = {"command": "python3", "cwd": str(package), "env": env, "host": host}
-    shown = more(view(shim, package=replace(said, env={"PYENV_VERSION": "3.99.2"}), **request))
+    shown = more(view(shim, package=replace(output, env={"PYENV_VERSION": "3.99.2"}), **request))
     assert f"{place}/.pyenv/versions/3.98.1/bin" in shown
     assert not any("3.99.2" in path for path in shown)
 
@@ -206,13 +206,13 @@ def test_links_on_the_way_are_kept(place: Path) -> None:
     ) in sources(found)
 
 
-def test_links_in_a_circle_are_no_way(place: Path) -> None:
+def test_links_in_a_circle_lead_nowhere(place: Path) -> None:
     (place / "a").symlink_to("b")
     (place / "b").symlink_to("a")
     assert more(view(str(place / "a"))) == set()
 
 
-def test_grants_are_read_only_unless_they_say_rw_and_may_lie_in_one_another(place: Path) -> None:
+def test_grants_are_read_only_unless_marked_rw_and_may_be_nested(place: Path) -> None:
     (place / "data" / "out").mkdir(parents=True)
     found = view("/bin/sh", granted=(str(place / "data"), f"{place}/data/out:rw"))
     assert more(found) == {str(place / "data")} and found.writable == (str(place / "data" / "out"),)
@@ -224,7 +224,7 @@ def test_grants_are_read_only_unless_they_say_rw_and_may_lie_in_one_another(plac
     ("entry", "code"),
     [("/", "X0381"), ("/proc/1", "X0381"), ("/sys/../dev", "X0381"), ("/nowhere/at/all", "X0382")],
 )
-def test_what_is_never_granted_is_refused_by_name(entry: str, code: str) -> None:
+def test_a_grant_that_is_never_allowed_is_refused_by_name(entry: str, code: str) -> None:
     with pytest.raises(Refused) as caught:
         view("/bin/sh", granted=(entry,))
     assert caught.value.code == code and entry in caught.value.message
@@ -234,10 +234,10 @@ def test_our_own_interpreter_can_be_followed() -> None:
     found = view(sys.executable, env=dict(os.environ))
     prefix = os.path.realpath(sys.base_prefix)
     paths = sources(found)
-    assert f"{prefix}/lib" in paths or any(prefix.startswith(f"{one}/") for one in paths)
+    assert f"{prefix}/lib" in paths or any(prefix.startswith(f"{path}/") for path in paths)
 
 
-def test_a_home_is_no_installation_and_neither_is_the_root(place: Path) -> None:
+def test_a_home_is_not_an_installation_and_neither_is_the_root(place: Path) -> None:
     for folder in ("bin", "lib", "tool/bin", "tool/lib"):
         (place / folder).mkdir(parents=True)
     assert installation(f"{place}/tool/bin/run", str(place)) == f"{place}/tool"
@@ -309,13 +309,13 @@ def test_an_argument_of_a_package_cannot_lead_outside(package: Path, secret: Pat
         assert f'[overrides.toy.permissions] filesystem = ["{secret}"]' in error.help
 
 
-def test_what_the_operator_grants_a_package_may_name(package: Path, secret: Path) -> None:
+def test_a_package_can_name_the_operators_grants(package: Path, secret: Path) -> None:
     found = packaged(package, "sh", "run.sh", str(secret), granted=(str(secret),))
     assert more(found) == {str(package), str(secret)}
     assert sources(found)[str(secret)] == "granted"
 
 
-def test_the_line_to_write_keeps_what_was_granted_before(package: Path, secret: Path) -> None:
+def test_the_line_to_write_keeps_the_earlier_grants(package: Path, secret: Path) -> None:
     (package.parent / "data").mkdir()
     granted = (f"{package.parent}/data:rw",)
     error = refused(package, "sh", "run.sh", str(secret), granted=granted)
@@ -325,9 +325,9 @@ def test_the_line_to_write_keeps_what_was_granted_before(package: Path, secret: 
 def test_an_argument_that_the_operator_wrote_for_a_package_is_shown_alone(
     package: Path, secret: Path
 ) -> None:
-    said = Package(root=str(package), argv=("sh", "run.sh"), cwd=str(package))
+    output = Package(root=str(package), argv=("sh", "run.sh"), cwd=str(package))
     argv = ("/bin/sh", "run.sh", str(secret))
-    found = view(*argv, cwd=str(package), package=said, command="sh")
+    found = view(*argv, cwd=str(package), package=output, command="sh")
     assert more(found) == {str(package), str(secret)}
 
 
@@ -343,20 +343,20 @@ def test_a_program_on_the_operators_path_is_a_runtime(package: Path, place: Path
     tool = program(place / "else" / "bin" / "tool")
     (place / "else" / "lib").mkdir()
     env = {"HOME": "/home/nobody", "PATH": f"{place}/else/bin:/bin"}
-    said = Package(root=str(package), argv=("tool",), cwd=str(package))
+    output = Package(root=str(package), argv=("tool",), cwd=str(package))
     (place / "else" / "etc").mkdir()
     wanted = {str(package), str(place / "else" / "bin"), str(place / "else" / "lib")}
-    assert more(view(tool, command="tool", cwd=str(package), env=env, package=said)) == wanted
-    said = Package(root=str(package), argv=(tool,), cwd=str(package))
-    assert more(view(tool, command=tool, cwd=str(package), env=env, package=said)) == wanted
+    assert more(view(tool, command="tool", cwd=str(package), env=env, package=output)) == wanted
+    output = Package(root=str(package), argv=(tool,), cwd=str(package))
+    assert more(view(tool, command=tool, cwd=str(package), env=env, package=output)) == wanted
 
 
 def test_a_package_cannot_bring_its_own_path(package: Path, place: Path) -> None:
     tool = program(place / "else" / "bin" / "tool")
     env = {"PATH": f"{place}/else/bin"}
-    said = Package(root=str(package), argv=("tool",), env=env, cwd=str(package))
+    output = Package(root=str(package), argv=("tool",), env=env, cwd=str(package))
     with pytest.raises(Refused) as caught:
-        view(tool, command="tool", cwd=str(package), env=env, package=said, host={"PATH": "/bin"})
+        view(tool, command="tool", cwd=str(package), env=env, package=output, host={"PATH": "/bin"})
     assert caught.value.code == "X0390"
 
 
@@ -372,7 +372,7 @@ def test_the_interpreter_of_a_package_cannot_be_outside(package: Path, place: Pa
     assert interpreter in refused(package, "./run").message
 
 
-def test_a_document_is_no_interpreter(place: Path, secret: Path) -> None:
+def test_a_document_is_not_an_interpreter(place: Path, secret: Path) -> None:
     script = program(place / "own" / "run", f"#!{secret}\n")
     assert more(view(script)) == {script}
 
@@ -419,9 +419,9 @@ def test_a_variable_of_a_package_cannot_lead_outside(
 
 def test_the_working_folder_of_a_package_cannot_be_outside(package: Path, secret: Path) -> None:
     cwd = str(secret.parent)
-    said = Package(root=str(package), argv=("sh", "id"), cwd=cwd)
+    output = Package(root=str(package), argv=("sh", "id"), cwd=cwd)
     with pytest.raises(Refused) as caught:
-        view("/bin/sh", "id", command="sh", cwd=cwd, package=said)
+        view("/bin/sh", "id", command="sh", cwd=cwd, package=output)
     assert caught.value.code == "X0390"
 
 
@@ -445,8 +445,8 @@ def test_a_package_in_a_home_folder_does_not_show_the_home(place: Path) -> None:
 
 def test_a_program_that_is_its_own_package_is_shown_alone(place: Path) -> None:
     tool = program(place / "tools" / "tool")
-    said = Package(root=tool, argv=(tool,), cwd=str(place / "tools"))
-    found = view(tool, command=tool, cwd=str(place / "tools"), package=said)
+    output = Package(root=tool, argv=(tool,), cwd=str(place / "tools"))
+    found = view(tool, command=tool, cwd=str(place / "tools"), package=output)
     assert more(found) == {tool}
 
 
@@ -534,9 +534,9 @@ def test_the_file_name_of_a_packages_program_shows_nothing(
         found = packaged(package, f"./{name}", "some-server", host=host)
         assert more(found) == {str(package)} and found.private_folders == ()
     # The same file, named by the operator by a relative path.
-    said = Package(root=str(package), argv=("./run.sh",), cwd=str(package))
+    output = Package(root=str(package), argv=("./run.sh",), cwd=str(package))
     argv, command = (str(package / name), "some-server"), f"./{name}"
-    found = view(*argv, command=command, cwd=str(package), package=said, env=host)
+    found = view(*argv, command=command, cwd=str(package), package=output, env=host)
     assert more(found) == {str(package)} and found.private_folders == ()
 
 
@@ -554,10 +554,10 @@ def test_a_package_is_shown_no_tool_that_its_command_names(
     (home / ".local" / "share" / "uv" / "python").mkdir()
     program(package / "run", "#!/usr/bin/env -S uv run --script\n")
     host = {"HOME": str(home), "PATH": f"{managers}:/bin"}
-    said = Package(root=str(package), argv=argv, cwd=str(package))
+    output = Package(root=str(package), argv=argv, cwd=str(package))
     folder = {"./": str(package)}.get(argv[0][:2], managers if "uv" in argv[0] else "/usr/bin")
     path = os.path.normpath(f"{folder}/{argv[0]}")
-    found = view(path, *argv[1:], command=argv[0], cwd=str(package), package=said, env=host)
+    found = view(path, *argv[1:], command=argv[0], cwd=str(package), package=output, env=host)
     assert not any(path.startswith(str(home)) for path in more(found)), more(found)
 
 
@@ -575,8 +575,8 @@ def test_a_variable_of_a_package_does_not_move_a_manager(
 ) -> None:
     installed_tool(home, "some-server", "")
     host = {"HOME": "/home/nobody", "PATH": f"{managers}:/bin"}
-    said = Package(root=str(package), argv=("x",), cwd=str(package), env={name: str(home)})
-    request: dict[str, Any] = {"env": {**host, name: str(home)}, "host": host, "package": said}
+    output = Package(root=str(package), argv=("x",), cwd=str(package), env={name: str(home)})
+    request: dict[str, Any] = {"env": {**host, name: str(home)}, "host": host, "package": output}
     try:
         found = view(f"{managers}/uvx", "some-server", command="uvx", **request)
     except Refused as error:

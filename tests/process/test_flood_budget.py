@@ -19,7 +19,7 @@ def test_a_thousand_notifications_a_second_are_not_a_flood(
 
 
 @given(CHARGES)
-def test_the_level_is_what_was_charged_and_has_not_leaked(charges: list[tuple[float, int]]) -> None:
+def test_the_level_is_the_charge_that_has_not_leaked(charges: list[tuple[float, int]]) -> None:
     rate = Rate(100, 50)
     budget = FloodBudget(rate)
     now = level = 0.0

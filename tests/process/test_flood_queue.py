@@ -7,8 +7,8 @@ from collections import deque
 import pytest
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
-from exthost.process.flood_queue import FloodQueue, Turn, flood_queue
-from tests.extensions.driving import until
+from exthost.process.flood_queue import FloodQueue, TurnEnd, flood_queue
+from tests.extensions.harness import until
 
 
 class Pipe:
@@ -22,34 +22,34 @@ class Pipe:
         self.budget = FloodBudget(PIPE_RATE)
         self.budget.charge(level, asyncio.get_running_loop().time())
 
-    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
         self.turns.append(asyncio.get_running_loop().time())
         while self.frames:
             if self.frames[0] >= self.LARGE and not may_be_long:
-                return Turn.LARGE
+                return TurnEnd.LARGE
             done = time.thread_time() + self.frames.popleft()
             while time.thread_time() < done:
                 pass
             if time.perf_counter() >= end:
-                return Turn.MORE
-        return Turn.EMPTY
+                return TurnEnd.MORE
+        return TurnEnd.EMPTY
 
 
 class Endless(Pipe):
     """A pipe that never becomes empty."""
 
-    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
         self.frames.append(0.00001)
         super().take_turn(end, may_be_long=may_be_long)
         self.budget.charge(1, asyncio.get_running_loop().time())
-        return Turn.MORE
+        return TurnEnd.MORE
 
 
 async def turned(*pipes: Pipe, times: int) -> None:
     await until(lambda: all(len(pipe.turns) >= times for pipe in pipes))
 
 
-async def test_all_pipes_are_served_and_none_after_it_was_removed() -> None:
+async def test_all_pipes_are_served_until_they_are_removed() -> None:
     queue = flood_queue(asyncio.get_running_loop())
     assert queue is flood_queue(asyncio.get_running_loop())
     pipes = [Endless() for _ in range(40)]
@@ -105,11 +105,11 @@ async def test_large_frames_wait_after_one_that_took_long_and_small_ones_do_not(
 
 async def test_a_pipe_keeps_its_place_when_a_callback_is_interrupted() -> None:
     class Interrupted(Endless):
-        def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+        def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
             super().take_turn(end, may_be_long=may_be_long)
             if len(self.turns) == 1:
                 raise ValueError("a callback failed")
-            return Turn.MORE
+            return TurnEnd.MORE
 
     loop = asyncio.get_running_loop()
     errors: list[object] = []

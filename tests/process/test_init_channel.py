@@ -58,17 +58,17 @@ def run(lacks: str, code: str, *words: str, cwd: Path) -> Any:
 
 
 @pytest.mark.parametrize("lacks", LACKS)
-def test_a_python_that_lacks_it_holds_the_processes_together(lacks: str, tmp_path: Path) -> None:
+def test_a_python_that_lacks_it_keeps_the_processes_together(lacks: str, tmp_path: Path) -> None:
     asked = json.dumps([EXPLORER, {"lifetime": "tree"}])
-    told = run(LACKS[lacks], CONNECT, asked, cwd=tmp_path)
-    assert told["parent"] == 1 and told["enforced"]["pids"] == "pidns"
+    report = run(LACKS[lacks], CONNECT, asked, cwd=tmp_path)
+    assert report["parent"] == 1 and report["enforced"]["pids"] == "pidns"
 
 
 @pytest.mark.parametrize("lacks", LACKS)
 def test_a_python_that_lacks_it_enforces_permissions(lacks: str, tmp_path: Path) -> None:
     asked = json.dumps([EXPLORER, {"permissions": {}}])
-    told = run(LACKS[lacks], CONNECT, asked, cwd=tmp_path)
-    assert told["parent"] == 1 and told["enforced"]["filesystem"] == "mountns"
+    report = run(LACKS[lacks], CONNECT, asked, cwd=tmp_path)
+    assert report["parent"] == 1 and report["enforced"]["filesystem"] == "mountns"
 
 
 # It is there, and fails in a way that nobody expects.
@@ -76,15 +76,21 @@ BROKEN = "os.memfd_create = None"
 
 
 @pytest.mark.parametrize("lacks", [*LACKS.values(), BROKEN])
-def test_doctor_tells_what_a_python_lacks_instead_of_failing(lacks: str, tmp_path: Path) -> None:
+def test_doctor_reports_the_missing_parts_of_a_python_instead_of_failing(
+    lacks: str, tmp_path: Path
+) -> None:
     servers = {"one": {"command": EXPLORER[0], "args": EXPLORER[1:]}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     code = DOCTOR.replace("'--json'", "'--json', '--config', 'mcp.json'")
-    told = run(lacks, code, cwd=tmp_path)
-    works = told["sandbox"]["strict"]["works"], told["sandbox"]["tree"]["works"]
-    assert works == ((False, False) if lacks == BROKEN else (True, True)), told
-    failed = [one for one in told["findings"] if "probe could not be started" in one["message"]]
-    assert bool(failed) == (lacks == BROKEN), told["findings"]
+    report = run(lacks, code, cwd=tmp_path)
+    works = report["sandbox"]["strict"]["works"], report["sandbox"]["tree"]["works"]
+    assert works == ((False, False) if lacks == BROKEN else (True, True)), report
+    failed = [
+        finding
+        for finding in report["findings"]
+        if "probe could not be started" in finding["message"]
+    ]
+    assert bool(failed) == (lacks == BROKEN), report["findings"]
 
 
 def test_a_memory_file_by_number_is_read_from_its_beginning(

@@ -46,7 +46,7 @@ def measure(machine: Machine, seconds: float, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("child_seconds", [0.0003, 0.002, 0.015, 0.1, 3.0])
-def test_children_that_nobody_waits_for_are_counted_by_samples(
+def test_children_that_are_not_reaped_are_counted_by_samples(
     child_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spent = measure(Machine(child_seconds, are_waited_for=False), 100.0, monkeypatch)

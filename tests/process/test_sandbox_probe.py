@@ -14,15 +14,15 @@ from exthost.model.probe_result import ProbeResult, SandboxSupport
 HERE = sandbox_probe.find_sandbox_support()
 
 
-def test_a_machine_without_our_init_is_told_so() -> None:
+def test_a_machine_without_our_init_is_reported() -> None:
     there = SandboxSupport(bwrap=HERE.bwrap, machine="riscv64")
     tree, by = sandbox_probe.probe_pid_namespace(there)
     assert not by
-    for told in (tree, sandbox_probe.probe_strict(there)):
-        assert not told.works and "riscv64" in told.reason and "x86_64" in told.fix
+    for report in (tree, sandbox_probe.probe_strict(there)):
+        assert not report.works and "riscv64" in report.reason and "x86_64" in report.fix
 
 
-def test_a_pid_namespace_takes_nobody_elses_program() -> None:
+def test_a_pid_namespace_does_not_take_the_program_of_another() -> None:
     assert sandbox_probe.probe_pid_namespace(HERE) == (ProbeResult(keeps_pid=True), "")
     assert sandbox_probe.probe_pid_namespace(
         SandboxSupport(bwrap="/nowhere/bwrap", machine=HERE.machine)
@@ -46,19 +46,21 @@ def test_where_only_bubblewrap_may_make_namespaces_it_does(monkeypatch: pytest.M
     )
 
 
-def test_a_missing_bubblewrap_is_told_with_how_to_install_it() -> None:
-    told = sandbox_probe.probe_strict(SandboxSupport(bwrap="", machine=HERE.machine))
-    assert "not installed" in told.reason and "apt install bubblewrap" in told.fix
+def test_a_missing_bubblewrap_is_reported_with_the_way_to_install_it() -> None:
+    report = sandbox_probe.probe_strict(SandboxSupport(bwrap="", machine=HERE.machine))
+    assert "not installed" in report.reason and "apt install bubblewrap" in report.fix
 
 
-def test_a_wrapper_that_cannot_make_a_namespace_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_a_wrapper_that_cannot_make_a_namespace_is_reported_in_its_own_words(
+    tmp_path: Path,
+) -> None:
     script = tmp_path / "bwrap"
     script.write_text(
         "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
     )
     script.chmod(0o755)
-    told = sandbox_probe.probe_strict(SandboxSupport(bwrap=str(script), machine=HERE.machine))
-    assert "setting up uid map" in told.reason and "user namespaces" in told.fix
+    report = sandbox_probe.probe_strict(SandboxSupport(bwrap=str(script), machine=HERE.machine))
+    assert "setting up uid map" in report.reason and "user namespaces" in report.fix
 
 
 def test_a_wrapper_that_hangs_is_ended_and_counts_as_a_failure(
@@ -68,11 +70,13 @@ def test_a_wrapper_that_hangs_is_ended_and_counts_as_a_failure(
     script = tmp_path / "bwrap"
     script.write_text("#!/bin/sh\nexec sleep 30\n")
     script.chmod(0o755)
-    told = sandbox_probe.probe_strict(SandboxSupport(bwrap=str(script), machine=HERE.machine))
-    assert "had not ended" in told.reason
+    report = sandbox_probe.probe_strict(SandboxSupport(bwrap=str(script), machine=HERE.machine))
+    assert "had not ended" in report.reason
 
 
-def test_the_variable_goes_before_what_the_system_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_goes_before_the_setting_of_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("EXTHOST_BWRAP", "/opt/bwrap")
     assert (
         sandbox_probe.find_sandbox_support().bwrap == "/opt/bwrap"

@@ -15,7 +15,7 @@ def test_no_more_than_the_limit_is_read(tmp_path: Path) -> None:
     assert read_start(str(path), 10) == b"0123456789"
 
 
-def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+def test_a_file_that_is_not_regular_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("pipe", "zero", "."):

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.process.state_dirs import state_folder, state_root
+from exthost.process.state_dirs import state_folder
+from exthost.process.state_root import state_root
 
 
-def test_what_the_operator_names_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_operators_choice_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     environ = {"HOME": "/h", "XDG_STATE_HOME": "/s", "EXTHOST_HOME": "/e"}
     assert state_root(environ) == "/e"

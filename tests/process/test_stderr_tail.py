@@ -36,18 +36,18 @@ def test_lines_are_handed_on_the_same_however_the_bytes_are_cut(
     for line in lines if lines and lines[-1] else lines[:-1]:
         cut = [line[n : n + LINE_BYTES] for n in range(0, len(line), LINE_BYTES)] or [b""]
         expected += [piece.decode("utf-8", "replace") for piece in cut]
-    told: list[str] = []
-    tail = StderrTail(told.append)
+    reports: list[str] = []
+    tail = StderrTail(reports.append)
     for piece in pieces(data, cuts):
         tail.feed(piece)
     tail.end()
-    assert told == expected
+    assert reports == expected
     assert tail.total == len(data)
 
 
 @UNHURRIED
 @given(LINES, CUTS)
-def test_the_tail_is_the_last_of_what_came(lines: list[bytes], cuts: list[int]) -> None:
+def test_the_tail_is_the_last_part_of_the_input(lines: list[bytes], cuts: list[int]) -> None:
     data = b"\n".join(lines)
     tail = StderrTail()
     for piece in pieces(data, cuts):
@@ -58,12 +58,12 @@ def test_the_tail_is_the_last_of_what_came(lines: list[bytes], cuts: list[int]) 
 
 
 def test_an_endless_line_is_handed_on_in_pieces_and_costs_no_more_than_one() -> None:
-    told: list[str] = []
-    tail = StderrTail(told.append)
+    reports: list[str] = []
+    tail = StderrTail(reports.append)
     for _ in range(100):
         tail.feed(b"x" * 10_000)
-    assert {len(piece) for piece in told} == {LINE_BYTES}
-    assert 1_000_000 - LINE_BYTES <= sum(map(len, told)) <= 1_000_000
+    assert {len(piece) for piece in reports} == {LINE_BYTES}
+    assert 1_000_000 - LINE_BYTES <= sum(map(len, reports)) <= 1_000_000
     assert sum(map(len, tail.lines())) == TAIL_BYTES
 
 
@@ -95,7 +95,7 @@ def test_the_first_lines_of_the_last_burst_are_kept_however_long_it_is(piece: in
     assert tail_of == numbered(4984, 5000)
 
 
-def test_a_short_burst_is_shown_after_what_came_before_it() -> None:
+def test_a_short_burst_is_shown_after_the_earlier_output() -> None:
     time = 0.0
     tail = StderrTail(now=lambda: time)
     tail.feed("\n".join([*numbered(0, 50), ""]).encode())
@@ -105,13 +105,13 @@ def test_a_short_burst_is_shown_after_what_came_before_it() -> None:
 
 
 def test_the_rest_without_a_newline_is_handed_on_once_at_the_end() -> None:
-    told: list[str] = []
-    tail = StderrTail(told.append)
+    reports: list[str] = []
+    tail = StderrTail(reports.append)
     tail.feed("käse\r\nno newline".encode())
-    assert told == ["käse"]
+    assert reports == ["käse"]
     tail.end()
     tail.end()
-    assert told == ["käse", "no newline"]
+    assert reports == ["käse", "no newline"]
 
 
 def test_lines_from_before_a_time_are_marked_unless_others_followed() -> None:

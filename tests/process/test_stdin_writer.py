@@ -12,7 +12,7 @@ import pytest
 
 from exthost.process.large_reads import WIDE_PIPE_BYTES
 from exthost.process.stdin_writer import BATCH_FRAMES, StdinWriter
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 # Longer than any test: only a timer that a test fires says that a reader stands still.
 STALL_SECONDS = 300.0
@@ -57,15 +57,15 @@ class Pipe:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         self.lock = threading.Lock()
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.stdin = StdinWriter(
             self.writer,
             loop or asyncio.get_running_loop(),
             self.lock,
             stall_seconds=STALL_SECONDS,
             close_pipe=lambda: os.close(self.writer),
-            on_stall=lambda: self.told.append("stalled"),
-            on_broken=lambda: self.told.append("broken"),
+            on_stall=lambda: self.reported.append("stalled"),
+            on_broken=lambda: self.reported.append("broken"),
         )
 
     def fill(self) -> int:
@@ -130,7 +130,7 @@ async def test_a_long_tick_is_written_in_batches_so_that_the_child_can_begin() -
 
 
 @pytest.mark.parametrize("end", ["read", "closed", "broken"])
-async def test_whoever_waits_for_the_backlog_goes_on_when_it_is_read_or_the_pipe_ends(
+async def test_a_waiter_for_the_backlog_goes_on_when_it_is_read_or_the_pipe_ends(
     end: str,
 ) -> None:
     pipe = Pipe()
@@ -153,7 +153,7 @@ async def test_whoever_waits_for_the_backlog_goes_on_when_it_is_read_or_the_pipe
         os.close(pipe.reader)
 
 
-async def test_a_write_does_not_overtake_what_was_gathered_before_it() -> None:
+async def test_a_write_does_not_overtake_data_that_was_gathered_before_it() -> None:
     pipe = Pipe()
     pipe.stdin.gather(b"first ")
     pipe.stdin.write_parts(b"second ", b"of ", b"parts")
@@ -181,11 +181,11 @@ async def test_order_is_kept_while_the_pipe_is_full_however_the_messages_come() 
     assert await pipe.read_exactly(filled) == b"." * filled
     assert await pipe.read_exactly(len(expected)) == expected
     assert pipe.end() is True
-    assert pipe.told == []
+    assert pipe.reported == []
 
 
 @pytest.mark.both_loops
-async def test_a_reader_that_stands_still_is_told_of_and_a_slow_one_is_not() -> None:
+async def test_a_stalled_reader_is_reported_and_a_slow_one_is_not() -> None:
     timers = Timers()
     pipe = Pipe(timers)
     filled = pipe.fill()
@@ -198,13 +198,13 @@ async def test_a_reader_that_stands_still_is_told_of_and_a_slow_one_is_not() -> 
         await until(lambda held=held: pipe.stdin.unwritten_bytes < held)  # type: ignore[misc]
         [now] = timers.set_for
         assert now is not before and now[0] == STALL_SECONDS
-    assert pipe.told == []
+    assert pipe.reported == []
     timers.fire()
-    assert pipe.told == ["stalled"]
+    assert pipe.reported == ["stalled"]
     assert pipe.end() is False  # the rest was dropped, and that is said
 
 
-async def test_closing_with_a_backlog_says_that_it_dropped_some() -> None:
+async def test_closing_with_a_backlog_reports_dropped_data() -> None:
     pipe = Pipe()
     pipe.fill()
     pipe.stdin.write(b"never read")
@@ -212,10 +212,10 @@ async def test_closing_with_a_backlog_says_that_it_dropped_some() -> None:
     assert pipe.stdin.close() is True  # nothing was left to drop
     pipe.stdin.write(b"after the end")
     os.close(pipe.reader)
-    assert pipe.told == []
+    assert pipe.reported == []
 
 
-async def test_closing_in_the_same_tick_still_sends_what_was_gathered() -> None:
+async def test_closing_in_the_same_tick_still_sends_the_gathered_data() -> None:
     pipe = Pipe()
     pipe.stdin.gather(b"last words")
     assert pipe.stdin.close() is True
@@ -226,7 +226,7 @@ async def test_closing_in_the_same_tick_still_sends_what_was_gathered() -> None:
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("when", ["at once", "with a backlog"])
-async def test_a_reader_that_closed_is_told_of_as_broken(when: str) -> None:
+async def test_a_reader_that_closed_is_reported_as_broken(when: str) -> None:
     pipe = Pipe()
     if when == "with a backlog":
         pipe.fill()
@@ -235,8 +235,8 @@ async def test_a_reader_that_closed_is_told_of_as_broken(when: str) -> None:
     else:
         os.close(pipe.reader)
         pipe.stdin.write(b"x")
-    await until(lambda: pipe.told != [])
-    assert pipe.told == ["broken"]
+    await until(lambda: pipe.reported != [])
+    assert pipe.reported == ["broken"]
     pipe.stdin.close()
 
 

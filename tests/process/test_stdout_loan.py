@@ -18,7 +18,7 @@ def pipe() -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
-def test_what_was_read_is_kept_until_it_is_handled(pipe: tuple[int, int]) -> None:
+def test_input_is_kept_until_it_is_handled(pipe: tuple[int, int]) -> None:
     loan = StdoutLoan(pipe[0])
     os.write(pipe[1], b"one\n")
     assert loan.wait(60) and loan.read() == b"one\n"
@@ -28,7 +28,7 @@ def test_what_was_read_is_kept_until_it_is_handled(pipe: tuple[int, int]) -> Non
     assert loan.take_data(0, force=False) == []
 
 
-def test_no_thread_reads_past_what_an_interrupted_one_has_left(pipe: tuple[int, int]) -> None:
+def test_no_thread_reads_past_the_bytes_that_an_interrupted_one_left(pipe: tuple[int, int]) -> None:
     loan = StdoutLoan(pipe[0])
     os.write(pipe[1], b"one\n")
     assert loan.wait(60) and loan.read() == b"one\n"  # and then its thread was interrupted
@@ -39,7 +39,7 @@ def test_no_thread_reads_past_what_an_interrupted_one_has_left(pipe: tuple[int, 
     assert os.read(pipe[0], 100) == b"two\n"
 
 
-def test_after_its_end_nothing_is_read_and_nobody_waits(pipe: tuple[int, int]) -> None:
+def test_after_its_end_nothing_is_read_and_no_wait_remains(pipe: tuple[int, int]) -> None:
     loan = StdoutLoan(pipe[0])
     loan.end()
     os.write(pipe[1], b"one\n")

@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
+from exthost.process.flood_budget import PIPE_RATE, FloodBudget
 from exthost.process.large_reads import WIDE_PIPE_BYTES
 from exthost.process.stdout_reader import StdoutReader
 from exthost.wire.framing import READ_BYTES, Broken, Framing, Item
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 MAX_MESSAGE = 32 * 2**20
 
@@ -29,12 +30,14 @@ class Pipe:
         self.reads = 0
         self.ends = 0
         self.on_frames: Callable[[], None] | None = None
+        self.may_serve_call = True
         self.reader = StdoutReader(
             self.stdout,
             self.framing,
             asyncio.get_running_loop(),
             on_items=self._on_items,
             on_end=self._on_end,
+            may_serve_call=lambda head: self.may_serve_call,
         )
 
     def _on_items(self, items: list[Item]) -> None:
@@ -71,7 +74,7 @@ class Pipe:
 
 
 @pytest.mark.both_loops
-async def test_what_one_read_completes_is_handed_on_together_and_a_part_waits_for_its_end() -> None:
+async def test_frames_of_one_read_are_passed_on_together_and_a_part_waits_for_its_end() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.write(b"one\ntwo\nthr")
@@ -120,6 +123,67 @@ async def test_the_first_large_frame_widens_the_pipe() -> None:
 
 
 @pytest.mark.both_loops
+@pytest.mark.parametrize("framing", [Lines, Headers])
+async def test_a_large_frame_that_serves_no_call_is_read_in_turns(
+    framing: Callable[[int], Framing],
+) -> None:
+    pipe = Pipe(framing(MAX_MESSAGE))
+    before = fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ)
+    pipe.may_serve_call = False
+    pipe.reader.resume()
+    payload = b"x" * 10 * READ_BYTES
+    thread = pipe.write_from_a_thread(pipe.framing.wrap(payload)[:-1])
+    await until(lambda: pipe.reader.is_flooded)
+    assert pipe.frames == [] and not pipe.reader._large_frames.readers
+    await until(lambda: pipe.ends == 1)
+    thread.join()
+    assert pipe.frames == [] and pipe.framing.end() is not None
+    assert pipe.reader.budget.level(asyncio.get_running_loop().time()) > 0
+    assert fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ) == before
+    pipe.close()
+
+
+async def test_a_large_frame_becomes_a_flood_when_its_call_has_ended() -> None:
+    pipe = Pipe()
+    were_flooded: list[bool] = []
+    pipe.on_frames = lambda: were_flooded.append(pipe.reader.is_flooded)
+    pipe.reader.resume()
+    for pipe.may_serve_call in (True, False):
+        pipe.write(b"x" * READ_BYTES)
+        await until(lambda: pipe.framing.read_size > READ_BYTES)
+        pipe.write(b"x\n")
+        await until(lambda: pipe.framing.read_size == READ_BYTES)
+    await until(lambda: len(pipe.frames) == 2)
+    assert were_flooded == [False, True]
+    os.close(pipe.writer)
+    pipe.close()
+
+
+async def test_after_a_large_frame_that_only_seemed_to_serve_a_call_the_next_is_a_flood() -> None:
+    pipe = Pipe()
+    were_flooded: list[bool] = []
+
+    def on_frames() -> None:
+        were_flooded.append(pipe.reader.is_flooded)
+        pipe.reader.unawaited_units += 1000
+
+    pipe.on_frames = on_frames
+    pipe.reader.resume()
+    for count in (1, 2):
+        pipe.write(b"x" * READ_BYTES)
+        await until(lambda: pipe.framing.read_size > READ_BYTES)
+        pipe.write(b"x\n")
+        await until(lambda count=count: len(pipe.frames) == count)  # type: ignore[misc]
+        assert pipe.reader.is_flooded
+        if count == 1:
+            pipe.reader.is_flooded = False  # as after some time
+            pipe.reader.budget = FloodBudget(PIPE_RATE)
+    assert were_flooded == [False, True]
+    os.close(pipe.writer)
+    pipe.close()
+
+
+@pytest.mark.both_loops
 async def test_a_paused_pipe_is_left_unread_until_it_is_resumed() -> None:
     pipe = Pipe()
     pipe.on_frames = pipe.reader.pause
@@ -141,7 +205,7 @@ async def test_a_paused_pipe_is_left_unread_until_it_is_resumed() -> None:
 
 
 @pytest.mark.both_loops
-async def test_the_end_is_told_once_and_an_unfinished_frame_is_known_to_the_framing() -> None:
+async def test_the_end_is_reported_once_and_the_framing_knows_of_an_unfinished_frame() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.write(b"whole\nunfinished")
@@ -155,7 +219,7 @@ async def test_the_end_is_told_once_and_an_unfinished_frame_is_known_to_the_fram
     pipe.close()
 
 
-async def test_reading_now_takes_what_is_there_and_an_empty_pipe_is_not_an_end() -> None:
+async def test_reading_now_takes_the_available_bytes_and_an_empty_pipe_is_not_an_end() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.reader.read_now()

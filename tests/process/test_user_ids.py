@@ -21,7 +21,9 @@ def test_each_extension_has_a_user_that_stays_the_same(monkeypatch: pytest.Monke
     in_namespace(monkeypatch, *WHOLE)
     ids = {name: user_id(name) for name in ("a", "b", "toy.server", "\udcff", "")}
     assert len(set(ids.values())) == len(ids) and user_id("a") == ids["a"] == 1944962250
-    assert all(one is not None and 1_900_000_000 <= one < 2_000_000_000 for one in ids.values())
+    assert all(
+        value is not None and 1_900_000_000 <= value < 2_000_000_000 for value in ids.values()
+    )
 
 
 def test_in_a_container_it_is_one_of_the_ids_that_are_there(
@@ -32,7 +34,7 @@ def test_in_a_container_it_is_one_of_the_ids_that_are_there(
     assert found is not None and 61_184 <= found < 65_520 and not is_kernel_root()
 
 
-def test_where_only_one_id_is_there_nobody_else_can_be_had(
+def test_in_a_namespace_with_one_id_no_extension_user_is_available(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_namespace(monkeypatch, (0, 0, 1))
@@ -49,7 +51,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_what_keeps_a_user_out_is_named(open_folder: Path) -> None:
+def test_the_folder_that_keeps_a_user_out_is_named(open_folder: Path) -> None:
     stranger = os.geteuid() + 12345
     inner = open_folder / "outer" / "inner"
     inner.mkdir(parents=True)

@@ -91,7 +91,7 @@ def test_a_line_that_was_not_written_to_its_end_is_dropped(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[1]", "[]", "{", "7"])
-def test_a_damaged_line_is_an_error_and_not_a_free_number(tmp_path: Path, line: str) -> None:
+def test_a_damaged_line_is_an_error_instead_of_a_free_number(tmp_path: Path, line: str) -> None:
     file = Path(registry_file(str(tmp_path)))
     file.write_text(f'[1900000001, "a"]\n{line}\n')
     with pytest.raises(OSError, match="line 2 cannot be read"):

@@ -65,7 +65,7 @@ def test_where_nothing_can_be_measured_nothing_is_ended(
     assert [entry.find_exceeded_limit(0) for _ in range(5)] == [""] * 5
 
 
-def test_a_kernel_without_clocks_of_other_processes_is_no_obstacle(
+def test_a_kernel_without_clocks_of_other_processes_is_supported(
     sleeper: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(clock: int) -> int:

@@ -184,7 +184,7 @@ async def a_clone_makes_no_namespace_of_any_kind() -> None:
 
 
 @trial
-async def a_personality_can_be_read_and_not_changed() -> None:
+async def a_personality_can_be_read_but_not_changed() -> None:
     code = """
         import ctypes, errno
         libc = ctypes.CDLL(None, use_errno=True)

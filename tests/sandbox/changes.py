@@ -17,7 +17,7 @@ from exthost.events import Bus, LogLine, Spawned
 from exthost.launch.package_tree import file_digest, read_tree
 from exthost.process.procfs import descendants
 from tests.extensions import synaps_tree
-from tests.extensions.driving import failing, pid_of, until
+from tests.extensions.harness import failing, pid_of, until
 from tests.sandbox.confined import folder, shared_folder, system_explorer
 from tests.sandbox.packages import SECRET, Package
 from tests.sandbox.programs import IN_PLACE
@@ -75,8 +75,8 @@ async def changes(package: Package, change: Callable[[Package], None], moment: s
     """Whatever changes, it is refused, or it runs as it was admitted; the key is never read."""
     package.write("ext.py")
     config = package.config(start="lazy", restart={"strategy": "immediate", "max_retries": 2})
-    host, said = exthost.Host.from_config(config), list[str]()
-    host.events.subscribe(LogLine, lambda line: said.append(line.text))
+    host, output = exthost.Host.from_config(config), list[str]()
+    host.events.subscribe(LogLine, lambda line: output.append(line.text))
     async with host:
         ext = host["toy"]
         if moment == "after a start":
@@ -90,14 +90,14 @@ async def changes(package: Package, change: Callable[[Package], None], moment: s
         else:
             outcome = await failing_or_done(ext.start())
             assert outcome is None or isinstance(outcome, ExthostError), outcome
-        shown = [one["path"] for one in ext.enforced["paths"]] if ext.state == "ready" else []
+        shown = [item["path"] for item in ext.enforced["paths"]] if ext.state == "ready" else []
         context = (change.__name__, moment, ext.state, ext.cause)
         # A manifest that is written anew is read by a reload; until then it is as it was admitted.
         assert ext.state == "refused" or change is name_key, context
         if ext.state == "refused":
             assert isinstance(ext.cause, Refused) and ext.cause.code in ("X0384", "X0390"), context
         assert not any(path.startswith(str(package.keys)) for path in shown), context
-    assert SECRET not in "\n".join(said)
+    assert SECRET not in "\n".join(output)
 
 
 def open_descriptors() -> int:
@@ -239,15 +239,15 @@ async def two_hundred_extensions_misbehave_and_one_is_served() -> None:
     before = open_descriptors()
     async with exthost.Host.from_config({"extensions": entries}) as host:
         bad = [host[f"bad{number}"] for number in range(CROWD)]
-        starting = asyncio.gather(*(failing_or_done(one.start()) for one in bad))
+        starting = asyncio.gather(*(failing_or_done(item.start()) for item in bad))
         answers = 0
         while not starting.done():
             assert await host["honest"].call("echo", answers, timeout=60) == answers
             answers += 1
             await asyncio.sleep(0.02)
         outcomes = await starting
-        assert answers and all(isinstance(one, ExthostError) for one in outcomes), outcomes
-        states = {one.state for one in bad}
+        assert answers and all(isinstance(item, ExthostError) for item in outcomes), outcomes
+        states = {item.state for item in bad}
         assert states <= {"failed", "backoff"}, states
     await until(lambda: [*descendants(os.getpid())] == [os.getpid()])
     await until(lambda: open_descriptors() <= before + 1)

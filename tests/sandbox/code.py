@@ -20,7 +20,7 @@ from typing import Any
 import exthost
 from exthost.errors import ExthostError, Refused
 from exthost.extension.extension import Extension
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
 from tests.sandbox.programs import needs
 from tests.sandbox.trials import trial
@@ -206,7 +206,7 @@ async def refuses(
 
 
 @trial
-async def an_environment_in_a_project_is_closed_to_whoever_may_write_the_project() -> None:
+async def an_environment_in_a_project_is_closed_to_writers_of_the_project() -> None:
     with project() as place:
         environment = place.environment()
         script = place.outside / "server.py"
@@ -730,14 +730,14 @@ async def links_and_settings_in_its_grant_show_an_extension_nothing_more() -> No
         (secrets / "key").write_text("secret")
         program = system_explorer(place.root / "app" / "bin" / "run")
         other = system_explorer(place.outside / "tool" / "run")
-        argument, data = place.root / "argument", place.folder("work/data")
+        argument, data = place.root / "argument", place.folder("files/data")
         permissions: Any = {"filesystem": [f"{place.root}:rw"]}
         code = """
             import os
             os.symlink(facts["secrets"] + "/key", facts["root"] + "/argument")
-            os.rename(facts["root"] + "/work", facts["root"] + "/work.away")
-            os.mkdir(facts["root"] + "/work")
-            os.symlink(facts["secrets"], facts["root"] + "/work/data")
+            os.rename(facts["root"] + "/files", facts["root"] + "/files.away")
+            os.mkdir(facts["root"] + "/files")
+            os.symlink(facts["secrets"], facts["root"] + "/files/data")
             os.symlink(facts["secrets"], facts["root"] + "/node_modules")
             packages = facts["root"] + "/app/lib/python3.11/site-packages"
             os.makedirs(packages)
@@ -761,8 +761,8 @@ async def links_and_settings_in_its_grant_show_an_extension_nothing_more() -> No
                 shown = [item["path"] for item in ext.enforced["paths"]]
                 assert not any(path.startswith(str(secrets)) for path in shown), shown
                 read = "import os; result = os.listdir(facts['secrets'])"
-                seen = await explore(ext, read, **facts)
-                assert "key" not in seen, (seen, error)
+                observed = await explore(ext, read, **facts)
+                assert "key" not in observed, (observed, error)
             for name in ("argument", "work/data", "node_modules", "app/pyvenv.cfg"):
                 (place.root / name).unlink()
             for name in ("app/lib", "work"):
@@ -785,7 +785,9 @@ async def code_that_comes_after_a_writer_waits_for_its_restart() -> None:
             assert isinstance(error, Refused) and error.code == "X0361", error
             assert "exthost restart writer" in error.help, error.help
             await host["writer"].restart()
-            await until(lambda: all(host["writer"].closed_paths))  # its old process has ended
+            await until(
+                lambda: all(host["writer"].internals.closed_paths)
+            )  # its old process has ended
             await host.load(victim)
             assert host["victim"].state == "ready", host["victim"].cause
             packages = place.site_packages(environment)

@@ -20,7 +20,7 @@ async def exploring(**settings: Any) -> AsyncIterator[Extension]:
     Python runs it: a root host runs it as another user, who must be able to reach the program."""
     usual = {"permissions": {}, "restart": {"strategy": "never"}}
     settings = {**usual, **settings}
-    writes = any(one.endswith(":rw") for one in settings["permissions"].get("filesystem", ()))
+    writes = any(item.endswith(":rw") for item in settings["permissions"].get("filesystem", ()))
     with shared_folder() as place:
         words = [str(system_explorer(place / "run"))] if writes else EXPLORER
         async with impatient(words, **settings) as ext:

@@ -47,21 +47,23 @@ async def a_canary_outside_the_list_cannot_be_read_in_any_way() -> None:
                 host=os.getpid(),
             )
             assert ways.pop("itself") == "granted" and ways.pop("stat") is False
-            assert len(ways) >= 10 and not any("secret" in told for told in ways.values()), ways
+            assert len(ways) >= 10 and not any("secret" in report for report in ways.values()), ways
         assert canary.read_text() == "secret-canary"
 
 
 def digest(place: Path) -> str:
     found = hashlib.sha256()
     for path in sorted(place.rglob("*")):
-        seen = path.lstat()
-        found.update(f"{path} {seen.st_mode} {seen.st_mtime_ns} {seen.st_size}".encode())
+        observed = path.lstat()
+        found.update(
+            f"{path} {observed.st_mode} {observed.st_mtime_ns} {observed.st_size}".encode()
+        )
         found.update(path.read_bytes() if path.is_file() else b"")
     return found.hexdigest()
 
 
 @trial
-async def what_is_granted_for_reading_is_unchanged_after_every_attempt() -> None:
+async def a_read_only_grant_is_unchanged_after_every_attempt() -> None:
     with folder() as place:
         (place / "below").mkdir()
         for name in ("a", "below/b"):
@@ -103,7 +105,7 @@ async def what_is_granted_for_reading_is_unchanged_after_every_attempt() -> None
 
 
 @trial
-async def what_is_granted_for_writing_can_be_written_and_its_sibling_cannot() -> None:
+async def a_writable_grant_can_be_written_and_its_sibling_cannot() -> None:
     with shared_folder() as place:
         (place / "mine").mkdir()
         (place / "mine").chmod(0o777)
@@ -143,9 +145,9 @@ async def its_tmp_is_its_own_and_the_rest_of_the_root_is_sealed() -> None:
                     except OSError as error:
                         result[place] = type(error).__name__
             """
-            told = await explore(ext, code, name=name, granted=str(place))
-            assert Path(name).name in told.pop("tmp")
-            assert "written" not in told.values(), told
+            report = await explore(ext, code, name=name, granted=str(place))
+            assert Path(name).name in report.pop("tmp")
+            assert "written" not in report.values(), report
     assert not Path(name).exists()
 
 

@@ -29,7 +29,7 @@ from exthost.host.file_writer import write_files
 from exthost.launch.grant_advice import suggest_grant
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.launch_plan import LaunchPlan, Wrapper
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
 from tests.sandbox.trials import trial
 
@@ -58,7 +58,7 @@ async def files_that_other_programs_obey_are_not_written() -> None:
                 assert "--write-protected" in refused.help, refused
             else:
                 raise AssertionError(f"{path} was written")
-        assert {one.name for one in place.iterdir()} == {".git", "docs"}
+        assert {item.name for item in place.iterdir()} == {".git", "docs"}
         assert write_files([FileFragment(".gitignore", "a")], place) == (".gitignore",)
 
 
@@ -85,7 +85,7 @@ FLOOD = """
 async def a_flood_is_handled_in_small_steps_and_a_neighbour_is_served() -> None:
     for notices in (False, True):
         async with exploring() as noisy, exploring() as neighbour:
-            reader = noisy.queue.sessions[0]._reader
+            reader = noisy.internals.queue.sessions[0]._reader
             steps, before = [0], reader.on_items
 
             def counting(items: list[Any], steps: list[int] = steps, before: Any = before) -> None:
@@ -151,9 +151,9 @@ async def half_open_requests_do_not_take_the_descriptors_of_the_host() -> None:
     try:
         # Nothing but their number closes these.
         held = [asyncio.ensure_future(hold(number % 2)) for number in range(40)]
-        await until(lambda: sum(one.done() for one in held) >= 20)
-        for one in held:
-            one.cancel()
+        await until(lambda: sum(task.done() for task in held) >= 20)
+        for task in held:
+            task.cancel()
         await asyncio.wait(held)
         server.HEADER_SECONDS, server.MAX_CONNECTIONS = 0.3, 40
         await asyncio.gather(*map(hold, range(40)))
@@ -197,7 +197,7 @@ async def a_result_does_not_steer_the_terminal() -> None:
 
 
 @trial
-async def what_is_no_plain_file_of_a_few_megabytes_is_no_config() -> None:
+async def only_a_plain_file_of_a_few_megabytes_is_a_config() -> None:
     with folder() as place:
         os.mkfifo(place / "pipe.toml")
         (place / "zero.toml").symlink_to("/dev/zero")

@@ -17,14 +17,14 @@ import exthost
 from exthost.errors import ExthostError, Refused
 from exthost.faces.http_server import token
 from exthost.host.api.store import Store
-from exthost.host.control.address import config_key, lock_folder
+from exthost.host.control.address import lock_folder
 from exthost.host.control.server import ControlServer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.launch import integrity
-from exthost.launch.integrity import file_digest
-from exthost.launch.package_tree import DigestedFile, read_digest
+from exthost.launch.package_tree import DigestedFile, file_digest, read_digest
 from exthost.session.trace.trace_file import TraceFile
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
 from tests.sandbox.lifetime import marked
 from tests.sandbox.trial_host import impatient
@@ -214,7 +214,7 @@ while True:
 
 
 @trial
-async def one_config_has_one_host_whatever_the_variables_are() -> None:
+async def one_config_has_one_host_under_any_variables() -> None:
     with folder() as place:
         config = place / "exthost.toml"
         config.touch()
@@ -248,7 +248,7 @@ source = {{ command = "{program}" }}
 
 
 @trial
-async def what_the_host_creates_is_closed_to_others_under_any_umask() -> None:
+async def files_of_the_host_are_closed_to_others_under_any_umask() -> None:
     with shared_folder() as place:
         program, home = system_explorer(place / "run"), place / "home"
         config = place / "exthost.toml"

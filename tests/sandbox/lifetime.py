@@ -12,8 +12,14 @@ from typing import Any
 
 import exthost
 from exthost.errors import ExtensionGone
-from tests.extensions.driving import until
-from tests.extensions.looking import all_pids, environment_of, our_descriptors, our_threads, see
+from tests.extensions.harness import until
+from tests.extensions.proc import (
+    all_pids,
+    environment_of,
+    our_descriptors,
+    our_threads,
+    read_process,
+)
 from tests.sandbox import trial_host
 from tests.sandbox.trial_host import FAMILY, impatient
 from tests.sandbox.trials import TRIES, trial
@@ -35,7 +41,9 @@ async def all_gone(mark: str, since: float) -> None:
     """Check that all processes with this marker end in time."""
     while left := marked(mark):
         if time.monotonic() - since > GONE_SECONDS:
-            raise AssertionError(f"left after {GONE_SECONDS} s: {[see(pid) for pid in left]}")
+            raise AssertionError(
+                f"left after {GONE_SECONDS} s: {[read_process(pid) for pid in left]}"
+            )
         await asyncio.sleep(0.005)
 
 
@@ -44,13 +52,13 @@ class TrialHost:
     times as long as everything else."""
 
     def __init__(self, end: str, mark: str) -> None:
-        told, tell = os.pipe()
+        report, tell = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             os.environ["EXTHOST_TRIAL"] = mark
             trial_host.become(end, tell)
         os.close(tell)
-        self._told = told
+        self._told = report
         self._exit = os.pidfd_open(self.pid)
 
     async def ready(self) -> None:
@@ -80,7 +88,7 @@ async def _readable(fd: int) -> None:
         loop.remove_reader(fd)
 
 
-async def ends_with_nobody_left(end: str, number: int | None = None) -> None:
+async def ends_without_leftovers(end: str, number: int | None = None) -> None:
     mark = uuid.uuid4().hex
     host = TrialHost(end, mark)
     try:
@@ -97,7 +105,7 @@ async def ends_with_nobody_left(end: str, number: int | None = None) -> None:
 @trial
 async def a_host_that_gets_sigkill_leaves_no_process() -> None:
     for _ in range(TRIES):
-        await ends_with_nobody_left("wait", signal.SIGKILL)
+        await ends_without_leftovers("wait", signal.SIGKILL)
 
 
 @trial
@@ -118,32 +126,32 @@ async def a_host_that_is_killed_during_a_spawn_leaves_no_process() -> None:
 
 @trial
 async def a_host_that_segfaults_leaves_no_process() -> None:
-    await ends_with_nobody_left("segv")
+    await ends_without_leftovers("segv")
 
 
 @trial
 async def a_host_that_aborts_leaves_no_process() -> None:
-    await ends_with_nobody_left("abort")
+    await ends_without_leftovers("abort")
 
 
 @trial
 async def a_host_that_exits_without_a_word_leaves_no_process() -> None:
-    await ends_with_nobody_left("_exit")
+    await ends_without_leftovers("_exit")
 
 
 @trial
 async def a_host_that_raises_leaves_no_process() -> None:
-    await ends_with_nobody_left("exception")
+    await ends_without_leftovers("exception")
 
 
 @trial
 async def a_host_that_is_interrupted_leaves_no_process() -> None:
-    await ends_with_nobody_left("wait", signal.SIGINT)
+    await ends_without_leftovers("wait", signal.SIGINT)
 
 
 @trial
 async def a_host_that_is_terminated_leaves_no_process() -> None:
-    await ends_with_nobody_left("wait", signal.SIGTERM)
+    await ends_without_leftovers("wait", signal.SIGTERM)
 
 
 @trial
@@ -172,7 +180,7 @@ async def a_stopped_family_is_gone_when_its_extension_is_closed() -> None:
     mark = uuid.uuid4().hex
     async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
         for pid in marked(mark):
-            if (seen := see(pid)) is not None and "tree_child" in seen.command:
+            if (observed := read_process(pid)) is not None and "tree_child" in observed.command:
                 os.kill(pid, signal.SIGSTOP)
     await all_gone(mark, time.monotonic())
 
@@ -193,7 +201,7 @@ async def a_dozen_crashes_cost_no_descriptor_no_thread_and_no_process() -> None:
     async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}, restart=restart) as family:
 
         def held() -> tuple[int, int, int]:
-            ours = sum((see(pid) or (0,))[0] == os.getpid() for pid in all_pids())
+            ours = sum((read_process(pid) or (0,))[0] == os.getpid() for pid in all_pids())
             return len(our_descriptors()), len(our_threads()), ours
 
         counts = set()
@@ -224,8 +232,8 @@ ENDS = {
 
 
 @trial
-async def an_exit_is_told_the_same_in_every_tier() -> None:
-    for code, told in ENDS.items():
+async def an_exit_is_reported_the_same_in_every_tier() -> None:
+    for code, report in ENDS.items():
         for settings in TIERS:
             words = [sys.executable, "-S", "-E", "-c", code]
             try:
@@ -234,7 +242,7 @@ async def an_exit_is_told_the_same_in_every_tier() -> None:
                 ):
                     raise AssertionError("it cannot have shaken hands")
             except exthost.errors.ExthostError as error:
-                assert error.evidence.exit.startswith(told), (code, settings, error.evidence)
+                assert error.evidence.exit.startswith(report), (code, settings, error.evidence)
 
 
 TIERS: tuple[dict[str, Any], ...] = ({"lifetime": "plain"}, {"lifetime": "tree"})

@@ -304,7 +304,7 @@ def build(home: Path, rows: Layout) -> None:
             write(path, SECRET if path in rows.hidden else "needed")
 
 
-def shows_what_it_needs(rows: Layout) -> Callable[[], Any]:
+def shows_its_needs(rows: Layout) -> Callable[[], Any]:
     async def work() -> None:
         with shared_folder() as place:
             home = place / "home"
@@ -323,7 +323,7 @@ def shows_what_it_needs(rows: Layout) -> Callable[[], Any]:
 
 
 for _name, _layout in LAYOUTS.items():
-    _trial = shows_what_it_needs(_layout)
+    _trial = shows_its_needs(_layout)
     _trial.__name__ = f"of_{_name.replace(' ', '_')}_a_program_sees_what_it_needs_to_run"
     trial(_trial)
 

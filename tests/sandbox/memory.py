@@ -165,7 +165,7 @@ async def private_mounts_have_a_size_without_a_limit_too() -> None:
 
 
 @trial
-async def devices_are_no_place_for_files() -> None:
+async def devices_cannot_contain_files() -> None:
     works = """
         open("/dev/null", "wb").write(b"x")
         result = len(open("/dev/urandom", "rb").read(9))
@@ -327,7 +327,7 @@ async def processor_time_of_children_too_short_to_be_seen_counts() -> None:
 
 
 @trial
-async def processor_time_of_children_that_nobody_waits_for_counts() -> None:
+async def processor_time_of_unreaped_children_counts() -> None:
     await ended_for_children("zombies", 0.05)
     await ended_for_children("orphans", 0.01)
 

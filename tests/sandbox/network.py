@@ -103,14 +103,14 @@ async def without_network_no_listener_of_the_host_hears_anything() -> None:
                 datagram=str(place / "datagram"),
             )
             assert "EPERM" in tried.values()
-            allowed = {name: told for name, told in tried.items() if not told.startswith("E")}
+            allowed = {name: report for name, report in tried.items() if not report.startswith("E")}
             assert not allowed, allowed
-        for one in (tcp, path, hidden):
+        for item in (tcp, path, hidden):
             with contextlib.suppress(BlockingIOError):
-                raise AssertionError(f"somebody came: {one.accept()}")
-        for one in (udp, datagram):
+                raise AssertionError(f"somebody came: {item.accept()}")
+        for item in (udp, datagram):
             with contextlib.suppress(BlockingIOError):
-                raise AssertionError(f"something was heard: {one.recv(99)!r}")
+                raise AssertionError(f"something was heard: {item.recv(99)!r}")
 
 
 @trial
@@ -163,6 +163,6 @@ async def io_uring_and_other_doors_into_the_kernel_are_shut() -> None:
                 got = libc.syscall(number, 0, 0, 0, 0, 0, 0)
                 result[name] = errno.errorcode[ctypes.get_errno()] if got < 0 else got
         """
-        told = await explore(ext, code)
-        assert set(told.values()) <= {"ENOSYS", "EPERM"}, told
-        assert told["io_uring_setup"] == "ENOSYS" and told["keyctl"] == "EPERM"
+        report = await explore(ext, code)
+        assert set(report.values()) <= {"ENOSYS", "EPERM"}, report
+        assert report["io_uring_setup"] == "ENOSYS" and report["keyctl"] == "EPERM"

@@ -15,8 +15,8 @@ from exthost.errors import Refused
 from exthost.events import LogLine, Spawned
 from exthost.process.procfs import descendants
 from tests.extensions import nexo_tree, synaps_tree
-from tests.extensions.driving import pid_of
-from tests.extensions.looking import environment_of
+from tests.extensions.harness import pid_of
+from tests.extensions.proc import environment_of
 from tests.sandbox.confined import folder, shared_folder
 from tests.sandbox.programs import IN_PLACE
 from tests.sandbox.trials import trial
@@ -68,8 +68,8 @@ class Package:
         self.keys.chmod(0o700)
 
     def write(self, *args: str, command: str = "python3", more: str = "") -> None:
-        said = {"command": json.dumps(command), "args": json.dumps(args), "more": more}
-        (self.root / "plugin.toml").write_text(MANIFEST.format(**said))
+        message = {"command": json.dumps(command), "args": json.dumps(args), "more": more}
+        (self.root / "plugin.toml").write_text(MANIFEST.format(**message))
 
     def config(self, **override: Any) -> dict[str, Any]:
         return {
@@ -82,9 +82,9 @@ class Package:
 async def start(config: dict[str, Any], id: str = "toy") -> tuple[str, Refused | None, str]:
     """Start an extension; return its state, its cause and its stderr. If it is refused, check that
     no process was spawned."""
-    said, spawned = list[str](), list[Spawned]()
+    output, spawned = list[str](), list[Spawned]()
     host = exthost.Host.from_config(config)
-    host.events.subscribe(LogLine, lambda line: said.append(line.text))
+    host.events.subscribe(LogLine, lambda line: output.append(line.text))
     host.events.subscribe(Spawned, spawned.append)
     async with host:
         ext = host[id]
@@ -92,23 +92,23 @@ async def start(config: dict[str, Any], id: str = "toy") -> tuple[str, Refused |
         if state == "admitted":
             await ext.start()
             state, cause = ext.state, ext.cause
-    assert state != "refused" or id not in {one.extension for one in spawned}
+    assert state != "refused" or id not in {item.extension for item in spawned}
     assert cause is None or isinstance(cause, Refused), cause
-    return state, cause, "\n".join(said)
+    return state, cause, "\n".join(output)
 
 
 async def is_refused(package: Package, path: Path, id: str = "toy") -> None:
     """Check that it is refused, stays listed, and is admitted with the line in the help."""
-    state, cause, said = await start(package.config(), id)
-    assert SECRET not in said, said
+    state, cause, output = await start(package.config(), id)
+    assert SECRET not in output, output
     assert state == "refused" and cause is not None and cause.code == "X0390", (state, cause)
     table = id if id == "toy" else f'"{id}"'
     line = f'[overrides.{table}.permissions] filesystem = ["{path}"]'
     assert line in cause.help and str(path) in cause.message, cause
     config = package.config()
     config["overrides"] = {id: {"permissions": {"filesystem": [str(path)]}}}
-    state, cause, said = await start(config, id)
-    assert state != "refused" and SECRET in said, (state, cause, said)
+    state, cause, output = await start(config, id)
+    assert state != "refused" and SECRET in output, (state, cause, output)
 
 
 @trial
@@ -118,7 +118,7 @@ async def a_package_runs_in_its_own_folder() -> None:
         package.write("ext.py")
         async with exthost.Host.from_config(package.config()) as host:
             assert host["toy"].state == "ready", host["toy"].cause
-            paths = {one["path"]: one for one in host["toy"].enforced["paths"]}
+            paths = {item["path"]: item for item in host["toy"].enforced["paths"]}
             own = {"path": str(package.root), "access": "read", "source": "package"}
             assert paths[str(package.root)] == own
             assert paths["/usr"]["source"] == "system"
@@ -178,13 +178,13 @@ async def the_first_line_of_a_package_shows_no_file_outside() -> None:
         script.write_text(f"#!/usr/bin/env {words}\n")
         script.chmod(0o755)
         package.write(command="./run")
-        state, cause, said = await start(package.config())
-        assert state == "ready" and SECRET not in said, (cause, said)
+        state, cause, output = await start(package.config())
+        assert state == "ready" and SECRET not in output, (cause, output)
         # An interpreter of its own outside is refused.
         interpreter = package.keys / "python"
         shutil.copy(os.path.realpath("/bin/sh"), interpreter)
         script.write_text(f"#!{interpreter} {package.key}\n")
-        state, cause, said = await start(package.config())
+        state, cause, output = await start(package.config())
         assert state == "refused" and cause is not None and cause.code == "X0390", (state, cause)
 
 
@@ -199,8 +199,8 @@ async def a_variable_of_a_package_shows_no_folder_outside() -> None:
             env = {{ PYTHONPATH = "{package.keys}", LOOT = "{package.keys}" }}
             """
         package.write("ext.py", more=server)
-        state, cause, said = await start(package.config(), "toy.s")
-        assert SECRET not in said and state == "refused", (state, said)
+        state, cause, output = await start(package.config(), "toy.s")
+        assert SECRET not in output and state == "refused", (state, output)
         assert cause is not None and cause.code == "X0390", cause
         assert f'[overrides."toy.s".permissions] filesystem = ["{package.keys}"]' in cause.help
 
@@ -214,12 +214,12 @@ async def a_file_that_the_operator_names_is_shown_without_its_folder() -> None:
         package.write("ext.py")
         loot = [str(package.keys / "named"), str(package.keys), str(package.key)]
         config = package.config(args=["ext.py", *loot[:2]])
-        state, cause, said = await start(config)
-        assert "named by the operator" in said and SECRET not in said, (state, cause, said)
+        state, cause, output = await start(config)
+        assert "named by the operator" in output and SECRET not in output, (state, cause, output)
 
 
 @trial
-async def a_variable_of_a_package_reaches_its_program_and_not_what_holds_it() -> None:
+async def a_variable_of_a_package_reaches_its_program_but_not_the_sandbox() -> None:
     with folder() as place, shared_folder() as outside:
         package = Package(place)
         # With these the loader writes a file, in every program that it loads.
@@ -236,11 +236,11 @@ async def a_variable_of_a_package_reaches_its_program_and_not_what_holds_it() ->
         async with exthost.Host.from_config(package.config()) as host:
             ext = host["toy.s"]
             await ext.start()
-            traces = {one.name: one.read_text() for one in outside.iterdir()}
+            traces = {item.name: item.read_text() for item in outside.iterdir()}
             assert not traces, "something outside the sandbox was loaded with them"
             pids = descendants(pid_of(ext))
             inside = [environment_of(pid) for pid in pids if b"KEPT=yes" in environment_of(pid)]
-            assert any(b"LD_LIBRARY_PATH=/nowhere" in one for one in inside), inside
+            assert any(b"LD_LIBRARY_PATH=/nowhere" in item for item in inside), inside
 
 
 # What hosts have in their environment, and no extension should see.
@@ -269,14 +269,16 @@ async def a_package_is_not_given_the_secrets_that_it_asks_for() -> None:
                     assert ext.cause.code == "X0365", ext.cause
                     assert 'DATABASE_URL = { from = "DATABASE_URL" }' in ext.cause.help
                     continue
-                seen = (await ext.call_tool("env")).data
-                assert {name for name in SENSITIVE if name in seen} == set(given), seen.keys()
-                assert "PATH" in seen
+                observed = (await ext.call_tool("env")).data
+                assert {name for name in SENSITIVE if name in observed} == set(given), (
+                    observed.keys()
+                )
+                assert "PATH" in observed
         # Variables that it does not require are not given, either.
         package.write("ext.py")
         async with exthost.Host.from_config(package.config(), environ=environ) as host:
-            seen = (await host["toy"].call_tool("env")).data
-            assert not [name for name in SENSITIVE if name in seen] and "PATH" in seen
+            observed = (await host["toy"].call_tool("env")).data
+            assert not [name for name in SENSITIVE if name in observed] and "PATH" in observed
 
 
 @trial

@@ -38,7 +38,7 @@ async def running(count: int, words: list[str], bus: Bus) -> AsyncIterator[list[
     """Yield this many extensions of the same program, without a sandbox, that run at once."""
     async with contextlib.AsyncExitStack() as all_of_them:
         connect = (exthost.connect(words, dialect="morphir", events=bus) for _ in range(count))
-        yield [await all_of_them.enter_async_context(one) for one in connect]
+        yield [await all_of_them.enter_async_context(item) for item in connect]
 
 
 def spawned_pids(bus: Bus) -> list[int]:

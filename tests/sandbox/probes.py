@@ -16,7 +16,7 @@ from exthost.errors import Refused, SpawnFailed
 from exthost.events import Bus, ContainmentWeakened
 from exthost.launch import sandbox_probe
 from exthost.model.probe_result import ProbeResult
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 from tests.sandbox.confined import EXPLORER
 from tests.sandbox.trials import trial
 
@@ -133,7 +133,7 @@ async def a_lifetime_that_is_weaker_than_usual_is_reported() -> None:
         async with connect(events=bus) as ext:
             assert ext.enforced["pids"] == "process group"
             await ext.restart()
-        assert [one.what for one in reported] == ["lifetime"] and "errno 1" in reported[0].reason
+        assert [item.what for item in reported] == ["lifetime"] and "errno 1" in reported[0].reason
         reported.clear()
         async with connect(events=bus, lifetime="plain"):
             assert not reported, "what was asked for is not weaker"
@@ -147,11 +147,11 @@ async def a_sandbox_that_is_weaker_than_configured_is_reported() -> None:
     with refusing("a probe failed: no namespace: errno 1"):
         async with connect(**settings) as ext:
             assert ext.enforced["filesystem"] == "open"
-    assert [one.what for one in reported] == ["sandbox", "lifetime"]
+    assert [item.what for item in reported] == ["sandbox", "lifetime"]
 
 
 @trial
-async def what_is_weaker_is_refused_where_the_config_says_so() -> None:
+async def weaker_containment_is_refused_if_so_configured() -> None:
     none: dict[str, Any] = {}
     best_effort: dict[str, Any] = {"permissions": {}, "sandbox": "best-effort"}
     for code, settings in (("X0380", none), ("X0302", best_effort)):

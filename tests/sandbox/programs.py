@@ -42,8 +42,8 @@ async def built(*words: str) -> None:
     made = await asyncio.create_subprocess_exec(
         *words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
-    said, _ = await made.communicate()
-    assert made.returncode == 0, said.decode()
+    output, _ = await made.communicate()
+    assert made.returncode == 0, output.decode()
 
 
 def needs(name: str) -> str:
@@ -90,8 +90,8 @@ async def a_synaps_extension_runs_from_its_manifest() -> None:
 async def a_nexo_extension_runs_from_its_manifest() -> None:
     with folder() as place:
         manifest = nexo_tree.plugin(place / "toy", "toy")
-        said = tomllib.loads(manifest.read_text())["transport"]
-        words = f"command = {json.dumps(said['command'])}\nargs = {json.dumps(said['args'])}"
+        output = tomllib.loads(manifest.read_text())["transport"]
+        words = f"command = {json.dumps(output['command'])}\nargs = {json.dumps(output['args'])}"
         ours = 'command = "python3"\nargs = ["-S", "-E", "ext.py"]'
         manifest.write_text(manifest.read_text().replace(words, ours))
         shutil.copy(nexo_tree.CHILD, place / "toy" / "ext.py")

@@ -62,7 +62,7 @@ async def without_bwrap_it_is_refused_and_nothing_is_spawned() -> None:
 
 
 @trial
-async def a_grant_that_cannot_be_is_refused_with_what_to_write_instead() -> None:
+async def an_impossible_grant_is_refused_with_the_correct_form() -> None:
     with folder() as place:
         (place / "link").symlink_to("/etc")
         (place / "root").symlink_to("/")
@@ -135,7 +135,7 @@ async def names_cannot_smuggle_options_in() -> None:
 
 
 @trial
-async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
+async def an_unreachable_file_is_named_with_the_path_to_add() -> None:
     with folder() as place:
         (place / "lib").mkdir()
         (place / "lib" / "needed").write_text("needed")
@@ -156,7 +156,7 @@ async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
 
 
 @trial
-async def what_a_program_may_only_read_is_named_with_the_right_to_add() -> None:
+async def a_read_only_file_is_named_with_the_right_to_add() -> None:
     with shared_folder() as place:
         (place / "cache").mkdir()
         (place / "cache").chmod(0o777)
@@ -197,11 +197,11 @@ async def a_lifetime_that_cannot_be_had_is_refused_if_it_was_asked_for() -> None
     host = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe)
     out, err = await host.communicate()
     assert host.returncode == 0, err.decode()
-    told = json.loads(out)
-    assert told["code"] == "X0380" and "plain" in told["help"], told
-    assert "no PID namespace could be made" in told["message"], told
-    assert "user namespaces" in told["help"], told
-    assert told["pids"] == "process group", "nobody asked for one"
+    report = json.loads(out)
+    assert report["code"] == "X0380" and "plain" in report["help"], report
+    assert "no PID namespace could be made" in report["message"], report
+    assert "user namespaces" in report["help"], report
+    assert report["pids"] == "process group", "nobody asked for one"
 
 
 WITHOUT_NAMESPACES = """
@@ -213,16 +213,16 @@ async def main():
         async with exthost.connect(EXPLORER, dialect="morphir", lifetime="tree"):
             raise SystemExit("it was started")
     except exthost.errors.Refused as refused:
-        told = {"code": refused.code, "message": refused.message, "help": refused.help}
+        report = {"code": refused.code, "message": refused.message, "help": refused.help}
     async with exthost.connect(EXPLORER, dialect="morphir") as ext:
-        print(json.dumps({**told, "pids": ext.enforced["pids"]}))
+        print(json.dumps({**report, "pids": ext.enforced["pids"]}))
 
 asyncio.run(main())
 """
 
 
 @trial
-async def without_bubblewrap_its_processes_are_held_all_the_same() -> None:
+async def without_bubblewrap_its_processes_are_still_contained() -> None:
     os.environ["EXTHOST_BWRAP"] = "/nowhere/bwrap"
     try:
         async with exthost.connect(EXPLORER, dialect="morphir", lifetime="tree") as ext:

@@ -56,14 +56,14 @@ async def ended_for(why: str, code: str, facts: dict[str, Any], **settings: Any)
             times.append(time.perf_counter() - began)
             await asyncio.sleep(0.005)
         try:
-            told = await taking
+            report = await taking
         except ExtensionGone as gone:
             assert why in gone.message and why in gone.evidence.exit, gone
             # What is slow on a busy machine is not its neighbour's fault: a bound, not a benchmark.
             times.sort()
             assert times[int(len(times) * 0.99)] < 0.5, times[-5:]
             return gone
-        raise AssertionError(f"it was not ended: {told}")
+        raise AssertionError(f"it was not ended: {report}")
 
 
 @trial
@@ -113,7 +113,7 @@ async def a_file_cannot_grow_beyond_its_limit() -> None:
 
 
 @trial
-async def descriptors_run_out_at_their_limit_and_for_nobody_else() -> None:
+async def descriptors_run_out_at_their_limit_and_only_for_their_user() -> None:
     code = """
         import errno, os
         fds = []
@@ -162,7 +162,7 @@ async def a_sandboxed_extension_has_a_limit_of_processes_without_any_configurati
 
 
 @trial
-async def limits_hold_without_a_namespace_too() -> None:
+async def limits_apply_without_a_namespace_too() -> None:
     code = "import resource; result = resource.getrlimit(resource.RLIMIT_NOFILE)"
     plain = {"permissions": {}, "sandbox": "off", "lifetime": "plain", "limits": {"nofile": 40}}
     async with exploring(**plain) as ext:
@@ -171,7 +171,7 @@ async def limits_hold_without_a_namespace_too() -> None:
 
 
 @trial
-async def what_is_told_to_hold_memory_and_processes_is_what_holds_them() -> None:
+async def the_reported_limiter_of_memory_and_processes_is_the_real_one() -> None:
     place = cgroups.find_base()
     assert place.result.works == bool(place.controllers), place
     settings: dict[str, Any] = {"permissions": {"max_memory": MEMORY}, "limits": {"nproc": 20}}
@@ -180,14 +180,14 @@ async def what_is_told_to_hold_memory_and_processes_is_what_holds_them() -> None
         assert ext.enforced["memory"] == ("cgroup" if by_group["memory"] else "watchdog")
         last = "cgroup" if by_group["pids"] else "rlimit"
         assert ext.enforced["processes"] == f"watchdog+{last}"
-        watching = any(one.name == "exthost watchdog" for one in threading.enumerate())
+        watching = any(item.name == "exthost watchdog" for item in threading.enumerate())
         assert watching  # the number of processes is its to count in any case
         if not place.result.works:
             assert place.result.reason and place.result.fix
 
 
 @trial
-async def where_a_cgroup_is_refused_the_watchdog_holds_it_and_that_is_told() -> None:
+async def where_a_cgroup_is_refused_the_watchdog_limits_it_and_is_reported() -> None:
     before = cgroups.find_base()
     cgroups._bases[os.getpid()] = CgroupBase("/nowhere", frozenset({"memory", "pids"}))
     settings: dict[str, Any] = {"permissions": {"max_memory": MEMORY}}

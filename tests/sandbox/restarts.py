@@ -7,8 +7,8 @@ from pathlib import Path
 
 from exthost.errors import ExtensionGone, ExthostError, Refused
 from exthost.extension.extension import Extension
-from exthost.launch.integrity import file_digest
-from tests.extensions.driving import failing, until
+from exthost.launch.package_tree import file_digest
+from tests.extensions.harness import failing, until
 from tests.sandbox.confined import explore, folder, shared_folder, system_explorer
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
@@ -91,14 +91,14 @@ async def a_folder_that_is_put_in_the_place_of_a_granted_one_is_not_shown() -> N
             "os.makedirs(facts['above']); os.symlink(facts['victim'], facts['granted'])",
         ):
             async with impatient([str(program)], **settings) as ext:
-                told = await explore(
+                report = await explore(
                     ext,
                     f"import os; os.rename(facts['above'], facts['above'] + '.moved'); {swap}",
                     above=str(granted.parent),
                     granted=str(granted),
                     victim=str(victim),
                 )
-                assert told is None, told
+                assert report is None, report
                 await leave(ext)
                 refused = await refusal(ext)
                 assert refused.code == "X0384" and refused.evidence.path == str(granted), refused
@@ -123,7 +123,7 @@ async def a_first_line_that_changes_after_the_admission_shows_nothing_more() -> 
             await leave(ext)
             await until(lambda: ext.state in ("failed", "refused", "backoff", "ready"))
             assert ext.enforced["paths"] == before
-            assert not any(str(elsewhere) in one["path"] for one in before)
+            assert not any(str(elsewhere) in item["path"] for item in before)
             await until(lambda: ext.state in ("failed", "refused"))
 
 
@@ -156,7 +156,7 @@ exec {bwrap} "$@"
 
 
 @trial
-async def what_is_replaced_between_the_check_and_the_mount_is_not_shown() -> None:
+async def a_path_replaced_between_the_check_and_the_mount_is_not_shown() -> None:
     bwrap = shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
     assert bwrap is not None
     with shared_folder() as place, shared_folder() as own, shared_folder() as victim:

@@ -22,7 +22,7 @@ from exthost.extension.extension import Extension
 from exthost.host.api.store import Store
 from exthost.process.procfs import descendants
 from exthost.process.user_ids import user_id
-from tests.extensions.driving import IMPATIENT, pid_of
+from tests.extensions.harness import IMPATIENT, pid_of
 from tests.sandbox.confined import (
     EXPLORER,
     explore,
@@ -63,7 +63,7 @@ async def remounting_and_core_pattern_are_denied() -> None:
 
 
 @trial
-async def it_holds_no_capability_and_can_gain_none() -> None:
+async def it_has_no_capability_and_can_gain_none() -> None:
     async with exploring() as ext:
         code = """
             result = {}
@@ -101,9 +101,9 @@ async def a_nested_user_namespace_and_setuid_gain_nothing() -> None:
                 result["uid"] = str(os.getuid())
                 result["cap"] = outcome(libc.setuid(0)) if os.getuid() else "EPERM"
             """
-            told = await explore(ext, code, id=str(setuid))
-            assert told["unshare"] == "EPERM" and told["clone"] != "done", told
-            assert told["setuid"] == told["uid"] and told["cap"] != "done", told
+            report = await explore(ext, code, id=str(setuid))
+            assert report["unshare"] == "EPERM" and report["clone"] != "done", report
+            assert report["setuid"] == report["uid"] and report["cap"] != "done", report
 
 
 @trial
@@ -123,11 +123,11 @@ async def a_secret_of_the_host_is_in_no_environment() -> None:
                         seen[path] = type(error).__name__
                 result = {"all": "".join(seen.values()), "mine": dict(os.environ)}
             """
-            told = await explore(ext, code)
-            assert secret not in told["all"] and "HOST_SECRET" not in told["mine"]
-            assert told["mine"]["DECLARED"] == "yes" and "SHARED" not in told["mine"]
+            report = await explore(ext, code)
+            assert secret not in report["all"] and "HOST_SECRET" not in report["mine"]
+            assert report["mine"]["DECLARED"] == "yes" and "SHARED" not in report["mine"]
             # Where there is no LANG, Python itself sets LC_CTYPE in its own process.
-            mine = set(told["mine"]) - ({"LC_CTYPE"} if "LANG" not in told["mine"] else set())
+            mine = set(report["mine"]) - ({"LC_CTYPE"} if "LANG" not in report["mine"] else set())
             assert mine <= {"DECLARED", "PATH", "LANG", "HOME", "TMPDIR"}, mine
             expected = {*ext.environment.passed, *ext.environment.configured}
             assert mine == expected, mine ^ expected
@@ -177,9 +177,9 @@ async def it_cannot_signal_or_trace_the_host_or_a_sibling() -> None:
                 pass
         """
         pids = [os.getpid(), pid_of(other), pid_of(one)]
-        told = await explore(one, code, pids=[pid for pid in pids if pid > 3])
-        assert told.pop("pids") == [1, 2], "it sees its own first process and itself"
-        assert set(told.values()) == {"none"}, told
+        report = await explore(one, code, pids=[pid for pid in pids if pid > 3])
+        assert report.pop("pids") == [1, 2], "it sees its own first process and itself"
+        assert set(report.values()) == {"none"}, report
         assert await explore(other, "result = 'here'") == "here"
 
 
@@ -198,8 +198,8 @@ async def its_first_process_cannot_be_traced_or_read() -> None:
                 except OSError as error:
                     result[name] = errno.errorcode[error.errno]
         """
-        told = await explore(ext, code)
-        assert not {"done", "opened"} & set(told.values()), told
+        report = await explore(ext, code)
+        assert not {"done", "opened"} & set(report.values()), report
 
 
 @trial
@@ -263,7 +263,7 @@ async def no_file_gets_the_set_user_id_bit() -> None:
 
 
 @trial
-async def what_it_writes_for_a_root_host_belongs_to_a_user_of_its_own() -> None:
+async def its_files_under_a_root_host_belong_to_a_user_of_its_own() -> None:
     owners: dict[str, int] = {}
     with shared_folder() as place:
         for name in ("one", "other", "one"):
@@ -339,7 +339,7 @@ async def root_is_never_left_to_one_that_may_write() -> None:
             assert refused.code == "X0392" and str(closed) in refused.message, refused
         async with exthost.connect(words, dialect="morphir", permissions={}) as ext:
             assert ext.enforced["uid"] == "0 without capabilities"
-            assert not any(one["access"] == "write" for one in ext.enforced["paths"])
+            assert not any(path["access"] == "write" for path in ext.enforced["paths"])
 
 
 AS_USER_0 = """
@@ -400,12 +400,12 @@ async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> No
 
 
 @trial
-async def a_secret_by_reference_reaches_its_extension_and_is_told_nowhere() -> None:
+async def a_secret_by_reference_reaches_its_extension_and_is_shown_nowhere() -> None:
     secret = f"hunter2-{uuid.uuid4().hex}"
     os.environ["HOST_API_KEY"] = secret
-    bus, said = Bus(), list[str]()
-    bus.subscribe(EVERYTHING, lambda event: said.append(repr(event)))
-    records = logging.StreamHandler(heard := io.StringIO())
+    bus, output = Bus(), list[str]()
+    bus.subscribe(EVERYTHING, lambda event: output.append(repr(event)))
+    records = logging.StreamHandler(received := io.StringIO())
     logging.getLogger("exthost").addHandler(records)
     logging.getLogger("exthost").setLevel(logging.DEBUG)
     try:
@@ -416,9 +416,9 @@ async def a_secret_by_reference_reaches_its_extension_and_is_told_nowhere() -> N
             code = "import os; result = os.environ['TOKEN']"
             assert await explore(ext, code) == secret
             line = Path(f"/proc/{pid_of(ext)}/cmdline").read_text()
-            told = [repr(ext), repr(ext.spec), repr(ext.environment), repr(ext.enforced), line]
-        assert any(one.startswith("Spawned") for one in said)
-        assert secret not in "".join((*told, *said, heard.getvalue()))
+            reports = [repr(ext), repr(ext.spec), repr(ext.environment), repr(ext.enforced), line]
+        assert any(message.startswith("Spawned") for message in output)
+        assert secret not in "".join((*reports, *output, received.getvalue()))
     finally:
         logging.getLogger("exthost").removeHandler(records)
         logging.getLogger("exthost").setLevel(logging.NOTSET)
@@ -448,18 +448,18 @@ asyncio.run(main())
 
 
 @trial
-async def a_hardened_host_cannot_be_read_by_what_it_runs_unsandboxed() -> None:
+async def a_hardened_host_cannot_be_read_by_its_unsandboxed_programs() -> None:
     host = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", HARDENED),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "HOST_SECRET": "in-the-hosts-environment"},
     )
-    said, _ = await host.communicate()
+    output, _ = await host.communicate()
     assert host.returncode == 0
     if os.geteuid() == 0:  # who may do everything may do this
-        assert b"in-the-hosts-environment" in said
+        assert b"in-the-hosts-environment" in output
     else:
-        assert b"PermissionError" in said and b"in-the-hosts-environment" not in said
+        assert b"PermissionError" in output and b"in-the-hosts-environment" not in output
 
 
 @trial

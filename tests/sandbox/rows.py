@@ -38,7 +38,7 @@ ROWS: Mapping[str, Row] = {
     "B2": Row(
         "a running extension changed what its next start was shown",
         (
-            "what_an_extension_may_write_is_run_by_no_other_one",
+            "files_that_an_extension_can_write_are_run_by_no_other",
             "a_package_that_an_extension_puts_into_a_search_path_is_not_run",
             "the_config_of_the_host_cannot_be_written_moved_or_replaced",
             "the_state_folder_of_the_host_is_never_granted",
@@ -48,14 +48,14 @@ ROWS: Mapping[str, Row] = {
             "a_folder_that_is_put_in_the_place_of_a_granted_one_is_not_shown",
             "a_first_line_that_changes_after_the_admission_shows_nothing_more",
             "a_path_swapped_for_a_link_between_load_and_spawn_is_refused",
-            "what_is_replaced_between_the_check_and_the_mount_is_not_shown",
+            "a_path_replaced_between_the_check_and_the_mount_is_not_shown",
             "a_package_that_changes_at_any_moment_is_judged_before_it_runs",
         ),
     ),
     "code": Row(
         "an extension changed what others, or the host, run in a project that it may write",
         (
-            "an_environment_in_a_project_is_closed_to_whoever_may_write_the_project",
+            "an_environment_in_a_project_is_closed_to_writers_of_the_project",
             "a_module_of_a_closed_environment_runs_by_its_name",
             "a_script_of_a_closed_environment_runs_by_its_first_line",
             "a_program_that_path_leads_to_is_closed",
@@ -84,7 +84,7 @@ ROWS: Mapping[str, Row] = {
         "an extension of a root host planted a set-user-ID program",
         (
             "no_file_gets_the_set_user_id_bit",
-            "what_it_writes_for_a_root_host_belongs_to_a_user_of_its_own",
+            "its_files_under_a_root_host_belong_to_a_user_of_its_own",
             "root_is_never_left_to_one_that_may_write",
             "user_0_of_a_namespace_writes_only_if_it_is_an_ordinary_user_outside",
         ),
@@ -95,9 +95,9 @@ ROWS: Mapping[str, Row] = {
             "a_python_without_memfd_create_starts_and_contains_extensions",
             *_tests(
                 "tests/process/test_init_channel.py",
-                "test_a_python_that_lacks_it_holds_the_processes_together",
+                "test_a_python_that_lacks_it_keeps_the_processes_together",
                 "test_a_python_that_lacks_it_enforces_permissions",
-                "test_doctor_tells_what_a_python_lacks_instead_of_failing",
+                "test_doctor_reports_the_missing_parts_of_a_python_instead_of_failing",
             ),
         ),
     ),
@@ -110,7 +110,7 @@ ROWS: Mapping[str, Row] = {
             "a_probe_does_not_block_the_loop",
             "a_lifetime_that_is_weaker_than_usual_is_reported",
             "a_sandbox_that_is_weaker_than_configured_is_reported",
-            "what_is_weaker_is_refused_where_the_config_says_so",
+            "weaker_containment_is_refused_if_so_configured",
         ),
     ),
     "M2": Row(
@@ -121,7 +121,7 @@ ROWS: Mapping[str, Row] = {
             "a_hog_whose_first_thread_has_ended_is_ended",
             "files_in_private_mounts_count_as_memory",
             "private_mounts_have_a_size_without_a_limit_too",
-            "devices_are_no_place_for_files",
+            "devices_cannot_contain_files",
             "memory_that_belongs_to_no_process_cannot_be_had",
             "buffers_of_sockets_are_bounded_by_the_number_of_descriptors",
             "buffers_of_sockets_of_many_processes_are_bounded_together",
@@ -140,7 +140,7 @@ ROWS: Mapping[str, Row] = {
             "a_package_gets_no_setting_of_another_by_its_id_and_keys",
             *_tests(
                 "tests/launch/test_variables.py",
-                "test_a_package_with_permissions_is_told_no_secret_in_its_config_either",
+                "test_a_package_with_permissions_receives_no_secret_in_its_config_either",
                 "test_a_package_with_permissions_gets_no_variable_by_the_choice_of_its_id_and_keys",
             ),
         ),
@@ -178,8 +178,8 @@ ROWS: Mapping[str, Row] = {
             "files_that_other_programs_obey_are_not_written",
             *_tests(
                 "tests/host/test_file_writer.py",
-                "test_what_other_programs_obey_is_written_only_if_it_is_named",
-                "test_a_link_does_not_lead_to_what_other_programs_obey",
+                "test_files_that_other_programs_obey_are_written_only_if_named",
+                "test_a_link_does_not_lead_to_files_that_other_programs_obey",
             ),
         ),
     ),
@@ -212,7 +212,7 @@ ROWS: Mapping[str, Row] = {
             "the_store_of_a_sandboxed_extension_is_full_at_its_limit",
             *_tests(
                 "tests/host/api/test_store_quota.py",
-                "test_records_stop_at_the_quota_and_what_was_stored_is_kept",
+                "test_records_stop_at_the_quota_and_stored_ones_are_kept",
             ),
             *_tests(
                 "tests/dialects/test_synaps.py",
@@ -255,7 +255,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "m7": Row(
         "two hosts of one config, with other variables",
-        ("one_config_has_one_host_whatever_the_variables_are",),
+        ("one_config_has_one_host_under_any_variables",),
     ),
     "m8": Row(
         "results that steer a terminal",
@@ -263,7 +263,7 @@ ROWS: Mapping[str, Row] = {
             "a_result_does_not_steer_the_terminal",
             *_tests(
                 "tests/faces/cli/test_common.py",
-                "test_json_escapes_what_a_terminal_obeys_and_stays_the_same_json",
+                "test_json_escapes_terminal_control_characters_and_stays_the_same_json",
             ),
         ),
     ),
@@ -274,7 +274,7 @@ ROWS: Mapping[str, Row] = {
             "processor_time_of_orphans_counts_too",
             "processor_time_of_children_that_end_by_themselves_counts",
             "processor_time_of_children_too_short_to_be_seen_counts",
-            "processor_time_of_children_that_nobody_waits_for_counts",
+            "processor_time_of_unreaped_children_counts",
             "processor_time_of_children_that_are_waited_for_is_not_counted_twice",
             "a_sandboxed_extension_has_a_limit_of_processes_without_any_configuration",
         ),
@@ -282,8 +282,8 @@ ROWS: Mapping[str, Row] = {
     "m10": Row(
         "config files without end",
         (
-            "what_is_no_plain_file_of_a_few_megabytes_is_no_config",
-            "files_of_a_package_without_end_do_not_hold_the_host",
+            "only_a_plain_file_of_a_few_megabytes_is_a_config",
+            "files_of_a_package_without_end_do_not_block_the_host",
             *_tests(
                 "tests/config/discovery/test_configfile.py",
                 "test_a_pipe_a_device_and_a_folder_are_refused",
@@ -314,7 +314,7 @@ ROWS: Mapping[str, Row] = {
             "denied_calls_are_refused",
             "calls_that_no_group_lists_do_not_exist_and_later_ones_neither",
             "a_clone_makes_no_namespace_of_any_kind",
-            "a_personality_can_be_read_and_not_changed",
+            "a_personality_can_be_read_but_not_changed",
             "io_uring_and_other_doors_into_the_kernel_are_shut",
         ),
     ),
@@ -344,7 +344,7 @@ ROWS: Mapping[str, Row] = {
         "a state folder that nobody could reach",
         (
             "a_host_with_a_narrow_umask_gives_its_extension_a_state_folder",
-            "what_the_host_creates_is_closed_to_others_under_any_umask",
+            "files_of_the_host_are_closed_to_others_under_any_umask",
         ),
     ),
     "names": Row(
@@ -402,8 +402,8 @@ ROWS: Mapping[str, Row] = {
             *_tests(
                 "tests/launch/test_grant_advice.py",
                 "test_a_folder_of_many_is_never_suggested",
-                "test_writing_what_others_run_is_not_suggested",
-                "test_what_is_visible_through_a_link_is_not_called_hidden",
+                "test_writing_files_that_others_run_is_not_suggested",
+                "test_a_file_visible_through_a_link_is_not_called_hidden",
             ),
         ),
     ),

@@ -32,12 +32,12 @@ def test_our_group_is_found_where_it_can_be_seen(row: dict[str, str]) -> None:
     assert locate(row["own"] + "\n", mounts) == (row["folder"], row["point"])
 
 
-def found_cgroup(told: dict[str, Any] | None) -> FoundCgroup | None:
-    if told is None:
+def found_cgroup(report: dict[str, Any] | None) -> FoundCgroup | None:
+    if report is None:
         return None
-    sets = {name: frozenset(told[name]) for name in ("controllers", "enabled") if name in told}
+    sets = {name: frozenset(report[name]) for name in ("controllers", "enabled") if name in report}
     usual: dict[str, Any] = {"folder": "/g/own", "owner_uid": 1000, "controllers": BOTH | {"io"}}
-    usual |= told | sets
+    usual |= report | sets
     return FoundCgroup(**usual)
 
 
@@ -75,7 +75,7 @@ PIDS = (("pids.max", "36"),)
         (Ceiling(1000, 10), {"memory"}, MEMORY),
     ],
 )
-def test_what_is_limited_is_written_where_there_is_a_controller(
+def test_limits_are_written_where_there_is_a_controller(
     most: Ceiling, controllers: set[str], settings: tuple[tuple[str, str], ...]
 ) -> None:
     group = plan_cgroup(CgroupBase("/g", frozenset(controllers), moves_host=True), most, b"init")
@@ -88,7 +88,9 @@ def test_what_is_limited_is_written_where_there_is_a_controller(
     ("most", "controllers"),
     [(Ceiling(), BOTH), (Ceiling(1000, None), {"pids"}), (Ceiling(1000, 10), set())],
 )
-def test_a_group_that_would_hold_nothing_is_not_made(most: Ceiling, controllers: set[str]) -> None:
+def test_a_group_that_would_contain_nothing_is_not_made(
+    most: Ceiling, controllers: set[str]
+) -> None:
     assert plan_cgroup(CgroupBase("/g", frozenset(controllers)), most, b"") is None
 
 
@@ -101,12 +103,12 @@ def test_a_group_that_would_hold_nothing_is_not_made(most: Ceiling, controllers:
         ("", ""),
     ],
 )
-def test_whose_memory_ran_out_is_told(events: str, why: str) -> None:
-    told = oom_reason(events, 64 * 2**20)
-    assert why in told and bool(told) == bool(why)
+def test_an_extension_that_ran_out_of_memory_is_reported(events: str, why: str) -> None:
+    report = oom_reason(events, 64 * 2**20)
+    assert why in report and bool(report) == bool(why)
 
 
-def test_a_name_tells_whose_group_it_is() -> None:
+def test_a_name_shows_the_owner_of_its_group() -> None:
     owner = HostIdentity(4026531836, 12, 3456)
     assert parse_cgroup_name(owner.extension_cgroup_name(7)) == (owner, True)
     assert parse_cgroup_name(owner.host_cgroup_name) == (owner, False)

@@ -1,4 +1,4 @@
-"""The committed programs of `sandbox/initcode.py` are what their source compiles to.
+"""The committed programs of `sandbox/initcode.toml` are what their source compiles to.
 
 Another compiler makes another program of the same source, so a program is only compared where the
 compiler and the linker are those that made it. Everywhere it must have its recorded digest.

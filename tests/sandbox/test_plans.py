@@ -122,7 +122,7 @@ def test_max_memory_is_the_size_of_each_private_file_system() -> None:
     assert sizes == ["1000", "1000"] and wrapper.private_mounts == ("/tmp", "/dev/shm")
 
 
-def test_a_private_folder_is_mounted_before_what_is_shown_in_it() -> None:
+def test_a_private_folder_is_mounted_before_the_paths_inside_it() -> None:
     inside = VisiblePath("/home/a/.npm/x/node_modules", "read", "package of the command")
     view = View(visible_paths=(inside,), private_folders=("/home/a/.npm",))
     wrapper = strict.plan_wrapper(USER, view, network=False)
@@ -135,7 +135,7 @@ def test_a_private_folder_is_mounted_before_what_is_shown_in_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["--share-net", "-", "--", "a b\n--dev-bind", "--seccomp 3"])
-def test_a_name_is_one_word_after_its_option_whatever_it_is(name: str) -> None:
+def test_any_name_is_one_word_after_its_option(name: str) -> None:
     path = f"/data/{name}"
     view = View(visible_paths=(VisiblePath(path, "read", "granted"),), cwd=path)
     options = list(strict.plan_wrapper(USER, view, network=False).options)
@@ -269,7 +269,7 @@ def test_no_clone_makes_a_namespace(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
-def test_a_personality_is_told_and_never_changed(machine: str) -> None:
+def test_a_personality_is_reported_and_never_changed(machine: str) -> None:
     number = {"x86_64": 135, "aarch64": 92}[machine]
     assert judged(machine, number, 0xFFFFFFFF) == judged(machine, number, 0) == ALLOW
     assert judged(machine, number, 0x0040000) == judged(machine, number, 8) == EPERM
@@ -398,7 +398,7 @@ def test_a_sandboxed_extension_has_a_limit_of_descriptors(memory: int | None, fi
 
 
 @pytest.mark.parametrize(("memory", "sockets"), [(2**20, 64), (2**26, 240), (2**30, 3855)])
-def test_the_buffers_of_all_sockets_hold_no_more_than_max_memory(memory: int, sockets: int) -> None:
+def test_the_buffers_of_all_sockets_take_at_most_max_memory(memory: int, sockets: int) -> None:
     assert max_sockets(memory, 212_992) == sockets
 
 

@@ -20,7 +20,7 @@ def functions(path: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_what_a_row_names_exists(row: str) -> None:
+def test_the_names_in_a_row_exist(row: str) -> None:
     assert ROWS[row].shown_by
     for name in ROWS[row].shown_by:
         path, _, function = name.rpartition("::")

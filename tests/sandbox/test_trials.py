@@ -46,7 +46,7 @@ def built() -> Iterator[str]:
 def outcomes() -> dict[str, dict[str, Any]]:
     """All trials of everybody, run once, everybody at the same time."""
     running: dict[str, subprocess.Popen[str]] = {}
-    told: dict[str, dict[str, Any]] = {}
+    behaviour: dict[str, dict[str, Any]] = {}
     with ExitStack() as until_all_are_done:
         folder = until_all_are_done.enter_context(built())
         for user in USERS:
@@ -66,8 +66,8 @@ def outcomes() -> dict[str, dict[str, Any]]:
         for user, process in running.items():
             out, err = process.communicate(timeout=len(NAMES) * TRIAL_SECONDS)
             lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"trial"')]
-            told[user] = {one["trial"]: one["wrong"] for one in lines} | {"": err}
-    return told
+            behaviour[user] = {item["trial"]: item["wrong"] for item in lines} | {"": err}
+    return behaviour
 
 
 @pytest.mark.more
@@ -77,8 +77,8 @@ def outcomes() -> dict[str, dict[str, Any]]:
 def test_trial(user: str, name: str, outcomes: dict[str, dict[str, Any]]) -> None:
     if why := missing(user):
         pytest.skip(why)
-    told = outcomes[user]
-    assert name in told, f"the trials of {user} ended early: {told['']}"
-    if told[name].startswith(NOT_HERE):
-        pytest.skip(told[name])
-    assert not told[name], told[name]
+    report = outcomes[user]
+    assert name in report, f"the trials of {user} ended early: {report['']}"
+    if report[name].startswith(NOT_HERE):
+        pytest.skip(report[name])
+    assert not report[name], report[name]

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
-from tests.extensions.driving import IMPATIENT
+from tests.extensions.harness import IMPATIENT
 
 FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py")]
 

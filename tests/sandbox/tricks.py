@@ -8,7 +8,7 @@ from typing import Any
 import exthost
 from exthost.errors import Refused
 from exthost.events import Spawned
-from exthost.launch.integrity import file_digest
+from exthost.launch.package_tree import file_digest
 from exthost.process import cgroups
 from tests.extensions import nexo_tree
 from tests.sandbox.confined import explore, exploring, folder, shared_folder, system_explorer
@@ -91,7 +91,7 @@ def sparse(path: Path) -> None:
 
 
 @trial
-async def files_of_a_package_without_end_do_not_hold_the_host() -> None:
+async def files_of_a_package_without_end_do_not_block_the_host() -> None:
     for put in (a_pipe, a_device, sparse):
         for place_of in ("settings", "pointer", "program", "interpreter"):
             with folder() as place:
@@ -121,7 +121,7 @@ async def files_of_a_package_without_end_do_not_hold_the_host() -> None:
 
 
 @trial
-async def what_an_extension_may_write_is_run_by_no_other_one() -> None:
+async def files_that_an_extension_can_write_are_run_by_no_other() -> None:
     with shared_folder() as place, folder() as home, shared_folder() as own:
         writer = system_explorer(own / "writer")
         tool = system_explorer(place / "tool")
@@ -139,7 +139,7 @@ async def what_an_extension_may_write_is_run_by_no_other_one() -> None:
                 last = host[order[1]["name"]]
                 assert isinstance(last.cause, Refused) and last.cause.code == "X0396", last.cause
                 assert last.state == "refused" and host[order[0]["name"]].state == "ready"
-        assert [one.extension for one in spawned] == ["tool", "writer"]
+        assert [item.extension for item in spawned] == ["tool", "writer"]
         # A pinned script imports modules from its folder, unless its Python is told not to.
         entries[0]["sha256"] = file_digest(str(tool))
         async with exthost.Host.from_config({"extensions": entries}, environ=environ) as host:
@@ -225,15 +225,15 @@ async def the_config_of_the_host_cannot_be_written_moved_or_replaced() -> None:
                 """
             )
             text = config.read_text()
-            above = [one for one in (config, *config.parents) if place in one.parents]
+            above = [item for item in (config, *config.parents) if place in item.parents]
             environ = {**os.environ, "EXTHOST_HOME": str(home)}
             async with exthost.Host.from_config(config, environ=environ) as host:
                 assert host["writer"].state == "ready", host["writer"].cause
                 tried = await explore(
-                    host["writer"], code, paths=[str(one) for one in above], place=str(place)
+                    host["writer"], code, paths=[str(item) for item in above], place=str(place)
                 )
                 assert "done" not in tried.values() and len(tried) >= 4, tried
-                closed = {one["path"]: one for one in host["writer"].enforced["closed"]}
+                closed = {item["path"]: item for item in host["writer"].enforced["closed"]}
                 assert closed[str(config)]["reason"] == "of the host: config", closed
                 # As an editor saves it: the extension starts again all the same.
                 new = config.with_suffix(".new")

@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from exthost.dialects.morphir.dialect import DIALECT, HostCodec
+from exthost.dialects.morphir.dialect import DIALECT, MorphirHostCodec
 from exthost.errors import ExtensionGone, ProtocolViolation
 from exthost.events import Bus
 from exthost.extension.call_queue import CallQueue
 from exthost.model.messages import Reply
 from exthost.session.call import FutureCall
 from exthost.session.replies import DELIVER
-from tests.extensions.driving import failing, until
-from tests.extensions.puppet import Puppet, session_with
+from tests.extensions.fake_child import FakeChild, session_with
+from tests.extensions.harness import failing, until
 
 
-class WithoutIds(HostCodec):
+class WithoutIds(MorphirHostCodec):
     """morphir, as if its answers carried no id."""
 
     def decode(self, frame: Any) -> Any:
-        heard: Any = super().decode(frame)
-        return Reply(None, heard[1]) if type(heard) is tuple else heard
+        received: Any = super().decode(frame)
+        return Reply(None, received[1]) if type(received) is tuple else received
 
 
 BY_ORDER = replace(
@@ -45,12 +45,12 @@ class Stage:
             bus=Bus(),
             loop=asyncio.get_running_loop(),
         )
-        self.puppet = self.next_session()
+        self.fake_child = self.next_session()
 
-    def next_session(self) -> Puppet:
-        self.puppet = Puppet()
-        self.queue.attach(session_with(self.puppet, self.queue, BY_ORDER))
-        return self.puppet
+    def next_session(self) -> FakeChild:
+        self.fake_child = FakeChild()
+        self.queue.attach(session_with(self.fake_child, self.queue, BY_ORDER))
+        return self.fake_child
 
     def call(self, n: int) -> FutureCall:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -59,7 +59,7 @@ class Stage:
         return call
 
     def end(self) -> None:
-        self.puppet.die()
+        self.fake_child.die()
         self.queue.deadlines.stop()
 
 
@@ -84,14 +84,14 @@ async def outcome_of(call: FutureCall) -> Any:
 @pytest.mark.both_loops
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_late_answer_meets_nobody_and_who_waits_gets_a_fresh_session(
+async def test_a_late_answer_is_dropped_and_waiting_calls_get_a_fresh_session(
     how: str, when: str
 ) -> None:
     stage = Stage()
     first = stage.call(1)
     waiting = stage.call(2) if when == "before" else None
     await ticks()
-    old = stage.puppet
+    old = stage.fake_child
     old.say(id=0, result="late")  # in the pipe, not read yet
     give_up(stage, first, how)
     second = waiting or stage.call(2)
@@ -107,7 +107,7 @@ async def test_a_late_answer_meets_nobody_and_who_waits_gets_a_fresh_session(
     await ticks()
 
 
-async def test_those_beside_a_call_that_was_given_up_are_told_why_they_were_lost() -> None:
+async def test_calls_beside_an_abandoned_call_get_the_reason_of_their_loss() -> None:
     stage = Stage(most=3)
     calls = [stage.call(n) for n in range(3)]
     await ticks()
@@ -139,23 +139,23 @@ async def test_those_beside_it_are_sent_again_in_their_order_where_that_is_allow
 
 
 @pytest.mark.parametrize("asked", ["by itself", "in the same read"])
-async def test_what_was_said_before_a_question_does_not_answer_it(asked: str) -> None:
+async def test_earlier_input_does_not_answer_a_question(asked: str) -> None:
     """One answer too many, already in the pipe when the next call is made."""
     loop = asyncio.get_running_loop()
     queue = CallQueue("x", max_in_flight=1, bus=Bus(), loop=loop)
-    puppet = Puppet()
-    session = session_with(puppet, queue, BY_ORDER)
+    fake_child = FakeChild()
+    session = session_with(fake_child, queue, BY_ORDER)
     queue.attach(session)
     futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in range(2)]
     calls = [FutureCall("say", n, DELIVER, 5, queue.now(), futures[n]) for n in range(2)]
     queue.submit(calls[0])
     if asked == "in the same read":  # it waits for its turn, which comes with the first answer
         queue.submit(calls[1])
-    said = b'{"id":0,"result":0}\n'
-    os.write(puppet.writes, said * (2 if asked == "in the same read" else 1))
+    text = b'{"id":0,"result":0}\n'
+    os.write(fake_child.writes, text * (2 if asked == "in the same read" else 1))
     assert await futures[0] == 0
     if asked == "by itself":
-        os.write(puppet.writes, said)
+        os.write(fake_child.writes, text)
         with pytest.raises(ProtocolViolation):
             queue.submit(calls[1])
     else:

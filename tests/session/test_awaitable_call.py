@@ -11,8 +11,8 @@ from exthost.extension.call_queue import CallQueue
 from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
-from tests.extensions.driving import hostile
-from tests.extensions.puppet import Puppet, session_with
+from tests.extensions.fake_child import FakeChild, session_with
+from tests.extensions.harness import hostile
 
 _WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
@@ -97,7 +97,7 @@ async def test_a_caller_that_is_cancelled_after_its_answer_came_is_cancelled_all
     assert (queue.outcomes.results, queue.outcomes.unsuccessful["cancelled"]) == (1, 0)
 
 
-async def test_what_is_read_in_the_step_of_a_task_wakes_its_callers_after_that_step() -> None:
+async def test_messages_read_in_the_step_of_a_task_wake_their_callers_after_that_step() -> None:
     queue = _queue()
     call = _call(queue)
     task = await _as_task(call)
@@ -155,13 +155,13 @@ class _Interrupted:
 
 @pytest.mark.parametrize("watched", [False, True])
 def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) -> None:
-    puppet = Puppet()
+    fake_child = FakeChild()
 
     async def ask() -> "tuple[Session, asyncio.Task[object]]":
         queue = _queue()
         if watched:
             queue.bus.subscribe(CallEnded, lambda _: None)
-        session = session_with(puppet, queue)
+        session = session_with(fake_child, queue)
         conversation = session.conversation
         conversation.decode = _Interrupted(conversation._codec).decode
         queue.attach(session)
@@ -172,8 +172,8 @@ def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) ->
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         session, task = runner.run(ask())
-        puppet.say(id=0, result=7)
-        puppet.say(method="now")
+        fake_child.say(id=0, result=7)
+        fake_child.say(method="now")
         loop.call_later(30, loop.stop)
         with pytest.raises(KeyboardInterrupt):
             loop.run_forever()
@@ -182,7 +182,7 @@ def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) ->
         loop.run_until_complete(session.kill_and_wait())
 
 
-async def test_what_users_wrap_around_a_call_works() -> None:
+async def test_wrappers_of_users_around_a_call_work() -> None:
     async with hostile() as extension:
         async with asyncio.timeout(30):
             assert await extension.call("echo", 1) == 1

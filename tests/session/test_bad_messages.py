@@ -8,8 +8,8 @@ import pytest
 
 from exthost.errors import CallFailed, CallTimeout, ProtocolViolation
 from exthost.events import Bus, Dropped, LogLine, Noticed
-from tests.extensions.clock import Clock, turns
-from tests.extensions.driving import Ledger, accounted, failing, hostile
+from tests.extensions.clock import Clock, run_loop
+from tests.extensions.harness import Ledger, accounted, failing, hostile
 
 STRAY = "stray lines on stdout"
 LATE = "late or repeated replies"
@@ -27,10 +27,10 @@ async def test_stray_output_of_every_kind_is_skipped_counted_and_logged() -> Non
         # Three blank lines are no lines; each of the other eleven is told with its reason.
         assert ext.stats.dropped == {STRAY: 11}
         accounted(ext, 2, result=2)
-    told = [line.text for line in lines if line.source == "stdout"]
-    assert len(told) == 11
-    assert "Listening on port 8080" in told[0] and lines[0].level == logging.WARNING
-    assert any("cannot ask the host" in text for text in told)
+    reports = [line.text for line in lines if line.source == "stdout"]
+    assert len(reports) == 11
+    assert "Listening on port 8080" in reports[0] and lines[0].level == logging.WARNING
+    assert any("cannot send requests to the host" in text for text in reports)
 
 
 async def test_a_byte_order_mark_and_a_banner_before_the_handshake_do_no_harm() -> None:
@@ -53,7 +53,7 @@ async def test_an_answer_to_nothing_is_dropped_and_the_next_call_gets_its_own(
         accounted(ext, 2, result=2)
 
 
-async def test_ids_that_are_no_numbers_answer_nobody() -> None:
+async def test_ids_that_are_not_numbers_answer_no_request() -> None:
     async with hostile() as ext:
         assert await ext.call("odd_ids", "right") == "right"
         assert ext.stats.dropped == {STRAY: 7}
@@ -119,11 +119,11 @@ async def test_a_timeout_has_the_output_with_its_id_that_is_not_a_message(clock:
         clock.stop()
         text = '{"id": $ID, "result": NaN} (printed for debugging)'
         unread = asyncio.ensure_future(failing(ext.call("raw", {"text": text}, timeout=0.5)))
-        await turns()  # so that it is the first
+        await run_loop()  # so that it is the first
         await ext.call("echo")  # answered after that
         await clock.advance(0.5)
         error = await unread
-        assert isinstance(error, CallTimeout) and "is no message (not JSON" in error.message
+        assert isinstance(error, CallTimeout) and "is not a message (not JSON" in error.message
         assert "NaN" in error.evidence.bytes
 
 
@@ -156,7 +156,7 @@ async def test_an_answer_that_comes_byte_by_byte_is_an_answer() -> None:
         accounted(ext, 21, result=21)
 
 
-async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are_told() -> None:
+async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are_reported() -> None:
     bus = Bus()
     lines: list[LogLine] = []
     notifications: list[Noticed] = []
@@ -176,14 +176,14 @@ async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are
 async def test_a_flood_of_notices_delays_but_loses_no_answer() -> None:
     async with hostile() as ext:
         flood = asyncio.ensure_future(ext.call("notices", {"thousands": 10}))
-        await turns()  # so that it is the first
+        await run_loop()  # so that it is the first
         assert await ext.call("echo", 1) == 1
         assert await flood == "noticed"
         assert ext.stats.dropped == {}
         accounted(ext, 2, result=2)
 
 
-async def test_drops_are_told_on_the_bus_with_how_often() -> None:
+async def test_drops_are_reported_on_the_bus_with_their_number() -> None:
     ledger = Ledger()
     drops: list[Dropped] = []
     ledger.bus.subscribe(Dropped, drops.append)
@@ -195,7 +195,7 @@ async def test_drops_are_told_on_the_bus_with_how_often() -> None:
     assert drops == [Dropped("hostile", LATE, times) for times in (1, 2, 3)]
 
 
-async def test_what_cannot_be_written_is_the_callers_error_and_is_not_sent() -> None:
+async def test_an_unwritable_value_is_the_callers_error_and_is_not_sent() -> None:
     async with hostile(limits={"max_message": 1000}) as ext:
         unwritable = await failing(ext.call("echo", object()))
         too_long = await failing(ext.call("echo", "x" * 2000))

@@ -8,8 +8,8 @@ import pytest
 from exthost.errors import CallTimeout, ExtensionGone
 from exthost.events import Bus, LogLine
 from exthost.process.stderr_tail import OLDER
-from tests.extensions.clock import Clock, turns
-from tests.extensions.driving import (
+from tests.extensions.clock import Clock, run_loop
+from tests.extensions.harness import (
     NEVER,
     Ledger,
     accounted,
@@ -54,7 +54,7 @@ async def test_stderr_of_an_earlier_call_is_marked_as_older(clock: Clock) -> Non
 async def test_a_timeout_names_the_older_call_that_has_no_answer_either(clock: Clock) -> None:
     async with hostile() as ext:
         older = asyncio.ensure_future(ext.call("keep"))
-        await turns()
+        await run_loop()
         clock.move(6)
         error = await failing(ext.call("keep", timeout=0.05))
         assert error.help.startswith("it has not answered keep either (6 s); give the call")
@@ -78,7 +78,7 @@ async def test_limits_of_many_lengths_each_end_their_own_call_in_order(
         clock.stop()
         lengths = [5, 1, 9, 3, 7, 2, 8, 4, 6]
         calls = [asyncio.ensure_future(one(length)) for length in lengths]
-        await turns()
+        await run_loop()
         assert ext.stats.in_flight == 9
         for passed in range(step, 10, step):
             await clock.advance(step / 50)
@@ -87,7 +87,7 @@ async def test_limits_of_many_lengths_each_end_their_own_call_in_order(
         accounted(ext, 9, timeout=9)
 
 
-async def test_the_configured_limit_holds_where_the_call_names_none() -> None:
+async def test_the_configured_limit_applies_where_the_call_names_none() -> None:
     async with hostile(limits={"call": "0.1s"}) as ext:
         error = await failing(ext.call("keep"))
         assert "took longer than 0.1 s" in error.message
@@ -101,7 +101,7 @@ async def test_a_limit_that_is_up_while_waiting_for_a_turn_says_so_and_nothing_i
         first = asyncio.ensure_future(failing(ext.call("keep", timeout=0.5)))
         await asyncio.sleep(0)  # so that it is the first
         second = asyncio.ensure_future(failing(ext.call("echo", timeout=0.1)))
-        await turns()
+        await run_loop()
         await clock.advance(0.1)
         error = await second
         assert isinstance(error, CallTimeout) and "waiting for its turn" in error.message

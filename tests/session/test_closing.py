@@ -17,7 +17,7 @@ from exthost.extension.extension import Extension
 from exthost.model.shutdown_steps import CloseStdin, Terminate, Write
 from exthost.session.process_lifetime import scale_steps
 from tests.dialects.requirements import shows
-from tests.extensions.driving import (
+from tests.extensions.harness import (
     IMPATIENT,
     PATIENT,
     Ledger,
@@ -30,7 +30,7 @@ from tests.extensions.driving import (
     until,
     with_ladder,
 )
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,7 +51,7 @@ async def test_fifty_extensions_are_closed_by_fifty_foreign_tasks_in_random_orde
 
 PROGRAM = """
 import asyncio, random
-from tests.extensions.driving import unstarted
+from tests.extensions.harness import unstarted
 
 async def main():
     asyncio.get_running_loop().slow_callback_duration = 60  # a slow machine is no warning of ours
@@ -129,7 +129,7 @@ async def test_closing_during_the_handshake_ends_it_at_once(stage: str) -> None:
 
 
 @pytest.mark.both_loops
-async def test_closing_during_a_call_tells_the_caller_who_did_it() -> None:
+async def test_closing_during_a_call_is_named_as_the_reason_to_the_caller() -> None:
     ledger = Ledger()
     ext = unstarted(bus=ledger.bus)
     await ext.start()
@@ -139,7 +139,7 @@ async def test_closing_during_a_call_tells_the_caller_who_did_it() -> None:
     for call in calls:
         error = await call
         assert isinstance(error, ExtensionGone) and error.code == "X1005"
-        assert "closed while keep was under way" in error.message
+        assert "closed during keep" in error.message
     ledger.settle(ext, gone=5)
 
 
@@ -247,8 +247,8 @@ def test_a_loop_that_simply_stops_leaves_no_process_once_the_extension_is_droppe
     """Nobody cancelled anything: asyncio itself warns of the tasks, so it is a program apart."""
     program = """
 import asyncio
-from tests.extensions.driving import unstarted
-from tests.extensions.looking import gone
+from tests.extensions.harness import unstarted
+from tests.extensions.proc import gone
 
 loop = asyncio.new_event_loop()
 
@@ -283,7 +283,7 @@ async def ended_by(ext: Extension, bus: Bus) -> tuple[str, float]:
     return exit.status, time.monotonic() - began
 
 
-async def test_a_polite_child_ends_at_end_of_file_and_nobody_waits() -> None:
+async def test_a_polite_child_ends_at_end_of_file_without_a_wait() -> None:
     bus = Bus()
     status, _ = await ended_by(unstarted(bus=bus, dialect=PATIENT), bus)
     assert status == "exited with 0"
@@ -293,10 +293,10 @@ async def test_a_child_that_ignores_end_of_file_is_terminated_after_its_grace(
     tmp_path: Path,
 ) -> None:
     bus = Bus()
-    told = tmp_path / "told"
-    ext = unstarted("ignore_eof", f"term_file={told}", dialect=with_ladder(0.1, 3600), bus=bus)
+    report = tmp_path / "told"
+    ext = unstarted("ignore_eof", f"term_file={report}", dialect=with_ladder(0.1, 3600), bus=bus)
     status, seconds = await ended_by(ext, bus)
-    assert status == "exited with 0" and told.read_text() == "told"
+    assert status == "exited with 0" and report.read_text() == "told"
     assert seconds >= 0.1
 
 
@@ -310,7 +310,7 @@ async def test_a_child_that_ignores_end_of_file_and_sigterm_is_killed() -> None:
 
 
 @pytest.mark.parametrize("stop", ["0s", "400ms"])
-async def test_the_operator_says_how_long_the_steps_may_take_in_all(stop: str) -> None:
+async def test_the_operator_limits_the_time_of_all_steps(stop: str) -> None:
     bus = Bus()
     ext = unstarted("stubborn", dialect=PATIENT, bus=bus, limits={"stop": stop})
     status, seconds = await ended_by(ext, bus)
@@ -335,7 +335,7 @@ async def test_a_stopped_child_is_dead_at_the_end_of_its_grace() -> None:
     assert gone(pid)
 
 
-async def test_a_child_that_dies_by_itself_while_it_is_asked_to_end_is_no_error() -> None:
+async def test_a_child_that_dies_by_itself_while_it_is_asked_to_end_is_not_an_error() -> None:
     ext = unstarted("stubborn", dialect=PATIENT)
     await ext.start()
     pid = pid_of(ext)

@@ -44,8 +44,9 @@ from exthost.session.effects import (
 from exthost.session.failures import GivenUp, NotUnderstood, Retired, Violated
 from exthost.session.phase import PHASES, Phase
 from exthost.session.replies import MapResultHandler, OneRequestOrMoreHandler
+from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
-from tests.session.talking import (
+from tests.session.conversation_peer import (
     BOTH,
     BY_ID,
     BY_ORDER,
@@ -93,7 +94,7 @@ def test_a_move_that_is_not_in_the_table_is_a_bug(phase: Phase, event: str) -> N
             conversation.move(event)
 
 
-def test_a_conversation_tells_where_it_stands() -> None:
+def test_a_conversation_reports_its_state() -> None:
     conversation = opened()
     sent(conversation)
     assert repr(conversation) == "<Conversation open, 1 in flight>"
@@ -263,7 +264,7 @@ def test_by_order_an_error_fails_the_call_that_has_waited_longest() -> None:
     assert effects[1] == [(second, 2)]
 
 
-def test_by_order_a_reply_that_nobody_asked_for_ends_the_conversation() -> None:
+def test_by_order_an_unrequested_reply_ends_the_conversation() -> None:
     conversation = opened(BY_ORDER)
     call = sent(conversation, "say", 1)
     effects = conversation.receive_bytes(frames(b"1", b"2"))
@@ -299,16 +300,16 @@ def ended_by_violation(effect: Effect) -> str:
 
 def test_a_handshake_runs_step_by_step_and_its_value_ends_it() -> None:
     def handshake() -> Generator[Any, Any, Offer]:
-        told = result_of((yield Request("initialize", 1)), "initialize")
+        report = result_of((yield Request("initialize", 1)), "initialize")
         yield Notification("initialized", None)
-        return Offer(name=told)
+        return Offer(name=report)
 
     conversation = Conversation(BY_ID, MAX_MESSAGE)
     call, effects = generator(conversation, handshake(), limits_each_request=True)
     assert effects[0] == SetDeadline(call, call.timeout)
-    assert [said["method"] for said in written(effects)] == ["initialize"]
+    assert [output["method"] for output in written(effects)] == ["initialize"]
     effects = conversation.receive_bytes(reply(1, "toy"))
-    assert [said["method"] for said in written(effects)] == ["initialized"]
+    assert [output["method"] for output in written(effects)] == ["initialized"]
     assert effects[-1] == [(call, Offer(name="toy"))]
     assert conversation.offer is NO_OFFER
     conversation.open(Offer(name="toy"))
@@ -400,7 +401,7 @@ def test_the_generator_of_a_call_that_is_given_up_is_closed() -> None:
 # Waiting for a notification
 
 
-def told(n: int) -> bytes:
+def notice(n: int) -> bytes:
     return notification("told", n=n)
 
 
@@ -411,18 +412,18 @@ def test_a_generator_is_resumed_with_the_notification_that_it_waits_for() -> Non
 
     conversation = opened()
     call, effects = generator(conversation, wait())
-    assert [said["method"] for said in written(effects)] == ["open"]
-    effects = conversation.receive_bytes(told(1) + notification("other", n=2) + told(2))
+    assert [output["method"] for output in written(effects)] == ["open"]
+    effects = conversation.receive_bytes(notice(1) + notification("other", n=2) + notice(2))
     assert [type(effect) for effect in effects[:3]] == [Notified, Notified, Notified]
     assert effects[3:] == [[(call, Notification("told", {"n": 2}))]]
     assert is_empty(conversation)
-    assert len(conversation.receive_bytes(told(2))) == 1, "nobody waits any more"
+    assert len(conversation.receive_bytes(notice(2))) == 1, "nobody waits any more"
 
 
-def test_a_wait_of_its_own_length_ends_with_none_and_gives_the_deadline_back() -> None:
+def test_a_wait_of_its_own_length_ends_with_none_and_restores_the_deadline() -> None:
     def wait() -> Generator[Any, Any, Any]:
-        heard = yield WaitFor("told", seconds=0.5)
-        return heard, (yield Request("echo"))
+        received = yield WaitFor("told", seconds=0.5)
+        return received, (yield Request("echo"))
 
     conversation = opened()
     call, effects = generator(conversation, wait())
@@ -439,7 +440,7 @@ def test_a_condition_that_raises_fails_its_call_alone() -> None:
     conversation = opened()
     bad, _ = generator(conversation, wait(lambda params: params["nothing"]))
     good, _ = generator(conversation, wait(lambda params: True))
-    effects = conversation.receive_bytes(told(7))
+    effects = conversation.receive_bytes(notice(7))
     assert error_of([effects[1]], bad).code == "X0604"
     assert effects[2:] == [[(good, Notification("told", {"n": 7}))]]
     assert is_empty(conversation)
@@ -452,7 +453,7 @@ def test_a_wait_that_was_given_up_is_not_resumed() -> None:
     conversation = opened()
     call, _ = generator(conversation, wait())
     conversation.abandon(call, "no reason")
-    assert len(conversation.receive_bytes(told(7))) == 1
+    assert len(conversation.receive_bytes(notice(7))) == 1
     assert is_empty(conversation)
 
 
@@ -472,7 +473,9 @@ def test_a_question_to_the_host_waits_under_an_id_that_no_child_can_send() -> No
     held = effect.request.id
     assert conversation.calls() == [call], "it can time out while it waits"
     for id in (2, [2]):
-        assert all(isinstance(one, Count | Stray) for one in conversation.receive_bytes(reply(id)))
+        assert all(
+            isinstance(byte, Count | Stray) for byte in conversation.receive_bytes(reply(id))
+        )
     assert conversation.resume(call, held, Reply(None, "yes")) == [[(call, Reply(None, "yes"))]]
     assert is_empty(conversation)
 
@@ -492,9 +495,9 @@ def test_the_answer_of_the_host_to_a_call_that_ended_meanwhile_is_dropped() -> N
 
 
 def try_once() -> Generator[Any, Any, Any]:
-    heard = yield TryRequest(Request("maybe"), 3.0)
+    received = yield TryRequest(Request("maybe"), 3.0)
     then = yield Request("then")
-    return heard, then.result
+    return received, then.result
 
 
 def test_a_request_that_may_stay_unanswered_has_less_time() -> None:
@@ -505,7 +508,7 @@ def test_a_request_that_may_stay_unanswered_has_less_time() -> None:
     assert handler_of(call).is_optional
 
 
-def test_after_a_request_with_its_own_limit_the_deadline_of_the_call_holds_again() -> None:
+def test_after_a_request_with_its_own_limit_the_deadline_of_the_call_applies_again() -> None:
     conversation = opened()
     call, _ = generator(conversation, try_once())
     effects = conversation.continue_without_reply(call)
@@ -537,11 +540,11 @@ def handler_of(call: StubCall) -> Any:
     return call.reply_handler
 
 
-def test_after_its_time_the_generator_goes_on_and_the_late_reply_is_no_fault() -> None:
+def test_after_its_time_the_generator_goes_on_and_the_late_reply_is_not_a_fault() -> None:
     conversation = opened()
     call, _ = generator(conversation, try_once())
     effects = conversation.continue_without_reply(call)
-    assert [said["method"] for said in written(effects)] == ["then"]
+    assert [output["method"] for output in written(effects)] == ["then"]
     assert not handler_of(call).is_optional
     assert conversation.receive_bytes(reply(1, "late")) == []
     assert conversation.receive_bytes(reply(1, "late")) == [LATE], "the second time it is one"
@@ -601,8 +604,8 @@ SUBSCRIPTION = Subscribe(Request("subscribe", "changes"), (1.0,), refetch_offer=
 
 def test_a_subscription_is_sent_and_the_generator_goes_on_at_once() -> None:
     def subscribe() -> Generator[Any, Any, Any]:
-        heard = yield SUBSCRIPTION
-        return heard
+        received = yield SUBSCRIPTION
+        return received
 
     conversation = opened()
     call, effects = generator(conversation, subscribe())
@@ -615,12 +618,12 @@ def test_a_subscription_is_sent_and_the_generator_goes_on_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"), [(reply(1), None), (failure(1, "no"), Failure(1, "no", -1))]
+    ("data", "notice"), [(reply(1), None), (failure(1, "no"), Failure(1, "no", -1))]
 )
-def test_the_reply_to_a_subscription_is_its_end(data: bytes, told: Failure | None) -> None:
+def test_the_reply_to_a_subscription_is_its_end(data: bytes, notice: Failure | None) -> None:
     conversation = opened()
     conversation.subscribe(SUBSCRIPTION)
-    assert conversation.receive_bytes(data) == [SubscriptionEnded(1, told)]
+    assert conversation.receive_bytes(data) == [SubscriptionEnded(1, notice)]
     assert conversation.receive_bytes(data) == [LATE]
     effects = conversation.subscribe(SUBSCRIPTION)
     assert effects[0] == Subscribed(2, SUBSCRIPTION), "sent again, under an id of its own"
@@ -631,8 +634,8 @@ def test_the_reply_to_a_subscription_is_its_end(data: bytes, told: Failure | Non
 
 def maybe_more() -> OneRequestOrMoreHandler:
     def more(params: Any) -> Generator[Any, Any, Any]:
-        heard = yield Request("more", params)
-        return result_of(heard, "more")
+        received = yield Request("more", params)
+        return result_of(received, "more")
 
     def settle(params: Any, result: Any) -> Any:
         return more(params) if result == "more" else result
@@ -649,8 +652,8 @@ def maybe_more() -> OneRequestOrMoreHandler:
 def test_the_first_reply_is_mostly_the_last(dialect: Dialect) -> None:
     conversation = opened(dialect)
     call = StubCall("tool", 5, maybe_more())
-    (said,) = written([WriteFrame(conversation.send(call))])
-    assert (said["method"], said["params"]) == ("wire", {"with": 5})
+    (output,) = written([WriteFrame(conversation.send(call))])
+    assert (output["method"], output["params"]) == ("wire", {"with": 5})
     assert conversation.receive_bytes(reply(1, "done")) == [[(call, "done")]]
 
 
@@ -707,7 +710,9 @@ def event(name: str, word: Any) -> bytes:
 def delivered(effects: list[Effect]) -> list[tuple[Any, Any, bool]]:
     """Return stream, event and whether it is the last, for each event among these effects."""
     return [
-        (one.stream, one.event, one.is_last) for one in effects if isinstance(one, DeliverEvent)
+        (effect.stream, effect.event, effect.is_last)
+        for effect in effects
+        if isinstance(effect, DeliverEvent)
     ]
 
 
@@ -884,7 +889,7 @@ def test_a_nameless_stream_that_is_left_keeps_its_place_until_its_reply() -> Non
     assert conversation.receive_bytes(reply(1)) == [[(run.call, None)]]
 
 
-def test_others_wait_tells_whether_anything_but_this_stream_is_awaited() -> None:
+def test_others_wait_is_true_if_anything_but_this_stream_is_awaited() -> None:
     conversation = opened()
     run = stream(conversation, "run", {})
     assert not conversation.others_wait(run)
@@ -925,7 +930,7 @@ def test_progress_finds_its_call(id: Any, is_found: bool) -> None:
 # -- noise, over-long messages, batches, interrupts ------------------------------------------
 
 
-def test_noise_is_skipped_and_told() -> None:
+def test_noise_is_skipped_and_reported() -> None:
     conversation = opened()
     call = sent(conversation)
     effects = conversation.receive_bytes(b"hello\n" + reply(1))
@@ -1173,7 +1178,7 @@ def test_a_conversation_is_idle_without_calls_of_users() -> None:
     assert conversation.is_idle
 
 
-def test_the_request_of_a_call_is_what_its_dialect_writes() -> None:
+def test_the_request_of_a_call_has_the_form_of_its_dialect() -> None:
     frame = whole(opened().send(StubCall("echo", [1])))
     assert frame == b'{"jsonrpc":"2.0","method":"echo","params":[1],"id":1}\n'
 
@@ -1182,3 +1187,55 @@ def test_errors_of_effects_are_errors_of_ours() -> None:
     conversation = opened()
     call = sent(conversation)
     assert isinstance(error_of(conversation.receive_bytes(failure(1)), call), ExthostError)
+
+
+# Large messages that have begun
+
+
+class RecognisingCodec(PlainCodec):
+    """JSON-RPC that recognises replies by their first bytes, as the built-in codecs do."""
+
+    may_be_reply = staticmethod(jsontext.may_be_reply)
+
+
+RECOGNISING = replace(BY_ID, codec=lambda role: RecognisingCodec())
+NOTIFICATION_HEAD = b'{"jsonrpc":"2.0","method":"told","params":[['
+
+
+def test_without_a_call_no_large_message_serves_one() -> None:
+    assert Conversation(RECOGNISING, MAX_MESSAGE).may_serve_call(b"xxx"), "in the handshake"
+    conversation = opened(RECOGNISING)
+    for head in (b"", b'{"result":[', b'{"id":1,"result":[', NOTIFICATION_HEAD):
+        assert not conversation.may_serve_call(head)
+
+
+def test_beside_a_call_a_large_message_may_serve_it_if_it_may_be_its_reply() -> None:
+    conversation = opened(RECOGNISING, first_id=7)
+    call = sent(conversation)
+    for head in (b'{"id":7,"result":[', b'{"jsonrpc":"2.0","result":[', b"", b'[{"id":7'):
+        assert conversation.may_serve_call(head), head
+    for head in (b'{"id":8,"result":[', NOTIFICATION_HEAD, b"xxx"):
+        assert not conversation.may_serve_call(head), head
+    conversation.abandon(call, "a timeout")
+    assert not conversation.may_serve_call(b'{"id":7,"result":[')
+
+
+@pytest.mark.parametrize("dialect", [BY_ID, BY_ORDER])
+def test_a_codec_that_recognises_no_reply_leaves_it_open(dialect: Dialect) -> None:
+    conversation = opened(dialect)
+    assert not conversation.may_serve_call(b"xxx")
+    sent(conversation)
+    assert conversation.may_serve_call(b"xxx")
+
+
+def test_beside_a_stream_or_a_wait_any_large_message_may_serve_it() -> None:
+    conversation = opened(RECOGNISING)
+    stream(conversation, "watch", {"stream": "a"})
+    assert conversation.may_serve_call(NOTIFICATION_HEAD)
+
+    def wait() -> Generator[Any, Any, Any]:
+        yield WaitFor("told")
+
+    conversation = opened(RECOGNISING)
+    generator(conversation, wait())
+    assert conversation.may_serve_call(NOTIFICATION_HEAD)

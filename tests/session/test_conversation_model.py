@@ -19,7 +19,7 @@ from exthost.session.call import Call
 from exthost.session.effects import Effect, End, Failed, RunHandler, StreamAccepted, WriteFrame
 from exthost.session.phase import Phase
 from exthost.session.replies import GeneratorHandler, OneRequestOrMoreHandler
-from tests.session.talking import (
+from tests.session.conversation_peer import (
     BOTH,
     BY_ORDER,
     StubCall,
@@ -45,8 +45,8 @@ def operation() -> Generator[Any, Any, Any]:
     """Every kind of step."""
     yield Subscribe(Request("subscribe"))
     yield TryRequest(Request("maybe"), 1.0)
-    heard = yield AskHost("config.get", None)
-    second = yield Request("second", heard.result)
+    received = yield AskHost("config.get", None)
+    second = yield Request("second", received.result)
     if not isinstance(second, Reply):
         raise CallFailed("X0701", "no")
     return second.result
@@ -74,7 +74,7 @@ class Talk(RuleBasedStateMachine):
             elif isinstance(effect, Failed):
                 self.end_call(effect.call)
             elif isinstance(effect, WriteFrame):
-                self.ids += [said["id"] for said in written([effect]) if "id" in said]
+                self.ids += [output["id"] for output in written([effect]) if "id" in output]
             elif isinstance(effect, RunHandler):
                 self.asking.append(effect)
             elif isinstance(effect, StreamAccepted):
@@ -211,7 +211,7 @@ class Talk(RuleBasedStateMachine):
         assert len(self.ids) == len(set(self.ids)) and self.ids == sorted(self.ids)
 
     @invariant()
-    def the_tables_hold_exactly_what_is_in_flight(self) -> None:
+    def the_tables_have_exactly_the_calls_in_flight(self) -> None:
         if self.is_over:
             assert is_empty(self.conversation)
             assert self.conversation.phase is Phase.CLOSED
@@ -249,7 +249,7 @@ class TalkByOrder(RuleBasedStateMachine):
     @is_open
     @rule(fails=st.lists(st.booleans(), max_size=4), byte_by_byte=st.booleans())
     def answer(self, fails: list[bool], byte_by_byte: bool) -> None:
-        payloads = [b"!no" if one else b"7" for one in fails]
+        payloads = [b"!no" if fail else b"7" for fail in fails]
         data = b"".join(self.conversation.framing.wrap(payload) for payload in payloads)
         chunks = [data[at : at + 1] for at in range(len(data))] if byte_by_byte else [data]
         for chunk in chunks:
@@ -282,11 +282,11 @@ class TalkByOrder(RuleBasedStateMachine):
     @rule()
     def hear_more_after_the_end(self) -> None:
         data = self.conversation.framing.wrap(b"7")
-        assert all(isinstance(one, End) for one in self.conversation.receive_bytes(data))
+        assert all(isinstance(byte, End) for byte in self.conversation.receive_bytes(data))
         self.begin()
 
     @invariant()
-    def the_table_holds_exactly_what_waits(self) -> None:
+    def the_table_has_exactly_the_waiting_calls(self) -> None:
         assert self.conversation.calls() == self.waiting
 
 

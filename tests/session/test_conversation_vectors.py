@@ -5,7 +5,6 @@ must be the same each time. `value` vectors test functions that no conversation 
 """
 
 import asyncio
-import json
 import os
 import subprocess
 from collections import deque
@@ -20,38 +19,39 @@ from exthost.authoring.testing.vector_notation import (
     GarbagePattern,
     MessagePattern,
     parse_message_pattern,
-    split_messages,
 )
 from exthost.authoring.testing.vectors import Vector
-from exthost.authoring.testing.vectors.expectations import assert_error, assert_offer
+from exthost.authoring.testing.vectors.check import assert_error, assert_offer
 from exthost.authoring.testing.vectors.read_vector import MAX_MESSAGE_BYTES, ReadVector
-from exthost.dialects.base import Dialect
+from exthost.authoring.testing.vectors.script_player import (
+    ConversationEnded,
+    ExtensionExited,
+    NoReply,
+    ScriptPlayer,
+    handshake_context,
+)
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.codec import Positional, Role
 from exthost.dialects.find import BUILT_IN
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.extension.call_factory import CallFactory
-from exthost.model.messages import Failure, Message, Noise, Notification, Reply, Request
+from exthost.model.messages import Failure, Message, Notification, Reply, Request
 from exthost.model.offer import Tool
 from exthost.model.spec import Limits, Spec
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import (
     Count,
-    Effect,
     End,
     Failed,
     Notified,
-    RunHandler,
     ServeRequest,
     Stray,
-    WriteFrame,
 )
 from exthost.session.failures import Violated
-from exthost.session.replies import GeneratorHandler
 from tests.dialects.all_vectors import vectors
-from tests.session.talking import StubCall, is_empty, whole
+from tests.session.conversation_peer import StubCall, is_empty, whole
 
 Cut: TypeAlias = Callable[[bytes], list[bytes]]
 
@@ -213,8 +213,8 @@ def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
     data = reading.data
 
     def play(chunks: list[bytes], times: int = 1) -> None:
-        heard = Received(reading, times)
-        assert_effects(reading, heard, heard.effects(chunks), times)
+        received = Received(reading, times)
+        assert_effects(reading, received, received.effects(chunks), times)
 
     play([data])
     play(bytewise(data))
@@ -231,10 +231,10 @@ def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> No
     reading = ReadVector(vector)
     answers = vector.fields["answers"]
     for chunks in ([reading.data], bytewise(reading.data)):
-        heard = Received(reading, 1)
+        received = Received(reading, 1)
         if answers != "nothing":
-            heard._ask(Request("asked", {}, answers))
-        effects = heard.effects(chunks)
+            received._ask(Request("asked", {}, answers))
+        effects = received.effects(chunks)
         failed = [effect.call.id for effect in effects if isinstance(effect, Failed)]
         assert failed == ([] if answers == "nothing" else [answers])
 
@@ -285,8 +285,8 @@ def test_a_notification_comes_with_the_meaning_that_its_dialect_reads(vector: Ve
     expected = read(notice.params) if read is not None else None
     for chunks in ([data], bytewise(data)):
         conversation = Conversation(dialect, MAX_MESSAGE_BYTES)
-        effects = [one for chunk in chunks for one in conversation.receive_bytes(chunk)]
-        (effect,) = (one for one in effects if not _is_unclaimed_event(one))
+        effects = [item for chunk in chunks for item in conversation.receive_bytes(chunk)]
+        (effect,) = (item for item in effects if not _is_unclaimed_event(item))
         assert isinstance(effect, Notified) and stated.matches(effect.notification)
         assert effect.meaning == expected and type(effect.meaning) is type(expected)
 
@@ -294,141 +294,22 @@ def test_a_notification_comes_with_the_meaning_that_its_dialect_reads(vector: Ve
 # -- scripts ---------------------------------------------------------------------------------
 
 
-class Silent(Exception):
-    """The call was not answered in its time."""
-
-
-class Exited(Exception):
-    """The child exited while the call was in flight."""
-
-
-class Ended(Exception):
-    """The conversation ended by this effect."""
-
-
-class Player:
-    """Plays the child of a script, and does for the conversation what a session does."""
+class Player(ScriptPlayer):
+    """Plays a script with the extension's bytes cut, or with each reply doubled."""
 
     def __init__(self, vector: Vector, cut: Cut, *, doubled: bool = False) -> None:
-        self.dialect: Dialect = vector.dialect
-        self.conversation = Conversation(self.dialect, MAX_MESSAGE_BYTES)
-        self._peer = self.dialect.codec(Role.GUEST)
-        self._guest_framing = self.dialect.framing(MAX_MESSAGE_BYTES)
+        super().__init__(vector)
         self._cut = cut
         self._doubled = doubled and not self.dialect.traits.positional
-        self._handlers: dict[str, Any] = vector.json("handlers", {})
-        self._frames: deque[Any] = deque()  # written by the host, not yet read by the child
-        self._asked: Any = None  # the id of the request that the child read last
-        self.late = 0
 
-    def run(self, call: Call, script: list[str]) -> Any:
-        """Run a call to its end; return its value or raise how else it ended."""
-        self._outcome: list[Any] = []
-        self._call = call
-        if call.reply_handler.is_simple:
-            self._perform([WriteFrame(self.conversation.send(call))])
-        else:
-            self._perform(self.conversation.begin(call))
-        for line in script:
-            sign, _, rest = line.partition(" ")
-            if self._outcome and sign == "!":
-                continue
-            {">": self._read, "<": self._say, "!": self._act}[sign](rest)
-        assert not self._frames, "the host wrote more than the script has"
-        (outcome,) = self._outcome
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome[0]
-
-    def _read(self, rest: str) -> None:
-        """The child reads, and this must be what it reads."""
-        stated = parse_message_pattern(rest)
-        assert self._frames, f"the host did not write {stated}"
-        if isinstance(self._peer, Positional) and stated.type_name == "Request":
-            self._peer.expect(stated.fields["method"])
-        (message,) = split_messages(self._peer.decode(self._frames.popleft()))
-        assert not isinstance(message, Noise)
-        assert stated.matches(message), f"expected {stated}, read {message}"
-        if isinstance(message, Request):
-            self._asked = message.id
-
-    def _say(self, rest: str) -> None:
-        stated = parse_message_pattern(rest)
-        message = stated.build(self._asked)
-        data = self._guest_framing.wrap(self._peer.encode(message))
-        is_reply = isinstance(message, Reply | Failure)
-        self._receive(data * 2 if self._doubled and is_reply else data)
-
-    def _receive(self, data: bytes) -> None:
-        for chunk in self._cut(data):
-            self._perform(self.conversation.receive_bytes(chunk))
-
-    def _act(self, words: str) -> None:
-        verb, _, rest = words.partition(" ")
-        if verb == "write":
-            self._receive(json.loads(rest).encode())
-        elif verb == "exit":
-            broken = self.conversation.framing.end()
-            assert self._call in self.conversation.end()
-            self._outcome.append(Exited("" if broken is None else broken.why))
-        elif verb == "silence":
-            handler = self._call.reply_handler
-            if isinstance(handler, GeneratorHandler) and handler.is_optional:
-                self._perform(self.conversation.continue_without_reply(self._call))
-            else:
-                self._perform(self.conversation.abandon(self._call, "timed out"))
-                self._outcome.append(Silent())
-        else:
-            assert verb == "stderr"
-
-    def _perform(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case list():
-                    for call, value in effect:
-                        assert call is self._call
-                        self._outcome.append((value,))
-                case Failed(call, error):
-                    assert call is self._call
-                    self._outcome.append(error)
-                case WriteFrame(frame):
-                    self._frames += self._guest_framing.feed(whole(frame))
-                case ServeRequest(request):
-                    frame = self.conversation.requests.encode(self._answer(request))
-                    self._frames += self._guest_framing.feed(whole(frame))
-                case RunHandler(call, request):
-                    answer = self._answer(request)
-                    self._perform(self.conversation.resume(call, request.id, answer))
-                case Count(what):
-                    self.late += what == "late or repeated replies"
-                case End(cause) if not effect.retired:
-                    self._outcome.append(Ended(cause))
-                case _:
-                    pass
-
-    def _answer(self, request: Request) -> Reply | Failure:
-        if request.method in self._handlers:
-            return Reply(request.id, self._handlers[request.method])
-        return self.dialect.refuse(request)
-
-
-def context(vector: Vector) -> HandshakeContext:
-    spec = vector.spec()
-    return HandshakeContext(
-        extension="scripted",
-        config=spec.config,
-        options=spec.options,
-        host_version="1.2.3",
-        manifest=spec.manifest,
-        wire_id=spec.wire_id,
-        handles=frozenset(vector.json("handlers", {})),
-    )
+    def receive(self, data: bytes, *, is_reply: bool) -> None:
+        for chunk in self._cut(data * 2 if self._doubled and is_reply else data):
+            super().receive(chunk, is_reply=is_reply)
 
 
 def handshake(player: Player, about: HandshakeContext, script: list[str]) -> Any:
     steps = player.dialect.handshake(about)
-    call = StubCall("the handshake", None, GeneratorHandler(steps, limits_each_request=True))
-    return player.run(call, script)
+    return player.run_steps("the handshake", steps, script)
 
 
 def cuts(script: list[str]) -> Iterator[Cut]:
@@ -442,7 +323,7 @@ def cuts(script: list[str]) -> Iterator[Cut]:
 
 @each("handshake")
 def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
-    script, about = vector.fields["script"], context(vector)
+    script, about = vector.fields["script"], handshake_context(vector)
     for cut in cuts(script):
         player = Player(vector, cut)
         assert_offer(vector, handshake(player, about, script))
@@ -452,14 +333,14 @@ def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
 
 
 @each("refusal")
-def test_a_refusal_is_told(vector: Vector) -> None:
-    script, about = vector.fields["script"], context(vector)
+def test_a_refusal_is_reported(vector: Vector) -> None:
+    script, about = vector.fields["script"], handshake_context(vector)
     for cut, number in zip(cuts(script), count(), strict=False):
         player = Player(vector, cut, doubled=number == 0)
-        with pytest.raises((ExthostError, Silent, Exited, Ended)) as refused:
+        with pytest.raises((ExthostError, NoReply, ExtensionExited, ConversationEnded)) as refused:
             handshake(player, about, script)
         assert_refused(vector, refused.value)
-        assert not player.conversation.pending or isinstance(refused.value, Ended)
+        assert not player.conversation.pending or isinstance(refused.value, ConversationEnded)
 
 
 def assert_refused(vector: Vector, error: BaseException) -> None:
@@ -473,15 +354,14 @@ def assert_refused(vector: Vector, error: BaseException) -> None:
             assert code == "X0502" and says in error.message
         case ProtocolViolation():
             assert code == "X0505" and says in error.message
-        case Silent():
+        case NoReply():
             assert code in ("X0504", "X0507")
-        case Exited():
+        case ExtensionExited():
             assert code in ("X0501", "X0506")
             if code == "X0501" and "exited with" not in says:
                 assert says in str(error)
-        case Ended():
+        case ConversationEnded(cause=cause):
             assert code in ("X0505", "X0506")
-            (cause,) = error.args
             assert isinstance(cause, Violated)
             assert code == "X0506" or says in cause.violation.message
         case _:
@@ -489,12 +369,12 @@ def assert_refused(vector: Vector, error: BaseException) -> None:
 
 
 @each("operation")
-def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
+def test_an_operation_has_the_fields_of_the_script(vector: Vector) -> None:
     assert vector.first_handshake is not None
     kept = {"config", "options", "handlers"}
     before = {key: value for key, value in vector.first_handshake.items() if key in kept}
     joined = replace(vector, fields=before | vector.fields)
-    script, about, spec = vector.fields["script"], context(joined), joined.spec()
+    script, about, spec = vector.fields["script"], handshake_context(joined), joined.spec()
     for cut in (*cuts(script), None):
         player = Player(joined, cut or entire, doubled=cut is None)
         offer = handshake(player, about, vector.first_handshake["script"])

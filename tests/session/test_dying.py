@@ -17,12 +17,12 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.errors import ExtensionGone, ExthostError
-from tests.extensions.clock import Clock, turns
-from tests.extensions.driving import NEVER, Ledger, accounted, failing, hostile, pid_of, until
-from tests.extensions.looking import resident_bytes, runs
+from tests.extensions.clock import Clock, run_loop
+from tests.extensions.harness import NEVER, Ledger, accounted, failing, hostile, pid_of, until
+from tests.extensions.proc import resident_bytes, runs
 
 
-async def struck(
+async def fatal_call(
     method: str, params: Any = None, *, beside: int = 3, **settings: Any
 ) -> tuple[ExthostError, list[ExthostError]]:
     """The error of the fatal call, and those of the calls beside it. No time limit told them."""
@@ -52,7 +52,7 @@ async def struck(
 async def test_death_in_a_call_fails_every_call_in_flight_at_once_with_exit_and_last_words(
     method: str, params: Any, exit: str, stderr: str
 ) -> None:
-    fatal, losses = await struck(method, params)
+    fatal, losses = await fatal_call(method, params)
     for error, name in [(fatal, method), *((loss, "keep") for loss in losses)]:
         assert isinstance(error, ExtensionGone)
         assert error.code == "X1001" and name in error.message
@@ -63,7 +63,7 @@ async def test_death_in_a_call_fails_every_call_in_flight_at_once_with_exit_and_
 
 
 @pytest.mark.both_loops
-async def test_a_crash_is_told_without_waiting_out_any_grace(
+async def test_a_crash_is_reported_without_waiting_out_any_grace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The grace for last words is for pipes that something else holds.
@@ -75,7 +75,7 @@ async def test_a_crash_is_told_without_waiting_out_any_grace(
 
 
 async def test_half_a_line_before_death_is_shown_as_evidence() -> None:
-    fatal, losses = await struck("half", {"code": 4})
+    fatal, losses = await fatal_call("half", {"code": 4})
     for error in (fatal, *losses):
         assert error.code == "X1001" and error.evidence.exit == "exited with 4"
         assert "ended inside a line" in error.message
@@ -90,15 +90,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.both_loops
-async def test_closing_stdout_and_living_on_is_told_as_that() -> None:
-    fatal, _ = await struck("close_stdout")
+async def test_closing_stdout_and_living_on_is_reported_as_that() -> None:
+    fatal, _ = await fatal_call("close_stdout")
     assert isinstance(fatal, ExtensionGone) and fatal.code == "X1002"
     assert "closed its stdout and still runs" in fatal.message and "close_stdout" in fatal.message
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_closing_stdout_inside_a_line_and_living_on_is_not_called_an_end() -> None:
-    fatal, _ = await struck("half_and_live")
+    fatal, _ = await fatal_call("half_and_live")
     assert fatal.code == "X1002" and "still runs" in fatal.message
     assert "ended inside a line" in fatal.message
     assert fatal.evidence.bytes.endswith('"resu')
@@ -106,7 +106,7 @@ async def test_closing_stdout_inside_a_line_and_living_on_is_not_called_an_end()
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.both_loops
-async def test_closing_stdin_and_living_on_is_told_at_the_next_call() -> None:
+async def test_closing_stdin_and_living_on_is_reported_at_the_next_call() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
         assert await ext.call("close_stdin") == "closed"
@@ -117,7 +117,9 @@ async def test_closing_stdin_and_living_on_is_told_at_the_next_call() -> None:
 
 
 @pytest.mark.both_loops
-async def test_a_child_that_never_reads_meets_the_write_deadline_and_not_our_loop() -> None:
+async def test_a_child_that_never_reads_meets_the_write_deadline_without_blocking_our_loop() -> (
+    None
+):
     ledger = Ledger()
     async with hostile(events=ledger.bus, limits={"write": "0.3s", "call": NEVER}) as ext:
         async with hostile() as neighbour:
@@ -134,26 +136,26 @@ async def test_a_child_that_never_reads_meets_the_write_deadline_and_not_our_loo
         ledger.settle(ext, result=1, gone=6)
 
 
-async def test_a_slow_reader_is_no_stalled_one(tmp_path: Path, clock: Clock) -> None:
+async def test_a_slow_reader_is_not_a_stalled_one(tmp_path: Path, clock: Clock) -> None:
     """The write deadline is for standing still; 16 MiB through a pipe takes many steps."""
     async with hostile(limits={"write": "2s"}) as ext:
         await ext.call("slowly", {"folder": str(tmp_path), "reads": 4})
         clock.stop()
         text = "x" * 2**24
         call = asyncio.ensure_future(ext.call("echo", text))
-        await turns()
+        await run_loop()
         for n in range(4):
             await clock.advance(1.5)
             assert not call.done()
             (tmp_path / f"read-{n}").touch()
             await clock.until((tmp_path / f"done-{n}").exists)
-            await turns()  # there is room in the pipe, and it is used
+            await run_loop()  # there is room in the pipe, and it is used
         assert await call == text
 
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("way", ["leave", "killed"])
-async def test_exit_is_seen_even_when_a_grandchild_holds_the_pipe(way: str) -> None:
+async def test_exit_is_seen_even_when_a_grandchild_keeps_the_pipe_open(way: str) -> None:
     async with hostile(lifetime="plain") as ext:  # whose pids are those that we see
         grandchild = await ext.call("grandchild")
         waiting = asyncio.ensure_future(failing(ext.call("keep")))
@@ -177,7 +179,7 @@ async def test_a_flood_on_stderr_is_read_away_and_its_end_kept() -> None:
     async with hostile() as ext:
         before = resident_bytes()
         flood = asyncio.ensure_future(ext.call("stderr", {"bytes": 64_000_000}))
-        await turns()  # so that it is the first
+        await run_loop()  # so that it is the first
         assert await ext.call("echo", 1) == 1
         assert await flood == "flooded"
         assert resident_bytes() - before < 20_000_000
@@ -187,7 +189,7 @@ async def test_a_flood_on_stderr_is_read_away_and_its_end_kept() -> None:
         accounted(ext, 3, result=2, gone=1)
 
 
-async def test_a_thousand_calls_in_flight_are_told_of_a_death_without_holding_the_loop() -> None:
+async def test_a_death_fails_a_thousand_calls_in_flight_without_blocking_the_loop() -> None:
     asyncio.get_running_loop().set_debug(False)  # its tracebacks take longer than the telling
     async with hostile() as ext:
         await ext.call("stderr", {"bytes": 100_000})
@@ -207,7 +209,7 @@ async def test_a_thousand_calls_in_flight_are_told_of_a_death_without_holding_th
         accounted(ext, 1001, result=1, gone=1000)
 
 
-@pytest.mark.parametrize(("says", "help"), [("", "wrote nothing"), ("why", "tells more")])
+@pytest.mark.parametrize(("says", "help"), [("", "wrote nothing"), ("why", "see its stderr")])
 async def test_the_help_points_to_stderr_only_if_something_was_written(
     says: str, help: str
 ) -> None:
@@ -225,7 +227,7 @@ async def test_the_help_points_to_stderr_only_if_something_was_written(
     ) as ext:
         with pytest.raises(errors.CallFailed) as failed:
             await ext.call("fail")
-        assert failed.value.message.endswith("error: it does not say why")
+        assert failed.value.message.endswith("error: it gives no reason")
         with pytest.raises(errors.ExtensionGone) as died:
             await ext.call("die")
         assert help in died.value.help

@@ -7,11 +7,11 @@ import pytest
 from exthost.errors import HandshakeFailed
 from exthost.events import Bus, LogLine
 from tests.extensions.clock import Clock
-from tests.extensions.driving import NEVER, closing, failing, unstarted
+from tests.extensions.harness import NEVER, closing, failing, unstarted
 
 
 @pytest.mark.parametrize("stage", ["start", "initialize", "capabilities"])
-async def test_death_in_the_handshake_is_told_with_exit_and_stderr(stage: str) -> None:
+async def test_death_in_the_handshake_is_reported_with_exit_and_stderr(stage: str) -> None:
     ext = unstarted(f"die_at={stage}", "code=7")
     async with closing(ext):
         error = await failing(ext.start())
@@ -76,7 +76,7 @@ async def test_the_whole_start_has_a_limit_of_its_own(clock: Clock) -> None:
         ("close_at=initialize", "X0501", "closed its stdout and still runs"),
     ],
 )
-async def test_a_bad_handshake_says_what_was_wrong_and_leaves_nothing(
+async def test_a_bad_handshake_names_its_fault_and_leaves_nothing(
     flag: str, code: str, text: str
 ) -> None:
     ext = unstarted(flag, limits={"handshake": NEVER})

@@ -35,7 +35,7 @@ async def test_a_noisy_read_is_passed_on_in_slices() -> None:
         reader.unawaited_units += len(items)
 
     loop = asyncio.get_running_loop()
-    reader = StdoutReader(read_end, Lines(1000), loop, on_items, lambda: None)
+    reader = StdoutReader(read_end, Lines(1000), loop, on_items, lambda: None, lambda head: True)
     try:
         reader.resume()
         for _ in range(3):
@@ -63,7 +63,7 @@ async def test_lines_beyond_the_rate_are_counted_and_the_tail_is_complete() -> N
     many: Any = 20_000
     async with exthost.connect(COMMAND, dialect="morphir", events=bus) as ext:
         await ext.call("stderr", many, timeout=60)
-        session = ext.queue.sessions[0]
+        session = ext.internals.queue.sessions[0]
     dropped = session.diagnostics.counts[DROPPED_LINES]
     kept = [text for text in lines if text.startswith("line ")]
     assert dropped and len(kept) + dropped == many and kept[:3] == ["line 0", "line 1", "line 2"]

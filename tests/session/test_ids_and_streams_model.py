@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.morphir.dialect import DIALECT, HostCodec
+from exthost.dialects.morphir.dialect import DIALECT, MorphirHostCodec
 from exthost.dialects.steps import Exchanges
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.errors import CallFailed, ExthostError
@@ -54,7 +54,7 @@ NAMELESS = StreamKind(
 )
 
 
-class WithoutIds(HostCodec):
+class WithoutIds(MorphirHostCodec):
     """morphir, as if its replies had no id."""
 
     decode_replies = None  # type: ignore[assignment]
@@ -110,7 +110,7 @@ class Conversations(RuleBasedStateMachine):
         self._remember(call, self.conversation.send(call))
 
     @rule(what=st.sampled_from(["no JSON", "too long"]), streaming=st.booleans())
-    def send_what_cannot_be_sent(self, what: str, streaming: bool) -> None:
+    def send_unwritable_request(self, what: str, streaming: bool) -> None:
         params: Any = object() if what == "no JSON" else "x" * (MAX_MESSAGE + 1)
         handler = StreamHandler(StreamQueue(NAMED, "a")) if streaming else DELIVER
         call = Call("echo", params, handler, 5.0, 0.0)
@@ -166,11 +166,11 @@ class Conversations(RuleBasedStateMachine):
 
     def _expect_event(self, method: str, params: Any) -> list[tuple[Any, ...]]:
         if method == "said":
-            streams = [one for one in self.streams if one.kind is NAMELESS]
+            streams = [item for item in self.streams if item.kind is NAMELESS]
         else:
             key = params.get("key") if isinstance(params, dict) else None
-            named = [one for one in self.streams if one.kind is NAMED]
-            streams = [one for one in named if type(key) in (str, int) and one.key == key]
+            named = [item for item in self.streams if item.kind is NAMED]
+            streams = [item for item in named if type(key) in (str, int) and item.key == key]
         expected: list[tuple[Any, ...]] = []
         for stream in streams:
             is_last = stream.kind is NAMED and "last" in params
@@ -225,10 +225,10 @@ class Conversations(RuleBasedStateMachine):
         effects: list[Effect] = []
         for part in parts:
             effects += self.conversation.receive_bytes(part)
-        seen = [one for effect in effects for one in described(effect)]
-        if ("end",) in seen:  # as its session does
+        observed = [item for effect in effects for item in described(effect)]
+        if ("end",) in observed:  # as its session does
             self.end()
-        return seen
+        return observed
 
     # -- giving up, ending ---------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ class Conversations(RuleBasedStateMachine):
     @rule()
     def end(self) -> None:
         in_flight = [call for _, call in self.calls]
-        acknowledged = {one.call for one in self.streams if one.acknowledged}
+        acknowledged = {stream.call for stream in self.streams if stream.acknowledged}
         calls = self.conversation.end()
         assert calls[: len(in_flight)] == in_flight
         assert set(calls[len(in_flight) :]) == acknowledged
@@ -279,7 +279,7 @@ class Conversations(RuleBasedStateMachine):
         self.phase = Phase.CLOSED
 
     @invariant()
-    def it_holds_what_the_model_holds(self) -> None:
+    def it_matches_the_model(self) -> None:
         if not hasattr(self, "conversation"):
             return
         conversation = self.conversation
@@ -287,7 +287,7 @@ class Conversations(RuleBasedStateMachine):
         assert conversation.requests.next_id == self.next
         assert conversation.streams() == set(self.streams)
         assert conversation.phase is self.phase
-        acknowledged = [one.call for one in self.streams if one.acknowledged]
+        acknowledged = [stream.call for stream in self.streams if stream.acknowledged]
         assert len(conversation.calls()) == len(self.calls) + len(acknowledged)
         assert conversation.is_idle == (not self.calls and not self.streams)
 

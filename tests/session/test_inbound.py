@@ -96,7 +96,7 @@ async def test_when_the_child_is_gone_nothing_is_kept_back_for_it() -> None:
     assert served.log.seen == ["hold", "go"]
 
 
-async def test_a_question_that_nobody_serves_keeps_nothing_back() -> None:
+async def test_an_unserved_question_delays_nothing() -> None:
     served = Served()
     served.inbound.serve(Request("unknown", None, 9))
     assert served.log.seen == [9]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from exthost.errors import ProtocolViolation
-from tests.extensions.driving import accounted, failing, hostile
-from tests.extensions.looking import resident_bytes
+from tests.extensions.harness import accounted, failing, hostile
+from tests.extensions.proc import resident_bytes
 
 LINE = 128_000_000
 
@@ -61,17 +61,24 @@ async def test_other_calls_go_on_while_an_over_long_line_is_let_go() -> None:
 @pytest.mark.both_loops
 async def test_a_line_of_128_mb_arrives_where_it_is_allowed() -> None:
     async with hostile(limits={"max_message": "150MB"}) as ext:
-        seconds = []
-        for size in (LINE // 8, LINE):
-            began = time.thread_time()  # which does not pass while others compute
+
+        async def processor_seconds(size: int) -> float:
+            began = time.thread_time()
             text = await ext.call("huge", {"bytes": size})
-            seconds.append(time.thread_time() - began)
+            took = time.thread_time() - began
             assert len(text) == size and text == "x" * size
-            del text
-        # bench/ holds the figures; here it must only be linear: the square would be 64 times.
-        assert seconds[1] < 32 * seconds[0], seconds
+            return took
+
+        # The time must be linear: the square would be 64 times in every attempt. On a busy machine
+        # the processor time of a single attempt may be many times that of the next one.
+        ratios: list[float] = []
+        while not ratios or (min(ratios) > 32 and len(ratios) < 5):
+            small = await processor_seconds(LINE // 8)
+            ratios.append(await processor_seconds(LINE) / small)
+        assert min(ratios) <= 32, ratios
         assert await ext.call("echo", 1) == 1
-        accounted(ext, 3, result=3)
+        calls = 2 * len(ratios) + 1
+        accounted(ext, calls, result=calls)
 
 
 @pytest.mark.both_loops

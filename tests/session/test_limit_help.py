@@ -20,7 +20,7 @@ for line in sys.stdin:
 """
 
 
-async def test_an_extension_that_a_limit_ended_is_told_to_raise_it() -> None:
+async def test_the_error_for_an_extension_that_a_limit_ended_advises_to_raise_it() -> None:
     command = [sys.executable, "-S", "-E", "-c", SPINNING]
     async with exthost.connect(command, dialect="morphir", limits={"cpu": "1s"}) as extension:
         with pytest.raises(ExtensionGone) as caught:

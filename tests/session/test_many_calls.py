@@ -10,7 +10,7 @@ import pytest
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.dialects.streams import StreamKind
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, UsageError
-from tests.extensions.driving import (
+from tests.extensions.harness import (
     Ledger,
     accounted,
     closing,
@@ -157,10 +157,10 @@ async def test_an_error_in_the_moment_of_a_cancellation_is_not_reported_as_unsee
     async with hostile() as ext:
         task = asyncio.ensure_future(ext.call("keep"))
         await until(lambda: ext.stats.in_flight == 1)
-        session = ext.queue.sessions[0]
+        session = ext.internals.queue.sessions[0]
         ((number, call),) = session.pending.items()
         del session.pending[number]
-        ext.queue.fail(call, CallFailed("X0701", "no"))
+        ext.internals.queue.fail(call, CallFailed("X0701", "no"))
         task.cancel()  # before its task could run: it never sees the error
         await asyncio.wait([task])
         assert task.cancelled()
@@ -179,5 +179,5 @@ async def test_a_stream_that_could_not_be_asked_for_is_not_left_open() -> None:
         with pytest.raises(UsageError):
             async with ext.stream("watch", object()):
                 raise AssertionError("it cannot have been opened")
-        assert ext.queue.sessions[0].conversation.streams() == set()
+        assert ext.internals.queue.sessions[0].conversation.streams() == set()
         assert await ext.call("echo", 1) == 1

@@ -38,10 +38,10 @@ def test_a_fault_is_named(dialect: str, output: bytes, message: str) -> None:
     assert found is not None and message in found.message and found.help
 
 
-def test_the_help_is_that_of_the_mistake_and_not_of_its_rule() -> None:
+def test_the_help_is_that_of_the_mistake_rather_than_of_its_rule() -> None:
     output = b'{"id":0,"method":"initialize","result":{}}\n'
     found = diagnose_output(find_dialect("morphir"), output, range(2))
-    assert found is not None and "leave `method` and `params` out" in found.help
+    assert found is not None and "omit `method` and `params`" in found.help
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_help_is_that_of_the_mistake_and_not_of_its_rule() -> None:
         b'{"method":"log"}\n',
     ],
 )
-def test_what_programs_print_while_they_start_is_no_fault(output: bytes) -> None:
+def test_the_output_of_programs_during_their_start_is_not_a_fault(output: bytes) -> None:
     assert diagnose_output(find_dialect("morphir"), output, range(2)) is None
 
 
@@ -68,7 +68,7 @@ def test_what_programs_print_while_they_start_is_no_fault(output: bytes) -> None
         b'{"jsonrpc":"2.0","id":null,"method":"notifications/message","result":null}\n',
     ],
 )
-def test_what_the_host_reads_all_the_same_is_no_fault(output: bytes) -> None:
+def test_input_that_the_host_accepts_anyway_is_not_a_fault(output: bytes) -> None:
     """The reply to the next request may only be late."""
     assert diagnose_output(find_dialect("mcp"), output, range(3)) is None
 

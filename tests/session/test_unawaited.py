@@ -12,7 +12,7 @@ from exthost.process.flood_budget import REQUEST_UNITS
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.replies import DELIVER
-from tests.faults.driving import frame
+from tests.faults.harness import frame
 
 MB = 2**20
 

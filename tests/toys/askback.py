@@ -42,35 +42,35 @@ class Codec:
         pass
 
     def encode(self, message: Message) -> bytes:
-        said: dict[str, Any] = {"jsonrpc": "2.0"}
+        fields: dict[str, Any] = {"jsonrpc": "2.0"}
         match message:
             case Request(method, params, id):
-                said |= {"method": method, "params": params, "id": id}
+                fields |= {"method": method, "params": params, "id": id}
             case Notification(method, params):
-                said |= {"method": method, "params": params}
+                fields |= {"method": method, "params": params}
             case Reply(id, result):
-                said |= {"result": result, "id": id}
+                fields |= {"result": result, "id": id}
             case Failure(id, text, code, data):
-                said |= {"error": {"code": code, "message": text, "data": data}, "id": id}
-        return jsontext.encode(said)
+                fields |= {"error": {"code": code, "message": text, "data": data}, "id": id}
+        return jsontext.encode(fields)
 
     def decode(self, frame: Bytes) -> Incoming:
         try:
-            said = jsontext.decode(frame)
+            output = jsontext.decode(frame)
         except jsontext.NotJson as reason:
             return Noise(bytes(frame), str(reason))
-        if not isinstance(said, dict):
+        if not isinstance(output, dict):
             return Noise(bytes(frame), "not a JSON object")
-        id, method, params = said.get("id"), said.get("method"), said.get("params")
+        id, method, params = output.get("id"), output.get("method"), output.get("params")
         if isinstance(method, str):
             return Notification(method, params) if id is None else Request(method, params, id)
-        error = said.get("error")
+        error = output.get("error")
         if isinstance(error, dict):
             # Also under an id of null: JSON-RPC's answer to what could not be read.
             return Failure(id, str(error.get("message")), error.get("code"), error.get("data"))
         if type(id) is not int:
             return Noise(bytes(frame), "neither a method nor an id")
-        return Reply(id, said.get("result"))
+        return Reply(id, output.get("result"))
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return jsontext.leading_id(head)
@@ -81,11 +81,11 @@ def _codec(role: Role) -> Codec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
-    heard = yield Request("initialize", {"serves": sorted(context.handles)})
-    told = result_of(heard, "initialize")
+    received = yield Request("initialize", {"serves": sorted(context.handles)})
+    report = result_of(received, "initialize")
     yield Notification("initialized", None)
-    tools = tuple(Tool(name) for name in told["tools"])
-    return Offer(name=told["name"], tools=tools, extra={"learnt": told.get("learnt")})
+    tools = tuple(Tool(name) for name in report["tools"])
+    return Offer(name=report["name"], tools=tools, extra={"learnt": report.get("learnt")})
 
 
 def _run_event(method: str, params: Any) -> StreamEvent | None:

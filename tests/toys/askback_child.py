@@ -72,10 +72,10 @@ def ask(method: str, params: Any) -> dict[str, Any]:
     global ASKED
     ASKED += 1
     send(method=method, params=params, id=ASKED)
-    heard = read()
-    if heard.get("id") != ASKED or "method" in heard:
-        return {"error": {"code": TROUBLE, "message": f"got {heard} instead of an answer"}}
-    return heard
+    received = read()
+    if received.get("id") != ASKED or "method" in received:
+        return {"error": {"code": TROUBLE, "message": f"got {received} instead of an answer"}}
+    return received
 
 
 def event(method: str, **params: Any) -> bytes:

@@ -43,7 +43,7 @@ class HostCodec:
 
     def decode(self, frame: Bytes) -> Incoming:
         if not self._asked:
-            raise ProtocolViolation("X0602", "it answered, and nobody had asked")
+            raise ProtocolViolation("X0602", "it answered without a request")
         expected = self._asked.popleft()
         data = bytes(frame)
         if not data:
@@ -99,21 +99,21 @@ def _codec(role: Role) -> HostCodec | GuestCodec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
-    heard = yield Request("hello", {"protocol": 1})
-    told = result_of(heard, "hello")
-    if told["protocol"] != 1:
-        raise HandshakeFailed("X0505", f"it speaks protocol {told['protocol']}, not 1")
-    return Offer(name=told["name"])
+    received = yield Request("hello", {"protocol": 1})
+    report = result_of(received, "hello")
+    if report["protocol"] != 1:
+        raise HandshakeFailed("X0505", f"it speaks protocol {report['protocol']}, not 1")
+    return Offer(name=report["name"])
 
 
 def _make(params: Any) -> Exchanges:
     """Make two requests: plan, then make what was planned."""
-    heard = yield Request("plan", params)
-    plan = result_of(heard, "plan")
+    received = yield Request("plan", params)
+    plan = result_of(received, "plan")
     if "fault" in plan:
         raise CallFailed("X0701", f"the plan has a fault: {plan['fault']}", data=plan)
-    heard = yield Request("build", plan)
-    return result_of(heard, "build")
+    received = yield Request("build", plan)
+    return result_of(received, "build")
 
 
 def _verb(verb: str) -> OneRequest:

@@ -26,10 +26,10 @@ CHILD = Path(__file__).parent / "documents_child.py"
 def _check(params: Mapping[str, Any]) -> Exchanges:
     """Open a document, and return its problems; None if they do not come in time."""
     yield Notification("open", params)
-    heard = yield WaitFor(
-        "problems", lambda told: bool(told["name"] == params["name"]), params.get("seconds")
+    received = yield WaitFor(
+        "problems", lambda notice: bool(notice["name"] == params["name"]), params.get("seconds")
     )
-    return heard.params["problems"] if isinstance(heard, Notification) else None
+    return received.params["problems"] if isinstance(received, Notification) else None
 
 
 def _check_and_count(params: Mapping[str, Any]) -> Exchanges:

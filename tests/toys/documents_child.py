@@ -12,7 +12,7 @@ def send(**message: Any) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def tell_problems(name: str) -> None:
+def send_problems(name: str) -> None:
     text = DOCUMENTS[name]
     send(method="problems", params={"name": f"not {name}", "problems": ["another's"]})
     if "silence" not in text:
@@ -24,7 +24,7 @@ for line in sys.stdin:
     method, params, id = message["method"], message.get("params"), message.get("id")
     if method == "open":
         DOCUMENTS[params["name"]] = params["text"]
-        tell_problems(params["name"])
+        send_problems(params["name"])
     elif method == "initialize":
         send(id=id, result={"name": "documents", "tools": []})
     elif method == "documents":

@@ -46,5 +46,8 @@ def installed(folder: Path) -> Path:
     info = folder / "exthost_toys-1.0.dist-info"
     info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: exthost-toys\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[exthost.dialects]\nstepper = {__name__}:DIALECT\n")
+    (info / "entry_points.txt").write_text(
+        f"[exthost.dialects]\nstepper = {__name__}:DIALECT\n"
+        "[exthost.sdk.dialects]\nstepper = tests.toys.stepper_sdk:DIALECT\n"
+    )
     return folder

@@ -19,7 +19,7 @@ from exthost.session.stream_queue import MAX_STREAM_BYTES, MAX_STREAM_EVENTS, ST
 from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES
 from exthost.wire.lines import Lines
 from tests.extensions.clock import Clock
-from tests.extensions.driving import accounted, closing, failing, until
+from tests.extensions.harness import accounted, closing, failing, until
 from tests.toys.askback import DIALECT
 
 CHILD = Path(__file__).parent / "askback_child.py"
@@ -51,14 +51,14 @@ async def events_of(ext: Extension, method: str, params: Any) -> tuple[list[Any]
 
 async def told_by(ext: Extension, method: str) -> list[Any]:
     """The params of what the child heard under this name."""
-    return [said["params"] for said in await ext.call("heard") if said["method"] == method]
+    return [output["params"] for output in await ext.call("heard") if output["method"] == method]
 
 
 # -- the child asks --------------------------------------------------------------------------
 
 
 @pytest.mark.both_loops
-async def test_the_child_asks_inside_the_handshake_and_is_told() -> None:
+async def test_the_child_asks_inside_the_handshake_and_is_answered() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         assert ext.offer.name == "the name"
@@ -79,14 +79,14 @@ async def test_the_child_asks_inside_a_call_and_gets_that_answer_next() -> None:
         accounted(ext, 50, result=50)
 
 
-async def test_a_question_nobody_serves_is_refused_with_32601_and_the_call_goes_on() -> None:
+async def test_an_unserved_question_is_refused_with_32601_and_the_call_goes_on() -> None:
     async with closing(toy()) as ext:
         answer = await ext.call("relay", {"method": "no.such", "params": {}})
         assert answer["error"]["code"] == -32601 and "no.such" in answer["error"]["message"]
         assert await ext.call("echo", 1) == 1
 
 
-async def test_a_handler_that_refuses_or_fails_is_told_to_the_child() -> None:
+async def test_a_handler_that_refuses_or_fails_is_reported_to_the_child() -> None:
     async def refuse(params: Any) -> Any:
         raise CallFailed("X0701", "no", error_code=-32602, error_message="bad key", data=[1])
 
@@ -98,8 +98,8 @@ async def test_a_handler_that_refuses_or_fails_is_told_to_the_child() -> None:
 
     handlers = {"refuse": refuse, "trip": trip, "unsayable": unsayable}
     async with closing(toy(handlers=handlers)) as ext:
-        told = [await ext.call("relay", {"method": name, "params": None}) for name in handlers]
-        errors = [answer["error"] for answer in told]
+        reports = [await ext.call("relay", {"method": name, "params": None}) for name in handlers]
+        errors = [answer["error"] for answer in reports]
         assert [error["code"] for error in errors] == [-32602, -32603, -32603]
         assert errors[0]["message"] == "bad key" and errors[0]["data"] == [1]
         assert "tripped" in errors[1]["message"]
@@ -108,11 +108,11 @@ async def test_a_handler_that_refuses_or_fails_is_told_to_the_child() -> None:
 
 async def test_the_reader_does_not_wait_for_a_handler() -> None:
     bus = Bus()
-    heard = asyncio.Event()
-    bus.subscribe(LogLine, lambda line: heard.set() if line.text == "wait for it" else None)
+    received = asyncio.Event()
+    bus.subscribe(LogLine, lambda line: received.set() if line.text == "wait for it" else None)
 
     async def slow(params: Any) -> Any:
-        await heard.wait()
+        await received.wait()
         return "at last"
 
     async with closing(toy(bus, {"slow": slow})) as ext:
@@ -120,7 +120,7 @@ async def test_the_reader_does_not_wait_for_a_handler() -> None:
         assert answer["result"] == "at last"
 
 
-async def test_a_handler_that_calls_its_own_busy_extension_is_told_by_its_time_limit() -> None:
+async def test_a_handler_that_calls_its_own_busy_extension_fails_at_its_time_limit() -> None:
     """One call at a time: it would wait for the very call that waits for it."""
     made: list[Extension] = []
 
@@ -183,7 +183,7 @@ async def test_a_call_that_times_out_is_withdrawn_and_the_one_behind_it_is_serve
         accounted(ext, 3, result=2, timeout=1)
 
 
-async def test_a_failure_under_no_id_answers_nobody() -> None:
+async def test_a_failure_without_an_id_answers_no_request() -> None:
     async with closing(toy()) as ext:
         assert await ext.call("null_error") == "right"
         assert ext.stats.dropped == {"errors that name no request": 1}
@@ -251,7 +251,7 @@ async def test_a_stream_that_cannot_be_asked_for_leaves_nothing_open() -> None:
         assert events == [0, 1]
 
 
-async def test_what_is_no_stream_is_said_by_name() -> None:
+async def test_the_error_for_a_method_that_is_not_a_stream_lists_the_streams() -> None:
     async with closing(toy()) as ext:
         with pytest.raises(UsageError) as refused:
             ext.stream("echo", {})
@@ -323,7 +323,7 @@ async def test_a_terminal_event_ends_its_stream_and_is_its_result() -> None:
         assert ext.stats.dropped == {}
 
 
-async def test_the_terminal_event_comes_exactly_once_and_what_follows_is_dropped() -> None:
+async def test_the_terminal_event_comes_exactly_once_and_later_events_are_dropped() -> None:
     async with closing(toy()) as ext:
         after = [1, "done", 2, "done", "failed"]
         events, result = await events_of(ext, "watch", {"stream": "a", "after": after})
@@ -342,7 +342,7 @@ async def test_events_before_the_acknowledgement_are_kept() -> None:
         assert events == [1, "done"]
 
 
-async def test_streams_are_told_apart_by_their_names() -> None:
+async def test_streams_are_distinguished_by_their_names() -> None:
     async with closing(toy()) as ext:
         async with (
             ext.stream("watch", {"stream": "a"}) as a,
@@ -402,7 +402,7 @@ async def test_leaving_by_an_exception_or_a_cancellation_cancels_too() -> None:
 
 async def test_an_open_stream_takes_no_place_among_the_calls() -> None:
     async with closing(toy()) as ext, ext.stream("watch", {"stream": "a"}) as stream:
-        assert ext.queue.max_in_flight == 1
+        assert ext.internals.queue.max_in_flight == 1
         assert (ext.stats.in_flight, ext.stats.calls) == (1, 0)
         assert await ext.call("echo", 1, timeout=60) == 1
         assert (ext.stats.in_flight, ext.stats.result) == (1, 1)  # it has not ended

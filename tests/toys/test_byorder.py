@@ -23,7 +23,7 @@ from exthost.model.spec import Limits, Spec
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import Effect
-from tests.extensions.driving import accounted, closing, failing, until
+from tests.extensions.harness import accounted, closing, failing, until
 from tests.toys.byorder import DIALECT
 
 CHILD = Path(__file__).parent / "byorder_child.py"
@@ -42,8 +42,8 @@ async def test_answers_without_ids_find_the_call_that_asked() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         assert ext.offer.name == "toy"
-        said = await asyncio.gather(*(ext.call("say", n) for n in range(100)))
-        assert said == list(range(100))
+        output = await asyncio.gather(*(ext.call("say", n) for n in range(100)))
+        assert output == list(range(100))
         accounted(ext, 100, result=100)
 
 
@@ -162,7 +162,7 @@ async def test_there_is_one_call_at_a_time_so_one_that_times_out_takes_no_other_
         assert ext.stats.pid != pid
 
 
-async def test_a_first_start_that_times_out_is_told_to_the_call_that_caused_it() -> None:
+async def test_a_first_start_that_times_out_is_reported_to_the_call_that_caused_it() -> None:
     async with closing(toy("old")) as ext:
         error = await failing(ext.call("say", 1))
         assert isinstance(error, HandshakeFailed)
@@ -178,7 +178,7 @@ async def test_a_first_start_that_times_out_is_told_to_the_call_that_caused_it()
         ("overrun", "X0601", "4,294,967,295"),
     ],
 )
-async def test_what_cannot_be_read_ends_the_process_and_the_next_call_gets_a_fresh_one(
+async def test_unreadable_output_ends_the_process_and_the_next_call_gets_a_fresh_one(
     method: str, code: str, says: str
 ) -> None:
     async with closing(toy()) as ext:
@@ -192,7 +192,7 @@ async def test_what_cannot_be_read_ends_the_process_and_the_next_call_gets_a_fre
         assert ext.stats.pid != pid
 
 
-async def test_an_answer_nobody_asked_for_ends_the_process_before_it_can_answer_another() -> None:
+async def test_an_unrequested_answer_ends_the_process_before_it_can_answer_another() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         pid = ext.stats.pid
@@ -202,7 +202,7 @@ async def test_an_answer_nobody_asked_for_ends_the_process_before_it_can_answer_
         assert await ext.call("say", "mine") == "mine"
 
 
-async def test_a_child_that_dies_between_two_exchanges_is_told_and_replaced() -> None:
+async def test_a_child_that_dies_between_two_exchanges_is_reported_and_replaced() -> None:
     async with closing(toy()) as ext:
         error = await failing(ext.call("make", "fatal"))
         assert isinstance(error, ExtensionGone)
@@ -211,7 +211,7 @@ async def test_a_child_that_dies_between_two_exchanges_is_told_and_replaced() ->
         assert await ext.call("say", 1) == 1
 
 
-async def test_a_child_that_dies_inside_a_frame_is_told_as_that() -> None:
+async def test_a_child_that_dies_inside_a_frame_is_reported_as_that() -> None:
     async with closing(toy()) as ext:
         error = await failing(ext.call("die", 4))
         assert isinstance(error, ExtensionGone)
@@ -233,7 +233,7 @@ async def test_a_message_over_the_limit_is_refused_before_a_byte_is_written() ->
         assert "its answer to garble" in broken.message
 
 
-async def test_what_cannot_be_written_is_refused_and_the_next_call_is_served() -> None:
+async def test_an_unwritable_value_is_refused_and_the_next_call_is_served() -> None:
     async with closing(toy()) as ext:
         error = await failing(ext.call("say", object()))
         assert isinstance(error, UsageError) and error.code == "X1302"

@@ -8,7 +8,7 @@ import pytest
 from exthost.errors import CallTimeout, ExtensionGone
 from exthost.events import Bus, Noticed
 from exthost.extension.extension import Extension
-from tests.extensions.driving import closing, failing, until
+from tests.extensions.harness import closing, failing, until
 from tests.toys import documents
 from tests.toys.documents import DIALECT, Documents
 
@@ -19,17 +19,17 @@ def toy(bus: Bus | None = None) -> Extension:
 
 async def test_a_generator_waits_for_the_notification_that_is_meant() -> None:
     bus = Bus()
-    heard: list[object] = []
-    bus.subscribe(Noticed, lambda event: heard.append(event.params))
+    received: list[object] = []
+    bus.subscribe(Noticed, lambda event: received.append(event.params))
     async with closing(toy(bus)) as ext:
         asked = [{"name": f"n{n}", "text": "wrong " * n} for n in range(20)]
-        found = await asyncio.gather(*(ext.call("check", one) for one in asked))
+        found = await asyncio.gather(*(ext.call("check", request) for request in asked))
         assert found == list(range(20)), "each was resumed with its own"
-        assert len(heard) == 40, "they are told to subscribers, too"
+        assert len(received) == 40, "they are told to subscribers, too"
         assert await ext.call("check_and_count", {"name": "more", "text": "wrong"}) == (1, 21)
 
 
-async def test_a_notification_that_does_not_come_is_waited_for_as_long_as_was_said() -> None:
+async def test_the_wait_for_a_notification_that_does_not_come_ends_at_the_given_time() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         silent = {"name": "a", "text": "silence"}
@@ -40,7 +40,7 @@ async def test_a_notification_that_does_not_come_is_waited_for_as_long_as_was_sa
         assert await ext.call("check", {"name": "a", "text": "wrong"}) == 1
 
 
-async def test_what_is_waited_for_is_lost_with_the_process_or_given_up_by_the_caller() -> None:
+async def test_an_awaited_reply_is_lost_with_the_process_or_abandoned_by_the_caller() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         waiting = asyncio.ensure_future(ext.call("check", {"name": "a", "text": "silence"}))
@@ -56,7 +56,7 @@ async def test_what_is_waited_for_is_lost_with_the_process_or_given_up_by_the_ca
             await waiting
 
 
-async def test_a_new_process_is_told_what_the_one_before_it_knew() -> None:
+async def test_a_new_process_receives_the_settings_of_the_one_before_it() -> None:
     async with closing(toy()) as ext:
         facet = ext.facet(Documents)
         assert await facet.open("a", "wrong wrong") == 2
@@ -69,7 +69,7 @@ async def test_a_new_process_is_told_what_the_one_before_it_knew() -> None:
         assert await ext.call("documents") == ["a", "b"]
 
 
-async def test_a_process_that_cannot_be_told_is_not_used() -> None:
+async def test_a_process_that_cannot_be_notified_is_not_used() -> None:
     async with closing(toy()) as ext:
         await ext.start()
         await ext.facet(Documents).open("refused", "")

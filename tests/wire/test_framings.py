@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exthost.errors import UsageError
-from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES, Broken, Framing
+from exthost.wire.framing import HEAD_BYTES, LARGE_READ_BYTES, READ_BYTES, Broken, Framing
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
@@ -96,13 +96,13 @@ def test_any_chunking_of_the_same_bytes_gives_the_same_items(
 
 @every_framing
 @given(data=st.data(), cap=caps)
-def test_what_a_prefix_says_is_the_beginning_of_what_the_whole_says(
+def test_the_reading_of_a_prefix_is_the_beginning_of_the_reading_of_the_whole(
     make: Make, data: st.DataObject, cap: int
 ) -> None:
     stream = data.draw(streams(make))
     prefix = stream[: data.draw(st.integers(0, len(stream)))]
-    said = whole(make(cap), prefix).items
-    assert said == whole(make(cap), stream).items[: len(said)]
+    output = whole(make(cap), prefix).items
+    assert output == whole(make(cap), stream).items[: len(output)]
 
 
 @every_framing
@@ -115,12 +115,12 @@ def test_no_bytes_at_all_make_a_framing_raise(make: Make, stream: bytes, cap: in
 
 @every_framing
 @given(data=st.data())
-def test_what_one_end_frames_the_other_reads_back(make: Make, data: st.DataObject) -> None:
-    said = data.draw(st.lists(payloads(make), max_size=8))
+def test_frames_of_one_end_are_read_back_by_the_other(make: Make, data: st.DataObject) -> None:
+    output = data.draw(st.lists(payloads(make), max_size=8))
     host, guest = make(1000), make(1000)
-    down = whole(guest, b"".join(host.wrap(payload) for payload in said))
-    up = whole(host, b"".join(guest.wrap(payload) for payload in said))
-    assert down == up == Played([*said], None)
+    down = whole(guest, b"".join(host.wrap(payload) for payload in output))
+    up = whole(host, b"".join(guest.wrap(payload) for payload in output))
+    assert down == up == Played([*output], None)
 
 
 @every_framing
@@ -141,7 +141,7 @@ def test_a_frame_of_exactly_the_cap_passes_and_one_byte_more_does_not(make: Make
 
 
 @shows("synaps-frame-09")
-def test_what_is_sent_in_headers_is_not_capped() -> None:
+def test_values_sent_in_headers_are_not_capped() -> None:
     assert Headers(10).wrap(b"a" * 11) == b"Content-Length: 11\r\n\r\n" + b"a" * 11
 
 
@@ -226,11 +226,11 @@ def test_reading_into_the_framings_own_memory_gives_the_same(
     stream = b"".join(maker.wrap((fill * size)[:size]) for size in sizes)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6))
     unended = stream[: data.draw(st.integers(0, len(stream)))]
-    for said in (stream, unended):
-        assert read_into(make(cap), cut(said, cuts)) == play(make(cap), cut(said, cuts))
+    for output in (stream, unended):
+        assert read_into(make(cap), cut(output, cuts)) == play(make(cap), cut(output, cuts))
 
 
-def test_memory_for_long_lines_is_kept_until_told_otherwise() -> None:
+def test_memory_for_long_lines_is_kept_until_it_is_released() -> None:
     framing = Lines(2**20)
     asked: list[int] = []
 
@@ -253,7 +253,7 @@ def test_memory_for_long_lines_is_kept_until_told_otherwise() -> None:
     assert len(asked) == 2
 
 
-def test_a_long_line_is_gathered_as_ever_where_there_is_no_memory_for_it() -> None:
+def test_a_long_line_is_still_gathered_where_there_is_no_memory_for_it() -> None:
     framing = Lines(2**20)
     framing.feed(b"a" * (2 * READ_BYTES))
     assert framing.read_buffer(lambda size: None) is None
@@ -273,7 +273,7 @@ def test_a_slow_loris_gets_its_64_kib_frame_through_byte_by_byte(make: Make) -> 
 
 
 @every_framing
-def test_the_work_of_a_read_does_not_grow_with_what_is_already_kept(make: Make) -> None:
+def test_the_work_of_a_read_does_not_grow_with_the_bytes_already_kept(make: Make) -> None:
     """Counted in calls, since a clock would only guess; that nothing is copied is shown next."""
     framing = make(2**20)
     stream = framing.wrap(b"a" * 500_000)
@@ -316,3 +316,21 @@ def _calls_made(work: Callable[[], object]) -> int:
         sys.setprofile(before)
         gc.enable()
     return count
+
+
+@pytest.mark.parametrize("make", [Lines, Headers])
+def test_the_head_of_an_incomplete_frame_is_known(make: Make) -> None:
+    framing = make(10 * READ_BYTES)
+    assert framing.incomplete_head() == b""
+    payload = b"head of " + b"x" * 3 * READ_BYTES
+    data = framing.wrap(b"small") + framing.wrap(payload)
+    framing.feed(data[:-READ_BYTES])
+    assert framing.incomplete_head() == payload[:HEAD_BYTES]
+    if framing.read_buffer(bytearray) is not None:  # the frame is now in other memory
+        assert framing.incomplete_head() == payload[:HEAD_BYTES]
+
+
+def test_the_head_of_a_frame_with_a_length_prefix_is_not_examined() -> None:
+    framing = Prefixed(10 * READ_BYTES)
+    framing.feed(framing.wrap(b"x" * 2 * READ_BYTES)[:-1])
+    assert framing.incomplete_head() == b""

@@ -139,7 +139,7 @@ def test_endless_headers_are_passed_over_in_flat_memory() -> None:
     assert framing.feed(b"Content-Length: 2\r\n\r\n{}") == [b"{}"]
 
 
-def test_stray_lines_before_a_frame_are_told_and_survived() -> None:
+def test_stray_lines_before_a_frame_are_reported_and_survived() -> None:
     noise = b"> my-plugin@1.0.0 start\r\n> node index.js\n"
     expected = [Skipped("not a frame", b"> my-plugin@1.0.0 start", 23)]
     expected += [Skipped("not a frame", b"> node index.js", 15)]
@@ -165,7 +165,7 @@ def test_headers_without_a_length_are_fatal() -> None:
     assert "no Content-Length" in why_broken(b"Content-Type: text\r\n\r\n{}")
 
 
-def test_the_frames_before_what_is_fatal_are_not_lost() -> None:
+def test_the_frames_before_a_fatal_error_are_not_lost() -> None:
     played = read(b"Content-Length: 2\r\n\r\n{}Content-Length: x\r\n")
     assert played.frames == [b"{}"]
     assert played.broken is not None and b"Content-Length: x" in played.broken.head

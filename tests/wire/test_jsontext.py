@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exthost.errors import UsageError
 from exthost.wire import jsontext
-from exthost.wire.jsontext import NotJson, leading_id
+from exthost.wire.jsontext import NotJson, leading_id, may_be_reply
 
 # Every character, lone surrogates among them: Node writes them.
 any_text = st.text(st.characters(), max_size=30)
@@ -42,12 +42,12 @@ def stdlib(text: bytes) -> Any:
 
 
 @given(any_json)
-def test_what_we_write_the_standard_library_reads(value: Any) -> None:
+def test_the_standard_library_reads_our_output(value: Any) -> None:
     assert stdlib(jsontext.encode(value)) == value
 
 
 @given(any_json, st.booleans(), st.sampled_from([None, 1]))
-def test_what_the_standard_library_writes_we_read(
+def test_we_read_the_output_of_the_standard_library(
     value: Any, ascii_only: bool, indent: int | None
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
@@ -159,7 +159,7 @@ def test_lone_surrogates_are_read_and_written_as_escapes(text: bytes, value: Any
         b'"\x01"',
     ],
 )
-def test_what_is_not_json_is_refused(text: bytes) -> None:
+def test_text_that_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises(NotJson):
         jsontext.decode(text)
 
@@ -207,7 +207,7 @@ def _ring() -> list[Any]:
     [object(), {"a": object()}, _ring(), ["\ud800", object()], ["\ud800", _ring()]],
     ids=["object", "object in a dict", "ring", "object by a surrogate", "ring by a surrogate"],
 )
-def test_what_cannot_be_written_is_a_usage_error(value: Any) -> None:
+def test_an_unwritable_value_is_a_usage_error(value: Any) -> None:
     with pytest.raises(UsageError) as refused:
         jsontext.encode(value)
     assert refused.value.code == "X1302"
@@ -265,3 +265,29 @@ def test_a_head_made_to_be_searched_for_ever_is_not(unit: bytes) -> None:
     # Would not return in the lifetime of the test run if the pattern could be led astray.
     head = b"{" + unit * (4096 // len(unit))
     assert leading_id(head) is None
+    assert may_be_reply(head)
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b'{"id":7,"result":[[],[', True),
+        (b'{"result":[[],[', True),
+        (b'{"jsonrpc":"2.0","error":{"method":', True),
+        (b' \r\n{ "jsonrpc" : "2.0" , "resu', True),
+        (b'[{"id":7,"result":[', True),
+        (b'{"methods":1,"result":[', True),
+        (b'{"params":{"a":1},"method":"log"', True),  # after a nested value, nothing is known
+        (b"", True),
+        (b"   ", True),
+        (b'{"method":"log","params":[[],[', False),
+        (b'{ "jsonrpc": "2.0", "method": "log", "params": [[], [', False),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ask","params":[', False),
+        (b'{"text":"\\"","method":"log","params":[', False),
+        (b"xxxxxxxx", False),
+        (b' "text', False),
+        (b"123", False),
+    ],
+)
+def test_a_large_message_is_recognised_by_its_first_fields(head: bytes, expected: bool) -> None:
+    assert may_be_reply(head) is expected

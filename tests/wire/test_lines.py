@@ -13,7 +13,7 @@ from tests.wire.play import Played, whole
 MIB = 2**20
 
 
-def test_blank_lines_are_no_frames() -> None:
+def test_blank_lines_are_not_frames() -> None:
     assert whole(Lines(100), b"\n \n\r\n\t\n{}\n\n") == Played([b"{}"], None)
 
 
@@ -63,11 +63,11 @@ def test_how_an_over_long_line_began_is_kept_and_no_more() -> None:
     assert item == Skipped("too long", line[:EVIDENCE_BYTES], EVIDENCE_BYTES)
 
 
-def test_an_over_long_line_is_told_before_its_newline_which_may_never_come() -> None:
+def test_an_over_long_line_is_reported_before_its_newline_which_may_never_come() -> None:
     framing = Lines(2 * EVIDENCE_BYTES)
     line = b'{"id":7,"result":"' + b"x" * 3 * EVIDENCE_BYTES
-    told = Skipped("too long", line[:EVIDENCE_BYTES], 2 * EVIDENCE_BYTES + 1)
-    assert framing.feed(line) == [told]
+    report = Skipped("too long", line[:EVIDENCE_BYTES], 2 * EVIDENCE_BYTES + 1)
+    assert framing.feed(line) == [report]
     assert framing.feed(line) == []
     assert framing.feed(b"\n{}\n") == [b"{}"]
 
@@ -80,16 +80,16 @@ def test_a_line_of_128_mb_over_a_cap_of_1_mib_is_let_go_in_flat_memory(first: by
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        told = []
+        reports = []
         for _ in range(2048):
-            told += framing.feed(chunk)
+            reports += framing.feed(chunk)
             assert framing.read_size <= MIB
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     # The cap, a growing bytearray's reserve, and a read in hand.
     assert peak - before < 2 * MIB + 4 * READ_BYTES
-    assert told == [Skipped("too long", chunk[:EVIDENCE_BYTES], MIB + 1)]
+    assert reports == [Skipped("too long", chunk[:EVIDENCE_BYTES], MIB + 1)]
     assert framing.feed(b"\n{}\n") == [b"{}"]
 
 

@@ -66,7 +66,7 @@ def test_the_end_inside_a_frame_says_where(stream: bytes, why: str) -> None:
     assert ended is not None and why in ended.why
 
 
-def test_the_frames_before_what_is_fatal_are_not_lost() -> None:
+def test_the_frames_before_a_fatal_error_are_not_lost() -> None:
     played = whole(Prefixed(3), b"\0\0\0\x01a" + b"\0\0\0\x09")
     assert played.frames == [b"a"]
     assert played.broken is not None

@@ -59,7 +59,7 @@ def test_the_markers_of_a_dialect_must_be_there_and_no_others() -> None:
 @pytest.mark.parametrize(
     "item", [Skipped("too long", b"{", 9), Skipped("not a frame", b"x", 1), Broken("cut", b"")]
 )
-def test_what_is_not_a_frame_leaves_all_to_be_looked_at_one_by_one(item: Item) -> None:
+def test_an_invalid_frame_leaves_all_to_be_read_one_by_one(item: Item) -> None:
     assert decode_replies([*REPLIES, item]) is None
     assert decode_replies([item, *REPLIES]) is None
 
@@ -133,7 +133,7 @@ _scraps = st.sampled_from(
 
 
 @given(st.lists(_scraps, max_size=12), st.booleans())
-def test_what_is_decoded_at_once_is_what_it_is_one_by_one(scraps: list[bytes], end: bool) -> None:
+def test_decoding_at_once_equals_decoding_one_by_one(scraps: list[bytes], end: bool) -> None:
     lines = b"".join(scraps) + (b"\n" if end else b"")
     for name in ("morphir", "nexo", "roder", "mcp"):
         codec: Any = find.find_dialect(name).codec(Role.HOST)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A roder extension in plain Python: each service once. No dependencies.
 
-What it provides stands in the manifest beside it, which it echoes when it is started.
+Its services are in the manifest beside it, which it echoes when it is started.
 """
 
 import json

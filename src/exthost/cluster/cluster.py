@@ -30,10 +30,8 @@ from exthost.launch.integrity import get_pins, package_root
 from exthost.launch.package_tree import PackageTree
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 from exthost.process.state_dirs import state_folder
-
-__all__ = ["Cluster"]
 
 _log = logging.getLogger("exthost.cluster")
 
@@ -79,14 +77,14 @@ class Cluster:
 
     def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]]:
         """Return a function that starts a process of this extension on a node. If the node is lost
-        during the start (X0423), the function tries another node."""
+        during the start, the function tries another node."""
 
         async def spawn(plan: LaunchPlan, extension: str) -> RemoteChild:
             for attempt in itertools.count(1):
                 try:
                     return await self._spawn(plan, spec)
-                except SpawnFailed as error:
-                    if error.code != "X0423" or attempt == _MAX_TRIES:
+                except _NodeLost as error:
+                    if attempt == _MAX_TRIES:
                         raise
                     _log.warning("[%s] %s; another node is tried", extension, error.message)
             raise AssertionError
@@ -342,7 +340,7 @@ class Cluster:
             f"node {node.name} could not connect: too many connections without a nonce came to "
             f"{self._listener.address}, {self._listener.strangers_closed} were closed so far",
             extension=extension,
-            help="find out who connects to cluster.listen, and let only the nodes reach it",
+            help="find out what connects to cluster.listen, and let only the nodes reach it",
         )
 
     def _release(self, placer: Placer, placement: Placement) -> None:
@@ -432,8 +430,12 @@ def _silent_node_error(extension: str, node: Node) -> SpawnFailed:
     )
 
 
+class _NodeLost(SpawnFailed):
+    """The node was lost while a process started on it."""
+
+
 def _lost_node_error(extension: str, node: Node, reason: str) -> SpawnFailed:
-    return SpawnFailed(
+    return _NodeLost(
         "X0423",
         f"node {node.name} was lost while the process started: {reason}",
         extension=extension,

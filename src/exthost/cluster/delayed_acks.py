@@ -7,8 +7,6 @@ Delayed, there is one for two messages, and a call of a process on a node takes 
 
 import socket
 
-__all__ = ["delay_acknowledgements"]
-
 
 def delay_acknowledgements(fd: int) -> None:
     """Delay the acknowledgements of this connection. To be repeated: when one has been delayed for

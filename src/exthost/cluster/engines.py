@@ -15,8 +15,6 @@ from exthost.config.cluster import ClusterSettings
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
 
-__all__ = ["Engines"]
-
 
 class Engines:
     """The clusters of one host, by engine."""

@@ -20,9 +20,7 @@ from exthost.launch.package_tree import PackageTree, UnusableTree, read_tree
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.environment import Variables
 from exthost.process.private_folders import make_shared_root
-from exthost.process.state_dirs import state_root
-
-__all__ = ["fetch_folder", "read_folder", "replace_root", "send_folder"]
+from exthost.process.state_root import state_root
 
 # A program may write into its copy. The node cannot use the copy again then, and makes another one:
 # at most this many copies for the same digest.
@@ -45,7 +43,7 @@ def read_folder(root: str, extension: str) -> tuple[SentFolder, PackageTree]:
             "X0395",
             f"its folder cannot be sent to a node: {unusable.path or root or 'cwd'}: {unusable}",
             extension=extension,
-            help='remove what is in the way, or have it on every node: pool.files = "present"',
+            help='remove the file, or keep the folder on every node: pool.files = "present"',
             evidence=Evidence(path=unusable.path, key="pool.files"),
         ) from None
     return SentFolder(root, tree.digest), tree

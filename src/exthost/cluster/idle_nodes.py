@@ -16,8 +16,6 @@ from exthost.cluster.messages import IDLE_SECONDS
 from exthost.cluster.placer import Node, Placement
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
-__all__ = ["IdleNodeProcesses"]
-
 # How long a node process is kept: shorter than it waits by itself, so that it cannot end at the
 # moment in which an order is sent.
 _KEPT_SECONDS = IDLE_SECONDS / 2

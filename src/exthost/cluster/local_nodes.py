@@ -13,8 +13,6 @@ from pathlib import Path
 from exthost.cluster.placer import Node, Placement
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
-__all__ = ["LocalNodes", "package_root"]
-
 # How long a node process may take to end before it is killed.
 _END_SECONDS = 2.0
 

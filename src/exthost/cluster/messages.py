@@ -28,25 +28,6 @@ from exthost.model.spec import Pins
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
 
-__all__ = [
-    "HEARTBEAT",
-    "HEARTBEAT_SECONDS",
-    "IDLE_SECONDS",
-    "KILL",
-    "MAX_LINE_BYTES",
-    "NONCE_BYTES",
-    "LineDecoder",
-    "Order",
-    "VersionMismatch",
-    "SentFolder",
-    "StateFolder",
-    "decode_exit",
-    "decode_order",
-    "encode",
-    "encode_exit",
-    "encode_order",
-]
-
 # A nonce is this many characters, and a line feed follows it.
 NONCE_BYTES = 64
 

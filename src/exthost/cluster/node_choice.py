@@ -10,8 +10,6 @@ from exthost.cluster.placer import Node
 from exthost.errors import SpawnFailed
 from exthost.model.spec import Pool
 
-__all__ = ["choose_node"]
-
 
 def choose_node(
     nodes: Iterable[Node],
@@ -29,7 +27,7 @@ def choose_node(
     if alive and not suitable:
         raise SpawnFailed(
             "X0425",
-            f"no node has what it needs: asked for {_format_request(pool)}; "
+            f"no node has the resources it needs: asked for {_format_request(pool)}; "
             f"there is {'; '.join(_format_node(node, wanted) for node in alive)}",
             extension=extension,
             help="add such a node, or change pool.resources and pool.labels",

@@ -20,8 +20,6 @@ from exthost.errors import ConfigError
 from exthost.model.connection_limit import ConnectionLimit, peer_of
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
-__all__ = ["NodeListener"]
-
 _log = logging.getLogger("exthost.cluster")
 
 # How long a connection may take to present its nonce.
@@ -89,7 +87,7 @@ class NodeListener:
             self.certificate = fingerprint(settings.certificate)
         elif not is_loopback(settings.host):
             _log.warning(
-                "cluster.listen %s can be reached from other machines, and what is sent there is "
+                "cluster.listen %s can be reached from other machines, and its traffic is "
                 "not encrypted: whoever is on the way reads the variables and calls of extensions; "
                 "set cluster.certificate",
                 settings.host,

@@ -124,7 +124,7 @@ class NodeProcess:
         self._control = control
         self._last_message = time.monotonic()
         self._lines = LineDecoder()
-        self._order: dict[str, Any] | None = None  # received, and not begun
+        self._order: dict[str, Any] | None = None  # received, not begun yet
         self._child: Child | None = None
         self._has_exited = False  # the child
         self._is_lost = False  # the host

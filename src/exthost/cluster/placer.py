@@ -10,8 +10,6 @@ from typing import Protocol
 
 from exthost.model.empty_mapping import empty_mapping
 
-__all__ = ["Node", "Placement", "Placer"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:

@@ -7,8 +7,6 @@ waits twice for each call of an extension.
 import select
 from collections.abc import Callable
 
-__all__ = ["Poller"]
-
 # The most events of one wait; a node process has seven descriptors.
 _MAX_EVENTS = 16
 

@@ -21,8 +21,6 @@ from exthost.launch.integrity import check_pinned_files, check_pinned_folders
 from exthost.model.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process.private_folders import make_folder
 
-__all__ = ["encode_error", "version_error", "prepare_on_node"]
-
 
 def prepare_on_node(order: Order, connect: Callable[[str], socket.socket]) -> Order:
     """Return the order with paths of this machine, ready to be started. `connect` opens a

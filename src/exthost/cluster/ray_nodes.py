@@ -22,8 +22,6 @@ from exthost.cluster.placer import Node, Placement
 from exthost.errors import SpawnFailed
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
-__all__ = ["RayNodes", "missing_ray_error"]
-
 # How long Ray may take to connect to its cluster, or to start one.
 _INIT_SECONDS = 120.0
 

@@ -12,8 +12,6 @@ from os import splice
 from exthost.cluster.delayed_acks import delay_acknowledgements
 from exthost.cluster.poller import Poller
 
-__all__ = ["Relay"]
-
 # The most bytes of one move: the size of the pipes and of the socket buffers that are used here.
 _MOVE_BYTES = 256 * 1024
 

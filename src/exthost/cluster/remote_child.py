@@ -28,8 +28,6 @@ from exthost.cluster.messages import (
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus
 
-__all__ = ["RemoteChild"]
-
 _CLOSED = -1
 
 # The exit is reported once all output has arrived, usually within milliseconds. If the host does

@@ -18,8 +18,6 @@ from typing import cast
 
 from exthost.errors import ConfigError
 
-__all__ = ["TlsConnections", "TlsClient", "fingerprint", "server_context"]
-
 # How long either side may take for the handshake, and for the end of a connection.
 _HANDSHAKE_SECONDS = 5.0
 _SHUTDOWN_SECONDS = 1.0
@@ -172,7 +170,7 @@ def _check_peer(forwarder: _Forwarder, peer: str) -> None:
     assert forwarder.transport is not None
     certificate = forwarder.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
     if certificate is None or hashlib.sha256(certificate).hexdigest() != peer:
-        raise ConnectionError("what answers there has not the certificate of the host")
+        raise ConnectionError("the server there does not have the certificate of the host")
 
 
 class TlsClient:

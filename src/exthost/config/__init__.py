@@ -1,8 +1,8 @@
 """Parses configs (TOML, JSON, YAML or mappings) into frozen dataclasses.
 
-`Config` is a whole config. It has a `Spec` (the values of one extension) for each entry, `Settings`
-(limits, restart policy and so on) from `[defaults]` and `[overrides]`, and the `DiscoverySettings`
-of `[discovery]`.
+`Config` is a whole config. It has a `Spec` (the values of one extension) for each entry,
+`SettingValues` (limits, restart policy and so on) from `[defaults]` and `[overrides]`, and the
+`DiscoverySettings` of `[discovery]`.
 
 No module here starts a process, and only `discovery/` opens files: the others take the text of a
 file and its folder, against which relative paths are resolved. A wrong config raises ConfigError:
@@ -21,13 +21,13 @@ In reading order:
     placeholders        replaces `${NAME}` in the configs of other programs
     section_keys        the keys of each section, as data
     json_schema         makes the JSON Schema of a config from those keys
-    extension_settings  the keys of an entry as TypedDicts, for the keyword arguments of `connect`
+    extension_settings  the keys of an entry as TypedDicts, written by `make reference`
     entry_edit          adds or removes an entry in the text of a config
     enabled_edit        enables or disables an extension in the text of a config
     discovery/          finds config files and manifests on disk
 
 A section that only one dialect has is read by that dialect's package. The readers of single values,
-and the keys that every extension may have (`Settings`), are in `exthost.model.documents`.
+and the keys that every extension may have (`SettingValues`), are in `exthost.model.documents`.
 """
 
 from exthost.config.discovery_section import DiscoverySettings, WatchSettings
@@ -41,7 +41,7 @@ from exthost.config.document import (
 )
 from exthost.config.entry import DIALECTS
 from exthost.config.yaml_config import config_from_yaml
-from exthost.model.documents.settings import NO_SETTINGS, Settings
+from exthost.model.documents.settings import NO_SETTINGS, SettingValues
 from exthost.model.documents.units import UnitError, parse_seconds, parse_size
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
     "config_from_toml",
     "config_from_yaml",
     "spec_from_mapping",
-    "Settings",
+    "SettingValues",
     "NO_SETTINGS",
     "DiscoverySettings",
     "WatchSettings",

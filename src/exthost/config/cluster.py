@@ -9,14 +9,6 @@ from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import read_table
 from exthost.model.documents.settings import resolve_path
 
-__all__ = [
-    "CLUSTER_KEYS",
-    "DEFAULT_CLUSTER_SETTINGS",
-    "ClusterSettings",
-    "read_cluster_settings",
-    "is_loopback",
-]
-
 # Addresses that only this machine can reach.
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -112,7 +104,7 @@ def read_cluster_settings(value: Any, place: Place, folder: str | None) -> Clust
     if not is_loopback(host) and not insecure and not is_encrypted:
         place.at("listen").add_problem(
             WRONG_VALUE,
-            f"{host} can be reached from other machines, and what is sent there is not encrypted; "
+            f"{host} can be reached from other machines, and its traffic is not encrypted; "
             "set certificate and key, or insecure = true if only trusted machines can reach it",
         )
         return None

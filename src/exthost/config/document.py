@@ -38,7 +38,7 @@ from exthost.model.documents.problems import (
 )
 from exthost.model.documents.readers import describe_type, drop_foreign_keys, read_table
 from exthost.model.documents.setting_keys import HostHooks, read_host_hooks
-from exthost.model.documents.settings import NO_SETTINGS, Settings, read_settings, resolve_path
+from exthost.model.documents.settings import NO_SETTINGS, SettingValues, read_settings, resolve_path
 from exthost.model.documents.toml_positions import find_line
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.empty_mapping import EMPTY_MAPPING
@@ -61,8 +61,8 @@ class Config:
     """
 
     specs: tuple[Spec, ...] = ()
-    defaults: Settings = NO_SETTINGS
-    overrides: Mapping[str, Settings] = field(default_factory=lambda: EMPTY_MAPPING)
+    defaults: SettingValues = NO_SETTINGS
+    overrides: Mapping[str, SettingValues] = field(default_factory=lambda: EMPTY_MAPPING)
     discovery: DiscoverySettings | None = None
     audit_path: str | None = None
     cluster: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
@@ -74,13 +74,13 @@ class Config:
     folder: str | None = None
     notes: tuple[str, ...] = ()
 
-    def outer_settings(self, id: str) -> Settings:
+    def outer_settings(self, id: str) -> SettingValues:
         """Return the settings for the extension `id` from `[overrides]` and `[defaults]`."""
         return self.overrides.get(id, NO_SETTINGS).over(self.defaults)
 
     def apply_overrides(self, spec: Spec) -> Spec:
-        """Return a discovered extension with overrides and defaults applied. What holds the main
-        extension of a package also holds the further ones of that package."""
+        """Return a discovered extension with overrides and defaults. The restrictions of the main
+        extension of a package also apply to the further ones of that package."""
         settings = self.overrides.get(spec.id, NO_SETTINGS)
         if spec.package is not None and spec.package.owner in self.overrides:
             settings = settings.held_like(self.overrides[spec.package.owner], self.defaults)
@@ -204,7 +204,7 @@ def spec_from_mapping(
     *,
     origin: str = "",
     folder: str | None = None,
-    defaults: Settings = NO_SETTINGS,
+    defaults: SettingValues = NO_SETTINGS,
     dialects: Collection[str] = DIALECTS,
 ) -> Spec:
     """Return the extension of a single entry, for `Host.load` with a mapping.
@@ -338,11 +338,11 @@ def _read_extensions(value: Any, place: Place, context: _FileContext) -> tuple[E
     return tuple(entry for entry in read if entry is not None)
 
 
-def _read_defaults(value: Any, place: Place, context: _FileContext) -> Settings:
+def _read_defaults(value: Any, place: Place, context: _FileContext) -> SettingValues:
     return _read_settings(value, place, context)
 
 
-def _read_settings(value: Any, place: Place, context: _FileContext) -> Settings:
+def _read_settings(value: Any, place: Place, context: _FileContext) -> SettingValues:
     read = read_settings(value, place, context.folder)
     check_options(read.options, place.at("options"))
     return read
@@ -351,7 +351,7 @@ def _read_settings(value: Any, place: Place, context: _FileContext) -> Settings:
 class _Overrides(NamedTuple):
     """The section `overrides`: for each id, the settings and the value of `config`."""
 
-    settings: Mapping[str, Settings]
+    settings: Mapping[str, SettingValues]
     configs: Mapping[str, Any]
 
 
@@ -364,7 +364,7 @@ def _read_overrides(value: Any, place: Place, context: _FileContext) -> _Overrid
             WRONG_VALUE, f"must be a table by extension, and is {describe_type(value)}"
         )
         return _NO_OVERRIDES
-    settings: dict[str, Settings] = {}
+    settings: dict[str, SettingValues] = {}
     configs: dict[str, Any] = {}
     for id, item in value.items():
         if not isinstance(id, str):

@@ -9,8 +9,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["set_disabled_in_toml", "set_disabled_in_yaml", "set_enabled_in_toml"]
-
 # The sections that list extensions, and the key that names an extension there.
 _ENTRY_LISTS = (("extensions", "name"), ("process_extensions", "id"))
 

@@ -105,9 +105,7 @@ def read_entry(
     enabled = read.get("enabled") is not False
     source = read.get("source") or _NO_SOURCE
     if "source" not in value and not has_command:
-        place.add_problem(
-            WRONG_VALUE, "the entry has no `source`: what is to be run?", f"add {_SOURCE_EXAMPLE}"
-        )
+        place.add_problem(WRONG_VALUE, "the entry has no `source`", f"add {_SOURCE_EXAMPLE}")
     if source.unrunnable_reason and enabled and not _is_foreign_source(value["source"].get("type")):
         place.at("source").at("type").add_problem(
             UNSUPPORTED_SOURCE, source.unrunnable_reason, _STDIO_ONLY_HELP
@@ -229,7 +227,7 @@ def _read_command(value: Any, place: Place) -> str | None:
 
 _SOURCE_KEYS: Mapping[str, Key] = {
     "type": Key(
-        TEXT, 'What runs: a program ("process"), or a module ("wasm").', '"process"', '"process"'
+        TEXT, 'The kind: a program ("process"), or a module ("wasm").', '"process"', '"process"'
     ),
     "command": Key(
         ValueType(_read_command, "text", TEXT.schema),
@@ -288,7 +286,7 @@ ENTRY_KEYS: Mapping[str, Key] = {
             },
             keys=_SOURCE_KEYS,
         ),
-        "What is run.",
+        "The code to run.",
         '{ type = "process", command = "python3", args = ["extension.py"] }',
         required=True,
     ),

@@ -8,8 +8,6 @@ before using it.
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["add_entry_in_toml", "add_tables_in_toml", "remove_entry_in_toml"]
-
 # The sections that list extensions, and the key that names an extension there.
 _ENTRY_LISTS = (("extensions", "name"), ("process_extensions", "id"))
 

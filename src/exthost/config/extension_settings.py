@@ -1,7 +1,7 @@
 """The keys of an `[[extensions]]` entry as TypedDicts, for programs that pass them to `connect`.
+Written by `make reference`: do not edit.
 
-Only type checkers use these types. At run time the values are checked like those of a file, by
-`entry` and `documents.settings`. A test checks that those modules accept the same keys.
+At run time the values are checked like those of a file, by `entry` and `documents.settings`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,9 +51,9 @@ class PoolSettings(TypedDict, total=False):
     max: int
     engine: Literal["ray", "local"]
     per_node: int
-    resources: dict[str, float]
+    resources: Mapping[str, float]
     spread: bool
-    labels: dict[str, str]
+    labels: Mapping[str, str]
     files: Literal["present", "sent"]
 
 
@@ -81,12 +81,12 @@ class ExtensionSettings(TypedDict, total=False):
     env: Mapping[str, str | Mapping[str, str]] | Sequence[str]
     env_policy: Literal["filtered", "minimal", "declared"]
     cwd: str
-    args: Sequence[str]
-    sha256: str | Mapping[str, str]  # one digest, or several by name, as in `ext.digests`
+    sha256: str | Mapping[str, str]
     retry: Literal["never", "once"]
     start: Literal["eager", "lazy"]
     lifetime: Literal["tree", "plain"]
-    share: bool
     on_weaker: Literal["refuse", "warn"]
+    share: bool
     hooks: Mapping[str, Any]
     options: Mapping[str, Any]
+    args: Sequence[str]

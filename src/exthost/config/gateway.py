@@ -9,8 +9,6 @@ from exthost.model.documents.keys import DURATION, Key, ValueType
 from exthost.model.documents.problems import Place
 from exthost.model.documents.readers import read_table
 
-__all__ = ["DEFAULT_GATEWAY_SETTINGS", "GATEWAY_KEYS", "GatewaySettings", "read_gateway_settings"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:

@@ -15,8 +15,6 @@ from exthost.errors import ConfigError
 from exthost.model.documents.keys import Key, key_schema
 from exthost.model.documents.setting_keys import SETTING_KEYS
 
-__all__ = ["dialect_sections", "json_schema"]
-
 
 def json_schema(packages: Iterable[DialectPackage] | None = None) -> dict[str, Any]:
     """Return the schema with the sections and options of these dialects, by default of all dialects

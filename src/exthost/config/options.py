@@ -16,8 +16,6 @@ from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import Reader, describe_type, read_table
 from exthost.model.spec import Limits
 
-__all__ = ["check_limits", "check_options"]
-
 
 def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str = "") -> None:
     """Add a problem at `place` for each wrong option. `dialect` is "" if it is not known; then
@@ -44,7 +42,7 @@ def check_limits(limits: Limits, place: Place, dialect: str) -> None:
         return
     if max_bytes is not None and limits.max_message > max_bytes:
         text = f"must be at most {max_bytes:,} bytes, because {dialect} allows no larger message"
-        place.at("max_message").add_problem(WRONG_VALUE, text, "leave it out, or lower it")
+        place.at("max_message").add_problem(WRONG_VALUE, text, "remove it, or lower it")
 
 
 def _declared_options(dialect: str) -> list[tuple[str, Option]]:

@@ -13,8 +13,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["fill_placeholders"]
-
 _PLACEHOLDER = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*|/)(?::-([^}]*))?\}", re.ASCII)
 _ONE_VARIABLE = re.compile(r"\$\{(?:env:)?[A-Za-z_]\w*\}", re.ASCII)
 _FOLDER_NAMES = ("workspaceFolder", "workspaceRoot", "cwd")

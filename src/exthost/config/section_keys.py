@@ -35,7 +35,6 @@ SECTION_KEYS: Mapping[str, Key] = {
     "audit": make_section("A record of every call.", AUDIT_KEYS),
     "hooks": Key(
         HOST_HOOKS,
-        "Which guards must be there; and what happens when a hook fails, for extensions that do "
-        "not set it.",
+        "The required guards; and the effect of a failed hook, for extensions that do not set it.",
     ),
 }

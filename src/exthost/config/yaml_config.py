@@ -28,11 +28,9 @@ from exthost.model.documents.readers import (
     integer_reader,
     read_table,
 )
-from exthost.model.documents.settings import Settings
+from exthost.model.documents.settings import SettingValues
 from exthost.model.documents.toml_positions import KeyPath
 from exthost.model.spec import Limits
-
-__all__ = ["config_from_yaml"]
 
 # Keys that nexo's host has beside or below `extensions`, and that have no effect here.
 _FOREIGN_KEYS = ("schema_version", "doctor", "entries")
@@ -72,9 +70,7 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
         why = str(getattr(error, "problem", None) or error)
         raise _unreadable_error(origin, mark.line + 1 if mark is not None else 0, why) from error
     except _DuplicateKey as duplicate:
-        raise _unreadable_error(
-            origin, duplicate.line, f"`{duplicate.key}` is there twice"
-        ) from None
+        raise _unreadable_error(origin, duplicate.line, f"`{duplicate.key}` is repeated") from None
     problems = Problems(origin, _lines=lines)
     place = Place(problems)
     if not isinstance(document, Mapping) or "extensions" not in document:
@@ -89,7 +85,7 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
     problems.raise_first()
     return Config(
         discovery=sections["extensions"],
-        defaults=Settings(limits=reader.limits),
+        defaults=SettingValues(limits=reader.limits),
         origin=origin,
         folder=folder,
         notes=tuple(problems.notes),

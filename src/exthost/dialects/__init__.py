@@ -15,12 +15,13 @@ No module outside a dialect's package names the dialect. In reading order:
     codec              the interface of codecs
     json_codec         the parts that codecs of JSON messages have in common
     value_result       tool results that are plain values
-    facet_placeholder  the error for a facet that the dialect of an extension does not have
+    missing_facet      the error for a facet that the dialect of an extension does not have
     facet_attributes   the facets of the built-in dialects, as typed attributes (generated)
     blocking_methods   blocking forms of asynchronous methods, for blocking facets
     model_provider     the base class of facets with models that complete conversations
     options            the checks of `options` in a config
     manifest_format    the interface of manifest formats
+    manifest_table     reads and checks the keys of one table of a manifest
     package            DialectPackage: what the host reads before it uses a dialect
     find               finds the installed dialects by name
     sniff              recognises a dialect by the first bytes of a process's output

@@ -64,10 +64,10 @@ class Traits:
         env_vars     variables that describe the extension to itself: name → "extension" (its id),
                      "host_version" or "state_folder" (its own folder, created before the start)
         limits       time limits in seconds, and sizes
-        unique_name  whether the name in the handshake must be unique among this dialect's
-                     extensions
-        unique_tools whether the start fails if another extension has registered a tool of the same
-                     name; otherwise the first one keeps the name, and the second is not listed
+        unique       what must be unique, or the start fails: the "name" in the handshake among
+                     this dialect's extensions, or the registered names of "tools" among all. If
+                     nothing must be, the first tool of a name keeps it, and the second is not
+                     listed
         is_exit_0_crash  whether a process that ends by itself with the status 0 has crashed. If
                      not, the extension rests, and the next call starts it
         restart, breaker  what happens when a process ends, or when calls keep failing
@@ -93,8 +93,7 @@ class Traits:
     environment: Literal["filtered", "minimal", "declared"] = "filtered"
     variables: tuple[str, ...] = ()
     env_vars: Mapping[str, str] = field(default_factory=empty_mapping)
-    unique_name: bool = False
-    unique_tools: bool = False
+    unique: Literal["nothing", "name", "tools"] = "nothing"
     is_exit_0_crash: bool = True
     restart: Restart = Restart(strategy="never")
     breaker: Breaker | None = None
@@ -127,7 +126,6 @@ class Dialect:
         result_reader   reads tool results
         error_result    returns an error as a tool result of this dialect, for `ext.tools.call`
         files           returns the file fragments in a result, which the host can write
-        wants_hook      returns whether an extension that has a hook wants it called for this event
         facets          the facets: name → a class that takes a `Caller`. If a facet has a method
                         `on_new_process`, its steps are run after each handshake, to restore state
                         that a new process does not have
@@ -135,7 +133,6 @@ class Dialect:
         streams         the methods that are answered with events, and how the events are sent
         notifications   method of a notification → a function that returns its meaning to the host
         render_event    returns an event of a stream as a progress bar or as text, for a person
-        event_sink      returns which events of the host an extension receives; None for no events
     Host requests
         host_requests   the requests that an extension may send to the host, by wire method
         refuse          returns the reply to a request that has no registered handler
@@ -143,16 +140,10 @@ class Dialect:
         options         the keys of `options` in a config entry, and their valid values
         contract        the name of this contract, in a system that has several; "" for the first
         contracts       the other contracts of the system, as Dialects of the same name
-        contract_for    returns the contract that an extension speaks, in a system that has several:
-                        a Dialect of the same name, given the spec. None if there is only one.
-                        `find.find_dialect_of` applies it
-        with_environ    returns the spec with the settings that the system's own environment
-                        variables of the host make; a setting in the config takes precedence. None
-                        if there are no such variables
         conformance     a reference ("module:attribute") to the `Conformance` of this contract; ""
                         for that of the package
-        registered_name returns the name under which a tool is registered, given the id of its
-                        extension and its own name
+
+    A dialect that differs in one of the methods below derives a class.
     """
 
     name: str
@@ -168,21 +159,16 @@ class Dialect:
     result_reader: ResultReader = VALUE_RESULT
     error_result: Callable[[ExthostError], Any] | None = None
     files: Callable[[Any], Sequence[FileFragment]] | None = None
-    wants_hook: Callable[[Spec, str, Mapping[str, Any]], bool] | None = None
     facets: Mapping[str, Callable[[Caller], Any]] = field(default_factory=empty_mapping)
     streams: Mapping[str, StreamKind] = field(default_factory=empty_mapping)
     notifications: Mapping[str, Callable[[Any], Meaning]] = field(default_factory=empty_mapping)
     render_event: Callable[[Any], ProgressBar | str | None] | None = None
-    event_sink: Callable[[Spec], EventSink | None] | None = None
     host_requests: Mapping[str, HostRequest] = field(default_factory=empty_mapping)
     refuse: Callable[[Request], Reply | Failure] = method_unknown
     options: Mapping[str, Option] = field(default_factory=empty_mapping)
     contract: str = ""
     contracts: "tuple[Dialect, ...]" = ()
-    contract_for: "Callable[[Spec], Dialect] | None" = None
-    with_environ: Callable[[Spec, Mapping[str, str]], Spec] | None = None
     conformance: str = ""
-    registered_name: Callable[[str, str], str] = registered_name
 
     @property
     def full_name(self) -> str:
@@ -192,4 +178,27 @@ class Dialect:
     @property
     def announces_hooks(self) -> bool:
         """Whether a handshake of this dialect announces the hooks of an extension."""
-        return "hook" in self.operations and self.wants_hook is None
+        return "hook" in self.operations
+
+    def wants_hook(self, spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
+        """Return whether an extension that has a hook wants it called for this event."""
+        return True
+
+    def event_sink(self, spec: Spec) -> EventSink | None:
+        """Return which events of the host an extension receives; None for no events."""
+        return None
+
+    def contract_for(self, spec: Spec) -> "Dialect":
+        """Return the contract that an extension speaks, in a system that has several: a Dialect of
+        the same name. `find.find_dialect_of` applies it."""
+        return self
+
+    def with_environ(self, spec: Spec, environ: Mapping[str, str]) -> Spec:
+        """Return the spec with the settings that the system's own environment variables of the
+        host make. A setting in the config takes precedence."""
+        return spec
+
+    def registered_name(self, extension: str, tool: str) -> str:
+        """Return the name under which a tool is registered, given the id of its extension and its
+        own name."""
+        return registered_name(extension, tool)

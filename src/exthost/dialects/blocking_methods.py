@@ -1,8 +1,8 @@
 """Makes blocking methods from asynchronous methods, with the same parameters.
 
-In a class that has the attributes `target` and `loop_thread`, `open = forward(Documents.open)`
-defines a method that runs `target.open` on the event loop's thread, blocks, and returns the result.
-Type checkers see the parameters of the original, so no signature is written a second time.
+In a class that has the attributes `_target` and `_loop_thread`, `open = forward(Documents.open)`
+defines a method that runs `_target.open` on the event loop's thread, blocks, and returns the
+result. Type checkers see the parameters of the original, so no signature is written a second time.
 
 Each dialect's package defines the blocking forms of its facets with these functions, as subclasses
 of `SyncFacet`. The class of the loop's thread is in `exthost.host.sync`.
@@ -14,16 +14,6 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from exthost.dialects.caller import Stream
-
-__all__ = [
-    "Forwarded",
-    "LoopRunner",
-    "SyncFacet",
-    "SyncStream",
-    "forward",
-    "forward_plain",
-    "forward_stream",
-]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,9 +34,9 @@ class _Holder(Protocol):
     """The attributes that a class with forwarded methods must have."""
 
     @property
-    def target(self) -> Any: ...
+    def _target(self) -> Any: ...
     @property
-    def loop_thread(self) -> LoopRunner: ...
+    def _loop_thread(self) -> LoopRunner: ...
 
 
 class Forwarded(Protocol, Generic[P, T_co]):
@@ -58,6 +48,19 @@ class Forwarded(Protocol, Generic[P, T_co]):
     def __get__(self, holder: object, owner: type | None = None) -> Callable[P, T_co]: ...
 
 
+def parameters_of(
+    method: Callable[Concatenate[Any, P], Any],
+) -> Callable[[Callable[..., T]], Forwarded[P, T]]:
+    """Return a decorator for a method that passes its arguments on to `method`: it declares the
+    parameters of `method` to type checkers and to `inspect.signature`."""
+
+    def declare(function: Callable[..., T]) -> Forwarded[P, T]:
+        function.__wrapped__ = method  # type: ignore[attr-defined]
+        return cast(Forwarded[P, T], function)
+
+    return declare
+
+
 def forward(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Forwarded[P, T]:
@@ -65,8 +68,8 @@ def forward(
 
     @wraps(method)
     def call(self: _Holder, *args: P.args, **kwargs: P.kwargs) -> T:
-        target = self.target
-        return self.loop_thread.run(lambda: method(target, *args, **kwargs))
+        target = self._target
+        return self._loop_thread.run(lambda: method(target, *args, **kwargs))
 
     return cast(Forwarded[P, T], call)
 
@@ -76,8 +79,8 @@ def forward_plain(method: Callable[Concatenate[Any, P], T]) -> Forwarded[P, T]:
 
     @wraps(method)
     def call(self: _Holder, *args: P.args, **kwargs: P.kwargs) -> T:
-        target = self.target
-        return self.loop_thread.run_plain(lambda: method(target, *args, **kwargs))
+        target = self._target
+        return self._loop_thread.run_plain(lambda: method(target, *args, **kwargs))
 
     return cast(Forwarded[P, T], call)
 
@@ -89,7 +92,7 @@ def forward_stream(
 
     @wraps(method)
     def call(self: _Holder, *args: P.args, **kwargs: P.kwargs) -> "SyncStream":
-        target, loop_thread = self.target, self.loop_thread
+        target, loop_thread = self._target, self._loop_thread
         stream = loop_thread.run_plain(lambda: method(target, *args, **kwargs))
         return SyncStream(stream, loop_thread)
 
@@ -97,14 +100,14 @@ def forward_stream(
 
 
 class SyncFacet:
-    """The base class of blocking facets. `target` is the asynchronous facet."""
+    """The base class of blocking facets. `_target` is the asynchronous facet."""
 
     def __init__(self, target: Any, loop_thread: LoopRunner) -> None:
-        self.target = target
-        self.loop_thread = loop_thread
+        self._target = target
+        self._loop_thread = loop_thread
 
     def __repr__(self) -> str:
-        return f"<blocking {type(self.target).__name__}>"
+        return f"<blocking {type(self._target).__name__}>"
 
 
 class SyncStream:

@@ -20,7 +20,9 @@ class Codec(Protocol):
     """Encodes and decodes the messages of one session.
 
     A codec may also have `decode_replies(frames)`. It returns one `(id, result)` for each frame,
-    or None if any frame is not a plain reply (see `jsontext.reply_decoder`).
+    or None if any frame is not a plain reply (see `jsontext.reply_decoder`). And it may have
+    `may_be_reply(head)`, which returns False if a frame that begins with these bytes is not a
+    reply. A large frame of that kind is read slowly.
     """
 
     def request(self, method: str, params: Any, id: Id) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from exthost.dialects.meanings import Meaning, Progress, Unusable
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.messages import Id, Request
+from exthost.model.package_tables import read_tables
 
 # Names that no extension uses, for the checks of unknown methods and tools.
 UNKNOWN_METHOD = "exthost/check-unknown"
@@ -66,10 +67,16 @@ def audit_by_readers(readers: Mapping[str, Callable[[Any], Meaning]]) -> Notific
             id = meaning.id
             if type(id) not in (int, str) or id not in request_ids:
                 why = f"{method} has the id {id!r}, which no request had, and the host drops it"
-                fix = "copy the id of the request whose progress it tells"
+                fix = "copy the id of the request whose progress it reports"
                 yield Problem("notification-form", why, fix=fix)
 
     return audit
+
+
+def read_rules(package: str, table: str = "rules") -> dict[str, str]:
+    """Return the rules of a Conformance that `check_rules.toml` in a dialect's package lists."""
+    rules: dict[str, str] = read_tables(package, "check_rules.toml")[table]
+    return rules
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,29 +1,47 @@
-"""Placeholders for facets of the built-in dialects. Written by `make reference`: do not edit."""
+"""The facets of the built-in dialects, for type checkers.
+
+Written by `make reference`: do not edit.
+"""
 
 from typing import TYPE_CHECKING
 
-from exthost.dialects.facet_placeholder import Facet
-
 if TYPE_CHECKING:
     from exthost.dialects.cigen.dialect import Typed
-    from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
+    from exthost.dialects.mcp.facets import ArgumentCompletion, Logging, Prompts, Resources
     from exthost.dialects.roder.facets import Inference, Subagents, Tasks
-    from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
+    from exthost.dialects.synaps.facets import About, Commands, Providers, SettingsEditor, Sidecar
+
+# Facet → the dialect whose extensions have it.
+FACET_DIALECTS = {
+    "typed": "cigen",
+    "resources": "mcp",
+    "prompts": "mcp",
+    "completion": "mcp",
+    "logging": "mcp",
+    "inference": "roder",
+    "subagents": "roder",
+    "tasks": "roder",
+    "providers": "synaps",
+    "commands": "synaps",
+    "settings": "synaps",
+    "info": "synaps",
+    "sidecar": "synaps",
+}
 
 
 class FacetAttributes:
-    """A placeholder for each facet."""
+    """The types of facets. At run time, an extension has those of its own dialect."""
 
-    typed: "Facet[Typed]" = Facet()
-    resources: "Facet[Resources]" = Facet()
-    prompts: "Facet[Prompts]" = Facet()
-    completion: "Facet[Completion]" = Facet()
-    logging: "Facet[Logging]" = Facet()
-    inference: "Facet[Inference]" = Facet()
-    subagents: "Facet[Subagents]" = Facet()
-    tasks: "Facet[Tasks]" = Facet()
-    providers: "Facet[Providers]" = Facet()
-    commands: "Facet[Commands]" = Facet()
-    settings: "Facet[Settings]" = Facet()
-    info: "Facet[About]" = Facet()
-    sidecar: "Facet[Sidecar]" = Facet()
+    typed: "Typed"
+    resources: "Resources"
+    prompts: "Prompts"
+    completion: "ArgumentCompletion"
+    logging: "Logging"
+    inference: "Inference"
+    subagents: "Subagents"
+    tasks: "Tasks"
+    providers: "Providers"
+    commands: "Commands"
+    settings: "SettingsEditor"
+    info: "About"
+    sidecar: "Sidecar"

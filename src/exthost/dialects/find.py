@@ -73,8 +73,7 @@ def find_dialect(name: str) -> Dialect:
 def find_dialect_of(spec: Spec) -> Dialect:
     """Return the dialect of an extension, in the contract that it speaks if its system has several.
     Raises ConfigError as `find_dialect` does."""
-    dialect = find_dialect(spec.dialect)
-    return dialect if dialect.contract_for is None else dialect.contract_for(spec)
+    return find_dialect(spec.dialect).contract_for(spec)
 
 
 def find_package(name: str) -> DialectPackage:

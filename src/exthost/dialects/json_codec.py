@@ -109,6 +109,7 @@ class JsonRpc:
 
     decode = decoder(members=3, marker="jsonrpc")
     decode_replies = staticmethod(jsontext.reply_decoder("jsonrpc"))
+    may_be_reply = staticmethod(jsontext.may_be_reply)
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         return to_json({"jsonrpc": "2.0", "id": id, "method": method, "params": params})

@@ -29,16 +29,6 @@ from typing import NamedTuple, TypeAlias
 from exthost.errors import Evidence, ManifestError
 from exthost.model.spec import Spec
 
-__all__ = [
-    "Accepted",
-    "ManifestFormat",
-    "ManifestFile",
-    "Rejected",
-    "Remark",
-    "Verdict",
-    "manifest_error",
-]
-
 
 def _no_sibling(name: str) -> bytes | None:
     return None

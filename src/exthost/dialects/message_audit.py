@@ -22,16 +22,16 @@ _SHOWN_CHARACTERS = 60
 # A message has at least one of these fields.
 _MESSAGE_FIELDS = frozenset({"method", "id", "result", "error"})
 
-_NO_NULL_ERROR = "leave `error` out of a response that has a result"
-_NULL_OUTCOME = "write `result`, which may be null, if it worked, and say in `error` why it did not"
-_NO_METHOD = "leave `method` and `params` out of a response: with a method it is read as a request"
-_NO_REQUEST = "leave `id` out: a message with a method and without an id is a notification"
-_NO_NULL_MEMBER = "leave it out: a notification has jsonrpc, method and params, and nothing else"
+_NO_NULL_ERROR = "omit `error` from a response that has a result"
+_NULL_OUTCOME = "write `result`, which may be null, after a success, and `error` after a failure"
+_NO_METHOD = "omit `method` and `params` of a response: with a method it is read as a request"
+_NO_REQUEST = "omit `id`: a message with a method and without an id is a notification"
+_NO_NULL_MEMBER = "omit it: a notification has jsonrpc, method and params, and nothing else"
 _NO_MARK = (
     "write UTF-8 without a mark (Python: utf-8, not utf-8-sig; .NET and PowerShell: "
     "UTF8Encoding with $false, which is not the default)"
 )
-_UTF_16 = "the output is UTF-16, with two bytes for each character, and not UTF-8"
+_UTF_16 = "the output is UTF-16, with two bytes for each character, not UTF-8"
 _NO_UTF_16 = (
     "write UTF-8 (PowerShell: [Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
     'Python: sys.stdout.reconfigure(encoding="utf-8"))'
@@ -93,7 +93,7 @@ class MessageAudit:
         if item.why == "too long":
             return Problem("message-size", f"a message has over {item.size:,} bytes", item.head)
         return Problem(
-            "stdout-noise", f"a line on stdout is no message: {_quote(item.head)}", item.head
+            "stdout-noise", f"a line on stdout is not a message: {_quote(item.head)}", item.head
         )
 
     def check_frame(self, frame: Bytes, incoming: Incoming) -> list[Problem]:
@@ -119,7 +119,7 @@ class MessageAudit:
     def _parse(self, data: bytes) -> tuple[Any, Problem | None]:
         if _is_utf_16(data):
             return None, _utf_16_problem(data)
-        if data.startswith(BOM):  # that of the first line is no part of the frame
+        if data.startswith(BOM):  # the mark of the first line is not part of the frame
             why = f"a message begins with a byte-order mark, EF BB BF: {_quote(data)}"
             return None, Problem("json", why, data, _NO_MARK)
         try:
@@ -147,19 +147,20 @@ class MessageAudit:
         if self._inside_object or _is_cut_short(line, error):
             # The brace that ends a message is not indented, unlike those inside it.
             self._inside_object = text.rstrip() != "}"
-            return Problem("one-line", f"a line holds a part of a message: {_quote(data)}", data)
+            return Problem("one-line", f"a line has only a part of a message: {_quote(data)}", data)
         if line[:1] not in ("{", "["):
-            return Problem("stdout-noise", f"a line on stdout is no message: {_quote(data)}", data)
+            why = f"a line on stdout is not a message: {_quote(data)}"
+            return Problem("stdout-noise", why, data)
         if _is_python(line):
-            why = f"it is Python's notation and not JSON: {_quote(data)}"
+            why = f"it is Python's notation, not JSON: {_quote(data)}"
             return Problem("json", why, data)
-        return Problem("json", f"it is no JSON ({error}): {_quote(data)}", data)
+        return Problem("json", f"it is not JSON ({error}): {_quote(data)}", data)
 
     def _check_object(
         self, message: dict[str, Any], data: bytes, incoming: Incoming
     ) -> list[Problem]:
         if not _MESSAGE_FIELDS & message.keys():  # a log line in JSON, or only a result
-            why = f"a line on stdout is JSON, but no message: {_quote(data)}"
+            why = f"a line on stdout is JSON, but not a message: {_quote(data)}"
             return [Problem("stdout-noise", why, data, self._make_envelope_fix())]
         problems = []
         if self._conformance.has_version and message.get("jsonrpc") != "2.0":
@@ -173,7 +174,7 @@ class MessageAudit:
             elif isinstance(incoming, Noise):
                 is_request = isinstance(message["method"], str) and message.get("id") is not None
                 fix = _NO_REQUEST if is_request else ""
-                why = f"it is no message: {incoming.why}"
+                why = f"it is not a message: {incoming.why}"
                 problems.append(Problem("message-form", why, data, fix))
             elif isinstance(message["method"], str) and message.get("id") is None:
                 problems += self._check_notification(message, data)

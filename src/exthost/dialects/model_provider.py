@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 
-class Completion(Protocol):
+class ProviderCompletion(Protocol):
     """The answer of a model. Its content is a list of blocks, among them `tool_use` blocks."""
 
     @property
@@ -16,6 +16,6 @@ class ModelProvider:
 
     async def complete(
         self, model: str, messages: Sequence[Any], *, tools: Sequence[Any] = ()
-    ) -> Completion:
+    ) -> ProviderCompletion:
         """Return the whole answer of a model. A dialect may add keyword parameters."""
         raise NotImplementedError

@@ -54,7 +54,7 @@ EVENT_KINDS = Option(
 
 # Options that every dialect has.
 COMMON_OPTIONS: Mapping[str, Option] = {
-    "host_version": TEXT.described("The version of the host that the extension is told.")
+    "host_version": TEXT.described("The version of the host that is reported to the extension.")
 }
 
 

@@ -3,14 +3,13 @@
 A broken rule is either a fault, which fails the check, or a warning.
 """
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from exthost.dialects.conformance import Conformance
+from exthost.model.package_tables import read_tables
 
 Severity: TypeAlias = Literal["fault", "warning"]
 
@@ -35,8 +34,7 @@ class Rule(NamedTuple):
 
 @cache
 def _load_rules() -> Mapping[str, Mapping[str, str]]:
-    text = resources.files("exthost.dialects").joinpath("rules.toml").read_text("utf-8")
-    return MappingProxyType(tomllib.loads(text))
+    return MappingProxyType(read_tables("exthost.dialects", "rules.toml"))
 
 
 def find_rule(name: str, conformance: Conformance) -> Rule:

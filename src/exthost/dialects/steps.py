@@ -180,7 +180,7 @@ def result_of(received: Received, method: str) -> Any:
 def call_failed_error(failure: Failure, method: str) -> CallFailed:
     """Return the exception for an error reply of an extension."""
     code = "" if failure.code is None else f" (code {failure.code})"
-    text = failure.message if failure.message.strip() else "it does not say why"
+    text = failure.message if failure.message.strip() else "it gives no reason"
     return CallFailed(
         "X0701",
         f"{method} was answered with an error{code}: {text}",
@@ -200,9 +200,9 @@ def handshake_result(received: Received, method: str = "initialize") -> Any:
         is_unknown = refused.error_code == METHOD_NOT_FOUND
         raise HandshakeFailed(
             "X0502",
-            f"it refused to initialize: {refused.error_message or 'it does not say why'}",
+            f"it refused to initialize: {refused.error_message or 'it gives no reason'}",
             help=f"it does not know {method}: does it speak this dialect?"
             if is_unknown
-            else "what follows the colon is its own answer: supply what it asks for in `config` or "
+            else "the text after the colon is its own answer: add what it requires to `config` or "
             "`env` of its entry, or fix the extension",
         ) from None

@@ -14,8 +14,6 @@ from exthost.errors import ProtocolViolation, UsageError
 from exthost.tool_result import Block, ResultReader, TextBlock
 from exthost.wire import jsontext
 
-__all__ = ["VALUE_RESULT", "value_content", "value_text"]
-
 
 def value_text(value: Any) -> str:
     """Return a string as it is, and any other value as compact JSON.

@@ -3,8 +3,11 @@
 In reading order:
 
     extension        the public object: calls, start and stop, status
+    internals        `ext.internals`: the parts that a host uses and users do not
     calls            makes calls, checks their arguments, sends them through the queue
     tool_interceptor the interface of what a host runs around each tool call: hooks
+    confirmation     a question to a person before a call, and the type of functions that ask it
+    callbacks        calls a function of the program, plain or async
     call_factory     makes the method, params, reply handler and time limit of a call; sends nothing
     timeouts         the error of a call whose time is over
     stream_calls     calls whose reply is a stream of events
@@ -13,7 +16,6 @@ In reading order:
     stats            what `ext.stats` shows; counts that a reload keeps
 
     call_queue       sends calls to processes; calls wait here while no process has room
-    call_retry       which calls may be sent twice, and the error that the caller gets
     process_choice   which process of a pool gets the next call
     read_ahead       whether a pool's processes read calls while they work on others
     deadlines        ends calls at their deadlines
@@ -21,8 +23,6 @@ In reading order:
     call_outcomes    counts and publishes how calls ended, and wakes their callers
 
     supervisor       the task that starts and ends processes: `reconcile`
-    wakeup           the event and timer that wake the supervisor's task
-    call_drain       waits for calls in flight before a stop
     supervisor_commands
                      start, restart, stop: the commands to the supervisor
     status           the state, the offer (announced tools, hooks, capabilities) and the last error
@@ -30,10 +30,8 @@ In reading order:
     unavailable      the errors of calls while no process is ready
     processes        the processes that are starting, ready, exiting or dismissed
     startup          one start: plan, spawn, handshake
-    spawn_turns      spawns at most one process per event-loop iteration
     tool_refresh     requests the tools of a running process again
     idle             when an unused extension ends its processes
-    pool_growth      when a pool gets one more process
     queue_breaker    counts failures for the circuit breaker, and closes the queue when it opens
     restart_tracker  keeps the restart history, and applies the restart policy to it
     parallel_start   starts many extensions, a few per processor core at a time

@@ -69,7 +69,7 @@ class CallFactory:
         self._call_limit = limits.call
         self._method_limits = resolve_method_limits(spec, dialect)
         # In positional dialects (replies carry no id and match requests by order) the default limit
-        # applies to each request of an operation, and not to the whole operation.
+        # applies to each request of an operation, not to the whole operation.
         self._limits_each_request = dialect.traits.positional
         self._methods = dialect.methods
         self._has_only_known_methods = dialect.closed
@@ -225,7 +225,7 @@ class CallFactory:
             "X1301",
             f"the arguments of {tool.name} do not fit its schema: {'; '.join(problems)}",
             extension=self._spec.id,
-            help="nothing was sent; the tool's input_schema says what fits: `exthost inspect NAME "
+            help="nothing was sent; see the tool's input_schema: `exthost inspect NAME "
             "--json` (or --json … -- COMMAND) prints it, and `extension.offer.tools` has it",
         )
 

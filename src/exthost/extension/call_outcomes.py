@@ -151,7 +151,7 @@ class CallOutcomes:
 
     def may_complete_on_thread(self, value: Any) -> bool:
         """Return whether a call that ends with this value needs no work on the loop's thread: the
-        result is not marked as an error, nobody listens, and the breaker is not half-open."""
+        result is not marked as an error, it has no listeners, and the breaker is not half-open."""
         if CallEnded in self._listeners or self.on_result is not None:
             return False
         return self._is_error is None or not self._is_error(value)

@@ -14,10 +14,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from exthost.errors import ExthostError
+from exthost.errors import CallFailed, ExthostError
 from exthost.events import Bus, CallStarted
 from exthost.extension.call_outcomes import CallOutcomes
-from exthost.extension.call_retry import final_error, may_resend
 from exthost.extension.deadlines import Deadlines
 from exthost.extension.process_choice import ProcessChoice
 from exthost.extension.read_ahead import ReadAheadTrial
@@ -26,7 +25,7 @@ from exthost.process.after_fork import disown_in_copies
 from exthost.session.awaitable_call import WakeBatch
 from exthost.session.call import Call
 from exthost.session.effects import Completions
-from exthost.session.failures import used_after_fork_error
+from exthost.session.failures import failed_twice_error, not_resent_error, used_after_fork_error
 from exthost.session.replies import GeneratorHandler
 from exthost.session.session import Session
 
@@ -417,3 +416,30 @@ class CallQueue:
         self._forget_sessions()
         self.waiting = _NO_CALLS
         self.make_closed_error = lambda _: used_after_fork_error()
+
+
+def may_resend(call: Call) -> bool:
+    """Return whether a call whose process died may be sent to another process.
+
+    The call may be sent again if it was sent only once, consists of a single request, and no part
+    of its reply has come. An operation of several requests may already have changed something.
+    """
+    handler = call.reply_handler
+    stream = handler.stream
+    has_no_reply = stream is None or not (stream.delivered or stream.acknowledged)
+    is_single_request = not isinstance(handler, GeneratorHandler)
+    return has_no_reply and is_single_request and call.first_error is None and not call.ended
+
+
+def final_error(extension: str, call: Call, error: ExthostError) -> ExthostError:
+    """Return the error that the caller gets. It has the evidence (command line, exit status, last
+    stderr lines) of the process, and the message of the first error if the call lost a process."""
+    error.extension = error.extension or extension
+    if call.session is not None:
+        error = call.session.diagnostics.with_evidence(error)
+        if isinstance(error, CallFailed):
+            call.session.diagnostics.add_advice(error)
+    if call.first_error is not None and not isinstance(error, CallFailed):
+        combine = failed_twice_error if call.was_resent else not_resent_error
+        error = combine(call.first_error, error)
+    return error

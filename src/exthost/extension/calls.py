@@ -2,7 +2,7 @@
 
 Any task of the loop may call. A call is submitted synchronously, without a task switch, and is
 written to the process at once if one is ready. If none is ready, or every process of a pool is
-busy, the queue tells the supervisor, which starts one.
+busy, the queue notifies the supervisor, which starts one.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from exthost.errors import (
 from exthost.events import Bus, check_callback
 from exthost.extension.call_factory import CallFactory, PreparedTool
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.confirmation import Confirm, check_confirm
 from exthost.extension.lifecycle import State
 from exthost.extension.misuse import check_context, check_loop, check_name, check_timeout
 from exthost.extension.policy import effective_pool_size
@@ -41,11 +42,11 @@ from exthost.session.failures import copy_error, failed_twice_error
 from exthost.session.session import Session
 from exthost.tool_result import ToolResult, tool_error
 
-# States in which the extension is not ready, and a start is under way or a call causes a start.
+# States in which the extension is not ready, and a start is in progress or a call causes a start.
 _BEFORE_READY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
 
 # A part of the help of the error for a tool that an extension does not have.
-_OTHER_METHODS_HELP = "for a method that is no tool: exthost call --method, or ext.call"
+_OTHER_METHODS_HELP = "for a method that is not a tool: exthost call --method, or ext.call"
 
 # How many tools the help of the same error names.
 _MAX_LISTED_TOOLS = 8
@@ -150,27 +151,29 @@ class Calls:
         on_progress: OnProgress | None,
         check: bool,
         hooks: bool = True,
+        confirm: Confirm | None = None,
         is_judged: bool = False,
     ) -> ToolResult:
         """Call a tool, starting the extension if needed, and return its result. This is the one way
         to call a tool: the hooks of the host's extensions run before and after it.
 
-        `context` holds values of the caller (a trace context, for example), which the dialect may
+        `context` has values of the caller (a trace context, for example), which the dialect may
         send and events carry. With `check`, a tool that fails raises CallFailed; without, its
-        result is returned. With `hooks` False no hook is called, which the audit records. The other
-        parameters are the same as in `call`. Only `call_directly` sets `is_judged`.
+        result is returned. With `hooks` False no hook is called, which the audit records. `confirm`
+        asks a person if a hook requests that, instead of the host's own. The other parameters are
+        the same as in `call`. Only `call_directly` sets `is_judged`.
         """
         queue = self._queue
         if get_ident() != self._thread or not queue.loop.is_running():  # as in `call`
             check_loop(queue)
         if not (is_judged or (hooks and self.interceptor.is_idle)):
-            options = ToolOptions(timeout, context, wait, on_progress, check, hooks)
+            options = ToolOptions(timeout, context, wait, on_progress, check, hooks, confirm)
             return await self.interceptor.run(self, name, arguments, options)
         if not wait:
             self.require_session(name)
         try:
             prepared = self._status.prepared_tools.get(name)
-        except TypeError:  # it has no hash, so it is no string: `check_name` raises the error
+        except TypeError:  # it has no hash, so it is not a string: `check_name` raises the error
             prepared = None
         wait_began_at = None
         if prepared is None:
@@ -215,6 +218,7 @@ class Calls:
     async def prepare_to_call(self, name: str, options: ToolOptions) -> None:
         """Raise the error of a call that cannot be made; see `InterceptedCalls`."""
         check_context(options.context)
+        check_confirm(options.confirm)
         if options.on_progress is not None:
             check_callback(options.on_progress, "on_progress")
         if options.timeout is not None:
@@ -231,7 +235,7 @@ class Calls:
         self, name: str, arguments: Any, options: ToolOptions
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool without an interceptor; see `InterceptedCalls`."""
-        timeout, context, wait, on_progress, check, _ = options
+        timeout, context, wait, on_progress, check, _, _ = options
         return self.call_tool(
             name, arguments, timeout, context, wait, on_progress, check, is_judged=True
         )
@@ -427,7 +431,7 @@ class Calls:
         try:
             prepared = prepared_tools.get(name)
             tool = self._status.tools.get(name)
-        except TypeError:  # a list or another value without a hash, which is no name
+        except TypeError:  # a list or another value without a hash, which is not a name
             return None
         if prepared is None and tool is not None and self._status.offer_is_known:
             prepared = prepared_tools[name] = self.factory.prepare(tool)

@@ -20,7 +20,7 @@ _MIN_PAUSE_SECONDS = 0.005
 _CLOCK_RESOLUTION_SECONDS = 0.001
 
 
-class Queue(Protocol):
+class _Queue(Protocol):
     """The part of the call queue whose deadlines these are."""
 
     loop: asyncio.AbstractEventLoop
@@ -37,7 +37,7 @@ class Deadlines:
 
     __slots__ = ("_queue", "_timer", "next_at")
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: _Queue) -> None:
         self._queue = queue
         self._timer: DeadlineTimer | None = None
         self.next_at = math.inf

@@ -11,20 +11,23 @@ import math
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.dialects.facet_attributes import FacetAttributes
 from exthost.dialects.meanings import OnProgress
+from exthost.dialects.missing_facet import missing_attribute_error
 from exthost.errors import CallTimeout, ExthostError
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
+from exthost.extension.confirmation import Confirm
 from exthost.extension.facets import attach_facets, find_facet
-from exthost.extension.lifecycle import Health, State, health_in, lists_tools
+from exthost.extension.internals import ExtensionInternals
+from exthost.extension.lifecycle import Health, State, health_in
 from exthost.extension.misuse import check_loop, check_may_start, check_name, check_timeout
-from exthost.extension.startup import NO_CHECKS, Spawn, StartChecks, Starter
-from exthost.extension.stats import Counts, Stats, Totals, build_stats
+from exthost.extension.startup import NO_CHECKS, ProcessStarter, Spawn, StartChecks
+from exthost.extension.stats import Stats, build_stats
 from exthost.extension.status import Status
 from exthost.extension.stream_calls import make_stream
 from exthost.extension.supervisor import Supervisor
@@ -49,7 +52,9 @@ F = TypeVar("F")
 
 
 class Extension(FacetAttributes):
-    """One supervised extension. `connect` and hosts create it."""
+    """One supervised extension, as a host sees it. `connect` and hosts create it.
+
+    `exthost.sdk.Extension` is another class: the extension itself, for its author."""
 
     def __init__(
         self,
@@ -79,7 +84,7 @@ class Extension(FacetAttributes):
         session_handlers  returns further handlers for a new session; `handlers` take precedence
         spawn             executes a launch plan; tests pass a substitute for a process
         shared            whether calls come from several threads
-        replaces          whether it replaces another one, and is silent until `take_over`
+        replaces          whether it replaces another one, and is silent until it does
         traffic           the recorder of messages, shared by the extensions of a host
         interceptor       what the host runs around the tool calls
         """
@@ -88,12 +93,12 @@ class Extension(FacetAttributes):
         bus = bus or Bus()
         self.spec = spec
         self.dialect = dialect
-        self.queue = make_queue(spec, dialect, limits, bus=bus, is_shared=shared, loop=loop)
+        self._queue = make_queue(spec, dialect, limits, bus=bus, is_shared=shared, loop=loop)
         self._stop_limit = limits.stop
-        self._starter = Starter(
+        self._starter = ProcessStarter(
             spec,
             dialect,
-            self.queue,
+            self._queue,
             limits,
             handlers=handlers,
             environ=environ,
@@ -110,16 +115,29 @@ class Extension(FacetAttributes):
             on_change=on_change,
             publishes_changes=not replaces,
         )
-        self._supervisor = Supervisor(self._starter, self.queue, self._status)
-        self.calls = Calls(
-            spec, dialect, limits, self.queue, self._status, self._supervisor, interceptor
+        self._supervisor = Supervisor(self._starter, self._queue, self._status)
+        self._calls = Calls(
+            spec, dialect, limits, self._queue, self._status, self._supervisor, interceptor
         )
-        self._counts = Counts(self.queue, self._supervisor)
-        self._totals = Totals(self._counts)
+        self.internals = ExtensionInternals(
+            spec,
+            dialect,
+            self._queue,
+            self._calls,
+            self._starter,
+            self._status,
+            self._supervisor,
+        )
         self._starter.on_new_process = attach_facets(self, dialect)
 
     def __repr__(self) -> str:
         return f"<Extension {self.id!r} ({self.dialect.name}) {self.state}>"
+
+    if not TYPE_CHECKING:  # a type checker would accept any name then
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for a missing name; for a facet, it says which dialect has it."""
+            raise missing_attribute_error(self, name)
 
     # -- calls -------------------------------------------------------------------------------
 
@@ -135,7 +153,7 @@ class Extension(FacetAttributes):
 
         With `wait=False` the call fails at once if the extension is not ready.
         """
-        return self.calls.call(method, params, timeout, wait)
+        return self._calls.call(method, params, timeout, wait)
 
     def call_tool(
         self,
@@ -148,6 +166,7 @@ class Extension(FacetAttributes):
         on_progress: OnProgress | None = None,
         check: bool = True,
         hooks: bool = True,
+        confirm: Confirm | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool of this extension by the tool's own name, and return its result.
 
@@ -156,14 +175,14 @@ class Extension(FacetAttributes):
         or gets no reply in time, raises in both cases. The hooks of the host's extensions run
         before and after the call, as in `Host.call_tool`.
         """
-        return self.calls.call_tool(
-            name, arguments, timeout, context, wait, on_progress, check, hooks
+        return self._calls.call_tool(
+            name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
         )
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Request the list of tools and return it; raise UsageError if the dialect has no such
         request. The tools of the extension stay as they are."""
-        tools: tuple[Tool, ...] = await self.calls.run_operation(
+        tools: tuple[Tool, ...] = await self._calls.run_operation(
             "list_tools", None, timeout, "list_tools"
         )
         return tools
@@ -173,15 +192,15 @@ class Extension(FacetAttributes):
     ) -> HookAnswer:
         """Run a hook of this extension on an event. If the process dies, the hook is sent once more
         to the next process, within the same time limit."""
-        return await self.calls.run_hook(name, event, timeout)
+        return await self._calls.run_hook(name, event, timeout)
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
         """Request a health report, if the dialect has such a request, and return it. `health` shows
         the report until the next one, or until another process is ready."""
-        if timeout is not None:  # a time that was over before is no fault of the extension
+        if timeout is not None:  # an expired limit is not the extension's fault
             require_time_left(self.id, "health", timeout)
         try:
-            report = await self.calls.run_operation("health", None, timeout, "health")
+            report = await self._calls.run_operation("health", None, timeout, "health")
         except CallTimeout:
             self._status.reported_health = Health.UNHEALTHY
             raise
@@ -198,12 +217,7 @@ class Extension(FacetAttributes):
         With a `timeout`, wait first until everything that was sent before is in the pipe (the
         process need not have read it yet); raise CallTimeout if the pipe stays full.
         """
-        await self.calls.notify(method, params, timeout)
-
-    def try_notify(self, method: str, params: Any = None) -> bool:
-        """Send a notification at once, before any later call. Return False if no process is ready,
-        or if it has not read more than 32 KiB of what was sent before."""
-        return self.calls.try_notify(method, params)
+        await self._calls.notify(method, params, timeout)
 
     def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None
@@ -213,30 +227,15 @@ class Extension(FacetAttributes):
         `timeout` limits the whole stream, up to its end. Raises UsageError for other methods.
         """
         check_name(method)
-        limit = self.calls.factory.time_limit_for(method)
+        limit = self._calls.factory.time_limit_for(method)
         stream_limit = None if timeout is None else require_time_left(self.id, method, timeout)
-        return make_stream(self.queue, self.dialect, method, params, limit, stream_limit)
+        return make_stream(self._queue, self.dialect, method, params, limit, stream_limit)
 
     # -- life --------------------------------------------------------------------------------
 
-    def admit(self) -> None:
-        """Run the checks that come before a start (required programs, variables, pins), and refuse
-        the extension if one fails. Start nothing."""
-        self._supervisor.admit()
-
-    @property
-    def starts_eagerly(self) -> bool:
-        """Whether a host starts the extension when the host opens, and not at its first use."""
-        spec = self.spec
-        known = spec.known_offer
-        if known is not None and known.defers_start and spec.start is None:
-            # A hook may have to judge the first call of any extension.
-            return bool(self._status.offer.hooks) and self.dialect.traits.start == "eager"
-        return (spec.start or self.dialect.traits.start) == "eager"
-
     async def start(self) -> Self:
         """Start the extension and return when it is ready. Raise the error that prevented it."""
-        check_may_start(self.queue)
+        check_may_start(self._queue)
         if self._status.state is not State.READY:
             self._supervisor.request_start()
             await self._supervisor.wait_until_settled()
@@ -250,7 +249,7 @@ class Extension(FacetAttributes):
         process, and the old one ends after its last reply. If the fresh process does not get ready,
         the old one stays in use and the error is raised.
         """
-        check_may_start(self.queue)
+        check_may_start(self._queue)
         error = await self._supervisor.restart()
         if error is not None:
             raise copy_error(error)
@@ -258,9 +257,8 @@ class Extension(FacetAttributes):
 
     def _require_ready(self) -> None:
         if self._status.state is not State.READY:
-            raise self.not_running_error(
-                "it"
-            )  # errors read "it is not available: the extension is …"
+            # The error reads "it is not available: the extension is …".
+            raise self._supervisor.not_running_error("it")
 
     def hold(self) -> AbstractContextManager[None]:
         """Prevent `limits.idle` from ending the extension inside a block: `with ext.hold(): …`."""
@@ -274,10 +272,10 @@ class Extension(FacetAttributes):
         limits. Then the processes are shut down by the steps of their dialect.
         """
         seconds = math.inf if patience is None else check_timeout(patience, "patience")
-        if not (self.queue.loop.is_closed() or self.queue.is_forked):
-            check_loop(self.queue)
+        if not (self._queue.loop.is_closed() or self._queue.is_forked):
+            check_loop(self._queue)
         await self._supervisor.stop(seconds)
-        self._totals.remove(self._counts)
+        self.internals.stop_counting()
 
     async def drain(self) -> None:
         """End the extension after its calls in flight have finished, or after `limits.stop`
@@ -287,14 +285,6 @@ class Extension(FacetAttributes):
     def kill(self) -> None:
         """Kill every process of the extension at once. `close` then returns soon."""
         self._supervisor.processes.kill()
-
-    def take_over(self, old: "Extension | None") -> None:
-        """Replace `old` as the extension of this id: publish what differs between the two, and
-        continue the counts of `old`, which publishes no further change."""
-        if old is not None:
-            self._totals = old._totals
-            self._totals.add(self._counts)
-        self._status.take_over(old._status if old is not None else None)
 
     # -- facts -------------------------------------------------------------------------------
 
@@ -332,13 +322,6 @@ class Extension(FacetAttributes):
         return self._status.cause
 
     @property
-    def lost_process(self) -> tuple[ExthostError, float] | None:
-        """The error of the last process of a pool that ended by itself or did not get ready, while
-        another one is ready, and when (`time.time()`). None if there was none since a restart was
-        last requested."""
-        return self._status.lost_process
-
-    @property
     def offer(self) -> Offer:
         """The tools, hooks and capabilities of the last handshake, or of the manifest before it."""
         return self._status.offer
@@ -354,31 +337,14 @@ class Extension(FacetAttributes):
         return self.spec.manifest
 
     @property
-    def serves(self) -> bool:
-        """Whether the host lists the tools: the extension is ready, or a call starts it."""
-        return lists_tools(self._status.state)
-
-    @property
     def argv(self) -> tuple[str, ...]:
         """The command line of the last start, or of the next one."""
         return self._starter.argv
 
     @property
-    def traffic(self) -> Traffic:
-        """The recorder of the messages of this extension, or of all extensions of its host."""
-        return self._starter.traffic()
-
-    @property
     def environment(self) -> Environment:
         """The variables that the process gets, and the names of those that are withheld."""
         return self._starter.prepared().environment
-
-    @property
-    def closed_paths(self) -> list[tuple[str, ...]]:
-        """For each process on this machine, the paths in its writable folders that it cannot
-        write."""
-        children = [session.lifetime.child for session in self._supervisor.processes.sessions]
-        return [child.closed_paths for child in children if not child.node]
 
     @property
     def enforced(self) -> Mapping[str, Any]:
@@ -395,35 +361,9 @@ class Extension(FacetAttributes):
         if the dialect has no such facet."""
         return find_facet(self, kind)
 
-    def registered_name(self, tool: str) -> str:
-        """Return the name under which a host lists this tool."""
-        return self.dialect.registered_name(self.id, tool)
-
-    def knows(self, tool: str) -> bool:
-        """Return whether this tool and its schema are known: the extension has announced it, or the
-        dialect takes its tools from manifests."""
-        return self._status.offer_is_known and tool in self._status.tools
-
-    @property
-    def is_offer_unknown(self) -> bool:
-        """Whether the offer becomes known only when the extension is started."""
-        return not self._status.tools and self.calls.may_offer_more
-
-    @property
-    def is_offer_remembered(self) -> bool:
-        """Whether the offer is the one of an earlier host: there was no handshake since."""
-        return self._status.is_offer_remembered
-
-    @property
-    def may_have_hooks(self) -> bool:
-        """Whether the extension must be started to find out if it has hooks."""
-        return self.calls.may_have_hooks
-
-    def not_running_error(self, what: str) -> ExthostError:
-        """Return the error that says why `what` (a method or tool) cannot be called now."""
-        return self._supervisor.not_running_error(what)
-
     @property
     def stats(self) -> Stats:
         """The counts since the extension was loaded, and facts about the current process."""
-        return build_stats(self._totals, self._status, self._supervisor, self.queue.loop.time())
+        return build_stats(
+            self.internals.totals, self._status, self._supervisor, self._queue.loop.time()
+        )

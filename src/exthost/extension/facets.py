@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.facet_placeholder import FacetOwner, no_facet_error
+from exthost.dialects.missing_facet import FacetOwner, no_facet_error
 from exthost.dialects.steps import Exchanges
 
 F = TypeVar("F")

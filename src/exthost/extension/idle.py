@@ -54,7 +54,7 @@ class IdleTimer:
             self._uses += 1
 
     def begin(self, now: float, workers: Sequence[Worker]) -> None:
-        """Start the idle time, because a process has just got ready. `workers` are all ready
+        """Start the idle time, because a process has just become ready. `workers` are all ready
         processes."""
         self._checked_at = self._idle_since = now
         self._last_activity = self._measure_activity(workers)

@@ -89,7 +89,7 @@ class IllegalMove(LookupError):
     def __init__(self, state: State, event: Event) -> None:
         allowed = ", ".join(f"'{row.event.value}'" for row in TABLE if row.state is state)
         super().__init__(
-            f"internal error: '{event.value}' is no move from '{state.value}', "
+            f"internal error: '{event.value}' is not a transition from '{state.value}', "
             f"which knows {allowed}"
         )
         self.state = state

@@ -1,4 +1,4 @@
-"""Errors for mistakes of callers: a timeout that is not a number, a name that is no string, another
+"""Errors for mistakes of callers: a timeout that is not a number, a name that is not text, another
 argument of a wrong type, a use in another event loop or without asyncio, a start without a host, an
 object that is opened twice, and an `await` of an object that is opened with `async with`.
 
@@ -30,7 +30,7 @@ def check_timeout(timeout: Any, argument: str = "timeout") -> float:
             return math.inf
     raise UsageError(
         "X1318",
-        f"{argument} is a number of seconds, and not {timeout!r:.60}",
+        f"{argument} must be a number of seconds, not {timeout!r:.60}",
         help=f"write {argument}=5; without {argument}, the limits of the extension apply",
     )
 
@@ -40,7 +40,7 @@ def check_name(name: Any, owner: str = "a tool or a method") -> None:
     if not isinstance(name, str):
         raise UsageError(
             "X1335",
-            f"the name of {owner} is a string, and not {name!r:.60}",
+            f"the name of {owner} must be a string, not {name!r:.60}",
             help="write the name in quotes; `exthost list` and `exthost tools` list the names",
         )
 
@@ -57,10 +57,10 @@ def check_context(context: Any) -> Mapping[str, Any]:
 
 def wrong_type_error(argument: str, expected: str, value: Any) -> UsageError:
     """Return the error for an argument that has a wrong type."""
-    return UsageError("X1338", f"{argument} is {expected}, and not {value!r:.60}")
+    return UsageError("X1338", f"{argument} must be {expected}, not {value!r:.60}")
 
 
-class Queue(Protocol):
+class _Queue(Protocol):
     """The part of the call queue that is needed here."""
 
     extension: str
@@ -69,13 +69,13 @@ class Queue(Protocol):
     is_released: bool
 
 
-def check_loop(queue: Queue) -> None:
+def check_loop(queue: _Queue) -> None:
     """Raise UsageError unless the loop of this queue is the one that runs here."""
     if asyncio._get_running_loop() is not queue.loop:
         raise wrong_loop_error(queue)
 
 
-def check_may_start(queue: Queue) -> None:
+def check_may_start(queue: _Queue) -> None:
     """Raise UsageError if the extension of this queue must not be started here: its host or
     connection is closed or has removed it, or its loop is not the one that runs."""
     check_loop(queue)
@@ -88,7 +88,7 @@ def check_may_start(queue: Queue) -> None:
         )
 
 
-def wrong_loop_error(queue: Queue) -> UsageError:
+def wrong_loop_error(queue: _Queue) -> UsageError:
     """Return the error for a use of this queue outside its own event loop."""
     if queue.is_forked:  # asyncio reports no running loop in a fork
         return used_after_fork_error()

@@ -21,7 +21,7 @@ SLOT_SECONDS = 0.25
 async def start_all(starts: Iterable[Callable[[], Awaitable[Any]]]) -> None:
     """Run every start, and return when all of them are done. Their errors are ignored here,
     because each extension keeps its own error in `ext.cause`. If the caller is cancelled, the
-    starts under way are cancelled."""
+    starts in progress are cancelled."""
     slots = asyncio.Semaphore(STARTS_PER_CORE * _count_cores())
 
     async def start_one(start: Callable[[], Awaitable[Any]]) -> None:

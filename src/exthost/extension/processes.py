@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.extension.call_queue import CallQueue
-from exthost.extension.startup import Start, Starter
+from exthost.extension.startup import ProcessStarter, Start
 from exthost.session.session import Session
 
 # A session may still get a call for this long after its process was dismissed. A thread of the
@@ -30,7 +30,7 @@ class Worker:
     """One process that is ready, or was.
 
     session         the session with the process
-    ready_at        when the process got ready, in seconds of the loop's clock
+    ready_at        when the process became ready, in seconds of the loop's clock
     replies_before  how many replies the extension had sent by then, over all its processes
     first_id        the first request id that the calls of this process could get
     """
@@ -51,7 +51,7 @@ class Worker:
 
 
 class Processes:
-    """Every process of one extension. `starts` are the starts under way, and `workers` are the
+    """Every process of one extension. `starts` are the starts in progress, and `workers` are the
     ready processes, the oldest first."""
 
     __slots__ = (
@@ -66,7 +66,7 @@ class Processes:
         "workers",
     )
 
-    def __init__(self, starter: Starter, queue: CallQueue, wake: Callable[[], None]) -> None:
+    def __init__(self, starter: ProcessStarter, queue: CallQueue, wake: Callable[[], None]) -> None:
         self._starter = starter
         self._queue = queue
         self._wake = wake
@@ -128,7 +128,7 @@ class Processes:
         return finished
 
     def add(self, session: Session, now: float) -> None:
-        """Add the session of a process that has just got ready."""
+        """Add the session of a process that has just become ready."""
         if self._starter.dialect.traits.ids_continue:
             session.conversation.requests.next_id = self._next_id()
         self.workers.append(Worker(session, now, self._count_replies(), session.next_id))

@@ -16,16 +16,16 @@ from exthost.events import ProcessLost
 from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.lifecycle import Event, State
 from exthost.extension.policy import (
+    PoolSize,
     effective_breaker,
     effective_pool_size,
     effective_restart_policy,
 )
-from exthost.extension.pool_growth import PoolGrowth
 from exthost.extension.processes import Processes, Worker
 from exthost.extension.queue_breaker import QueueBreaker
 from exthost.extension.restart import Again, Decision, GiveUp, OnDemand, lifecycle_event_for
 from exthost.extension.restart_tracker import RestartTracker
-from exthost.extension.startup import Starter
+from exthost.extension.startup import ProcessStarter
 from exthost.extension.status import Status
 from exthost.extension.unavailable import given_up_error
 from exthost.session.failures import copy_error
@@ -35,6 +35,58 @@ _log = logging.getLogger("exthost.extension")
 
 # The command line silences this logger, because it shows the events instead.
 _state_log = logging.getLogger("exthost.states")
+
+
+class PoolGrowth:
+    """The requests for more processes of one pool. Times are seconds of the loop's clock.
+
+    One more process is requested when all processes are busy, and one for each process that ended
+    by itself. A process that replaces an ended one starts only after the delay of the restart
+    policy.
+    """
+
+    __slots__ = ("_is_requested", "_lost_processes", "_not_before", "size")
+
+    def __init__(self, size: PoolSize) -> None:
+        self.size = size
+        self._is_requested = False  # because all processes are busy
+        self._lost_processes = 0  # to be replaced; several end at once if their node fails
+        self._not_before = 0.0
+
+    def request(self) -> None:
+        """Request one more process, because all are busy."""
+        self._is_requested = True
+
+    def request_at(self, when: float) -> None:
+        """Request one more process at the time `when`, because a process ended by itself."""
+        self._lost_processes += 1
+        self._not_before = when
+
+    def stop(self) -> None:
+        """Start no more processes, until `reset`."""
+        self._not_before = math.inf
+
+    def reset(self) -> None:
+        """Forget the delay, a `stop` and the lost processes, because a restart was requested."""
+        self._not_before = 0.0
+        self._lost_processes = 0
+
+    def cancel(self) -> None:
+        """Withdraw all requests."""
+        self._is_requested, self._lost_processes = False, 0
+
+    def next_due(self) -> float:
+        """Return the time at which to start one more process; infinity if none is requested."""
+        return self._not_before if self._is_requested or self._lost_processes else math.inf
+
+    def take_due(self, now: float) -> bool:
+        """Return whether to start one more process now. If so, withdraw the request of a busy pool
+        and one of the lost processes, because one new process serves both."""
+        if now < self.next_due():
+            return False
+        self._lost_processes = max(0, self._lost_processes - 1)
+        self._is_requested = False
+        return True
 
 
 class Recovery:
@@ -65,7 +117,7 @@ class Recovery:
 
     def __init__(
         self,
-        starter: Starter,
+        starter: ProcessStarter,
         queue: CallQueue,
         status: Status,
         processes: Processes,
@@ -185,7 +237,7 @@ class Recovery:
             self._log_fewer_processes(decision.reason)
 
     def _log_fewer_processes(self, reason: str) -> None:
-        _log.warning("[%s] it goes on with fewer processes: %s", self._queue.extension, reason)
+        _log.warning("[%s] it continues with fewer processes: %s", self._queue.extension, reason)
 
     def on_node_draining(self) -> None:
         """Handle a cluster node that is being drained. A process on another node replaces the one

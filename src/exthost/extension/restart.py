@@ -14,7 +14,7 @@ Raises only ValueError, for an unknown value of a setting.
 
 When the end of a process opens the breaker, the process of the next probe is the retry, which the
 breaker delays. A probe that replaces a process which still runs uses no retry. A retry counts as
-used when the process is started, and not when `decide` grants it.
+used when the process is started, not when `decide` grants it.
 
 **Two budgets.** A *first start* is a start of an extension that has not been ready since it was
 loaded or since a restart was requested. A failed first start is repeated at most `start_retries`
@@ -72,7 +72,7 @@ class ProcessPhase(Enum):
     """How far the present (or the last) process came. The values are parts of messages to users."""
 
     NOT_STARTED = "never started"
-    STARTING = "never got ready"
+    STARTING = "was never ready"
     SERVING = "crashed while serving"
 
 
@@ -118,7 +118,7 @@ class RestartHistory:
                    requested
     restarts       retries used since the extension was loaded; never reset
     phase          how far the present or last process came
-    ready_at       when that process got ready; None if it did not
+    ready_at       when that process became ready; None if it did not
     has_served     whether that process answered a call
     has_been_ready whether any process was ready since a restart was last requested
     granted        the budget that the next start uses: "start" for first starts, "retry"
@@ -160,7 +160,7 @@ class RestartHistory:
         )
 
     def for_process(self, ready_at: float, *, has_served: bool) -> "RestartHistory":
-        """Return the history for the process of a pool that got ready at this time."""
+        """Return the history for the process of a pool that became ready at this time."""
         return replace(
             self,
             phase=ProcessPhase.SERVING,
@@ -289,8 +289,8 @@ def _check_forgiven_by(policy: Restart) -> str:
 
 def _never_ready_reason(history: RestartHistory) -> str:
     if history.failed_starts == 1:
-        return "it never got ready, and a first start is not repeated"
-    return f"it never got ready in {history.failed_starts} starts"
+        return "it was never ready, and a first start is not repeated"
+    return f"it was not ready after any of {history.failed_starts} starts"
 
 
 _SINCE: Final = {

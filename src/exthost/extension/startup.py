@@ -1,22 +1,23 @@
 """Starts one process: makes the launch plan, spawns it and runs the handshake.
 
-`Starter` holds the settings and functions that all starts of an extension share; a `Start` is one
-start. The result of a start is an open session or an ExthostError. After an error no process is
+`ProcessStarter` has the settings and functions that all starts of an extension share; a `Start` is
+one start. The result of a start is an open session or an ExthostError. After an error no process is
 left. A start knows neither the restart policy nor other processes of the same extension.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, Spawned
 from exthost.extension.call_queue import CallQueue
-from exthost.extension.spawn_turns import spawn_turn
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.advice import (
@@ -37,7 +38,7 @@ from exthost.model.offer import NO_OFFER, Offer, Tool
 from exthost.model.spec import HostEnvRef, Limits, Spec
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 from exthost.process.spawn_errors import deleted_folder_error
 from exthost.session.handshake import run_initial_steps, shake_hands, start_timeout_error
 from exthost.session.inbound import Handler
@@ -75,7 +76,7 @@ NO_CHECKS = StartChecks()
 """The checks of an extension without a host."""
 
 
-class Starter:
+class ProcessStarter:
     """The settings and functions that all starts of one extension share.
 
     The parameters without a line here are those of `Extension`.
@@ -239,6 +240,28 @@ class Starter:
         )
 
 
+_locks: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def spawn_turn(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
+    """Wait for the turn to spawn a process in this loop, and keep it for the length of the block.
+
+    A spawn blocks the loop's thread for some milliseconds. Hundreds of extensions that start at the
+    same time would block the loop for seconds, and with it all calls. So there is one spawn in each
+    iteration of the loop, and other callbacks run between two. A single start does not wait.
+    """
+    lock = _locks.get(loop)
+    if lock is None:
+        lock = _locks[loop] = asyncio.Lock()
+    await lock.acquire()
+    try:
+        yield
+    finally:
+        # Released in the next iteration: otherwise the next start would run in this one.
+        loop.call_soon(lock.release)
+
+
 class Start:
     """One start of a process, as a task.
 
@@ -247,24 +270,16 @@ class Start:
     seconds       how long the handshake took
     tool_refresh  requests the tools again when they have changed; set with `session`
     replaces      whether the process replaces the ready ones
-    was_killed    whether `kill` ended the process, so that its exit is no reason for a fallback
+    was_killed    whether `kill` ended the process, so that its exit does not cause a fallback
     """
 
-    __slots__ = (
-        "_launch",
-        "_starter",
-        "_task",
-        "_timeout",
-        "offer",
-        "replaces",
-        "seconds",
-        "session",
-        "tool_refresh",
-        "was_killed",
-    )
-
     def __init__(
-        self, starter: Starter, first_id: int | None, *, replaces: bool, on_done: Callable[[], None]
+        self,
+        starter: ProcessStarter,
+        first_id: int | None,
+        *,
+        replaces: bool,
+        on_done: Callable[[], None],
     ) -> None:
         """`first_id` is the id of the first request; None means the dialect's first id. `on_done`
         is called when the start has succeeded or failed."""

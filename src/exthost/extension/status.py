@@ -53,9 +53,9 @@ class Status:
                        tools from the manifest
     is_offer_remembered  whether the offer is that of an earlier host: there was no handshake yet
     gone_tools         the tools of that offer that the first handshake did not announce
-    publishes_changes  False while this extension gets ready to replace another one, and after it
+    publishes_changes  False while this extension prepares to replace another one, and after it
                        was replaced
-    ready_at           when a process last got ready (loop time); None while no process is ready
+    ready_at           when a process last became ready (loop time); None while no process is ready
     handshake_seconds  how long the last handshake took
     reported_health    the last health report of the extension, if it was degraded or unhealthy
     """

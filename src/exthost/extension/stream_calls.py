@@ -39,7 +39,7 @@ def make_stream(
         stream_methods = ", ".join(dialect.streams) or "none"
         raise UsageError(
             "X1307",
-            f"{method} is no stream in the {dialect.name} dialect",
+            f"{method} is not a stream in the {dialect.name} dialect",
             extension=queue.extension,
             help=f"its streams are: {stream_methods}; use call() for a single answer",
         )
@@ -96,7 +96,7 @@ def _with_key(params: Any, key: str, method: str, extension: str) -> dict[str, A
     if type(params_with_key.get(key)) not in (str, int):
         raise UsageError(
             "X1328",
-            f"{method} is opened with an object, whose {key} names the stream: text, or left out",
+            f"{method} is opened with an object, whose {key} names the stream: text, or absent",
             extension=extension,
             help=f"leave {key} out, and it is given a name",
         )

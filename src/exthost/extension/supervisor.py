@@ -11,7 +11,7 @@ synchronously, so when a caller catches the error, state, health, stats and tool
 already. The next process is started after the one that ended is reaped.
 
 **A restart loses no call.** A restart of an extension that is ready starts a process beside the
-running ones. If the new process gets ready, it replaces the old ones in one step, and they end
+running ones. If the new process becomes ready, it replaces the old ones in one step, and they end
 when their calls have ended. If it does not, the old ones stay in use, and the restart raises the
 error. The extension is `ready` all the time.
 """
@@ -21,13 +21,12 @@ import logging
 import math
 
 from exthost.errors import ExthostError, Refused
-from exthost.extension.call_drain import drain_calls
-from exthost.extension.call_queue import CallQueue
+from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.idle import IdleTimer
 from exthost.extension.lifecycle import Event, State, is_at_rest
-from exthost.extension.processes import Processes
+from exthost.extension.processes import LATE_CALL_SECONDS, Processes
 from exthost.extension.recovery import Recovery
-from exthost.extension.startup import Start, Starter
+from exthost.extension.startup import ProcessStarter, Start
 from exthost.extension.status import Status
 from exthost.extension.supervisor_commands import SupervisorCommands
 from exthost.extension.unavailable import (
@@ -35,11 +34,45 @@ from exthost.extension.unavailable import (
     not_ready_error,
     stopped_error,
 )
-from exthost.extension.wakeup import Wakeup
 from exthost.session.failures import copy_error
 from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
+
+
+class Wakeup:
+    """An event with an optional time. Only one task may wait, and only the loop's thread sets it.
+
+    An `asyncio.Event` with a timer would do the same, but needs ten times the memory, and a host
+    may have hundreds of extensions whose supervisors sleep.
+    """
+
+    __slots__ = ("_is_set", "_loop", "_sleeper")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._is_set = False
+        self._sleeper: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        """Wake the task, now or when it next waits."""
+        self._is_set = True
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
+
+    def clear(self) -> None:
+        """Forget that it was set."""
+        self._is_set = False
+
+    def wait_until(self, when: float) -> "asyncio.Future[None]":
+        """Return a future that is done when this is set, or at the loop time `when`."""
+        self._sleeper = sleeper = self._loop.create_future()
+        if self._is_set:
+            sleeper.set_result(None)
+        elif when < math.inf:
+            timer = self._loop.call_at(when, self.set)
+            sleeper.add_done_callback(lambda _: timer.cancel())
+        return sleeper
 
 
 class Supervisor:
@@ -58,7 +91,7 @@ class Supervisor:
         "recovery",
     )
 
-    def __init__(self, starter: Starter, queue: CallQueue, status: Status) -> None:
+    def __init__(self, starter: ProcessStarter, queue: CallQueue, status: Status) -> None:
         self._starter = starter
         self._queue = queue
         self._status = status
@@ -317,7 +350,7 @@ class Supervisor:
         if self.processes.workers:
             if start.replaces:
                 id = self._queue.extension
-                _log.warning("[%s] the old process goes on: %s", id, error.message)
+                _log.warning("[%s] the old process continues: %s", id, error.message)
                 self.recovery.restarts.forgive()
                 if not self._commands.restart:
                     self._commands.complete_restarts(kept_old_process_error(error))
@@ -404,3 +437,30 @@ class Supervisor:
             return copy_error(status.cause)
         is_final = self._queue.is_released
         return stopped_error(self._queue.extension, method, is_final=is_final)
+
+
+# How often the queue is polled.
+_POLL_SECONDS = 0.02
+
+
+async def drain_calls(
+    queue: CallQueue, processes: Processes, commands: SupervisorCommands, make_error: ErrorFactory
+) -> None:
+    """Return when all waiting calls and all calls in flight have ended. Return earlier if the
+    patience of the stop command is over, or if a restart replaces the stop command.
+
+    The queue stays open for `LATE_CALL_SECONDS`, for calls that were being submitted when the stop
+    was requested. Then it is closed, and `make_error` makes the errors of later calls. No
+    event reports that the last call has ended, so the queue is polled.
+    """
+    loop = queue.loop
+    began_at = loop.time()
+    is_accepting = True
+    while commands.stop and (is_accepting or not processes.is_quiet()):
+        now = loop.time()
+        if now >= began_at + commands.patience:
+            return
+        if is_accepting and now >= began_at + LATE_CALL_SECONDS and not queue.waiting:
+            is_accepting = False
+            queue.close(make_error)
+        await asyncio.sleep(_POLL_SECONDS)

@@ -11,7 +11,7 @@ from exthost.session.call import Call
 from exthost.session.diagnostics import MAX_LOGGED_SINGLY, STRAY, UNMATCHED
 from exthost.session.stream import StreamCall
 
-_LOOK_AT_EXTENSION = "give the call a longer timeout, or look at what the extension is doing"
+_LOOK_AT_EXTENSION = "give the call a longer timeout, or find out why the extension is slow"
 
 
 def require_time_left(extension: str, method: str, timeout: Any) -> float:
@@ -29,7 +29,7 @@ def no_time_left_error(extension: str, method: str, seconds: float) -> CallTimeo
         "X0801",
         f"{method} was not sent: its time was over before (timeout={round(seconds, 3):g})",
         extension=extension,
-        help="the timeout is 0 or less: look at what took the time before this call",
+        help="the timeout is 0 or less: find out what took the time before this call",
     )
 
 
@@ -42,7 +42,7 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
             f"{call.method} took longer than {_seconds(call.timeout)}, "
             "and its last event has not come",
             extension=extension,
-            help="give the stream a longer timeout, or look at what the extension is doing",
+            help="give the stream a longer timeout, or find out why the extension is slow",
         )
     session = call.session
     unreadable = call.unreadable_reply  # the id and the bytes of a reply that is not a message
@@ -50,7 +50,7 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         unreadable = None  # it belongs to an earlier request of this call
     help = _LOOK_AT_EXTENSION
     if unreadable is not None:
-        reason = f"what it answered is no message ({unreadable[1].why})"
+        reason = f"its answer is not a message ({unreadable[1].why})"
         help = "the extension has to answer with a message of its dialect"
     elif session is not None:
         reason = "no answer came"
@@ -62,7 +62,7 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
             help = "the extension must copy `id` from the request into its reply"
         elif session.diagnostics.unnamed_error_at >= call.started_at:
             reason = "no answer came under its id, but an error that names no request"
-            help = "it may not have been able to read the request: the log has its error"
+            help = "perhaps it could not read the request: the log has its error"
         elif stray := session.diagnostics.counts.get(STRAY, 0):
             help = f"its answer may be among the {stray} {STRAY}"
             if stray <= MAX_LOGGED_SINGLY:

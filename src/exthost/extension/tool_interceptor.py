@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, Protocol
 
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed
+from exthost.extension.confirmation import Confirm
 from exthost.tool_result import ToolResult
-
-__all__ = ["NO_INTERCEPTOR", "InterceptedCalls", "ToolInterceptor", "ToolOptions"]
 
 
 class ToolOptions(NamedTuple):
@@ -25,6 +24,7 @@ class ToolOptions(NamedTuple):
     on_progress: OnProgress | None
     check: bool
     hooks: bool
+    confirm: Confirm | None
 
 
 class InterceptedCalls(Protocol):

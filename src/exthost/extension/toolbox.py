@@ -63,7 +63,7 @@ class Toolbox(Mapping[str, Tool]):
             raise UsageError(
                 "X1341",
                 f"the {self._dialect.name} dialect has no results that are errors",
-                help="use call_tool(), which raises what went wrong",
+                help="use call_tool(), which raises an error",
             )
         try:
             result = await self._call_tool(

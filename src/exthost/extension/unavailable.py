@@ -49,5 +49,5 @@ def kept_old_process_error(cause: ExthostError) -> ExthostError:
     """Return the error of a restart whose fresh process failed, so that the old one stays in
     use."""
     error = copy_error(cause)
-    error.help = f"the old process goes on as before; {cause.help}".rstrip("; ")
+    error.help = f"the old process continues; {cause.help}".rstrip("; ")
     return error

@@ -6,12 +6,10 @@ In reading order:
     host_settings          the keyword arguments of the host
     extension_set          the extensions by their ids: adds, replaces, removes and ends them
     extension_factory      creates an extension from its spec
-    reported_names         refuses a second extension that reports the same name
     config_reload          loads the extensions that the config lists, and applies its changes
-    start_diagnostics      why extensions did not start
     registry               finds tools by their names
     tool_finder            finds a tool by name, starting extensions if needed
-    callbacks              calls a function of the program, plain or async
+    person                 asks a person: the caller of a call, or else the host's `confirm`
     hook_policy            pure: whether a call is refused when a hook fails
     private_extensions     extensions beside the listed ones, for one client of a gateway
     known_offers           remembers what extensions offered last, to list it before they run
@@ -26,7 +24,6 @@ In reading order:
     tool_loop              runs the tools that a model requests, until it answers without a request
     event_sinks            forwards events to the extensions that subscribe to them
     background             opens and closes the services below, with the host
-    control_socket         the local socket by which other processes reach the host
     manifest_reload        watches manifests and reloads extensions
     audit                  appends a JSON line per call to a file
     extension_logs         writes the log files of extensions

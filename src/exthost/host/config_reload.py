@@ -23,8 +23,6 @@ from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.model.spec import Spec
 
-__all__ = ["ConfigReloader"]
-
 
 class ConfigReloader:
     """Loads the extensions that the config of one host lists. It keeps their specs, with which the
@@ -138,7 +136,9 @@ class ConfigReloader:
         failed."""
         complete_specs = [await self._api.with_stored_settings(spec) for spec in specs]
         added = [self._extensions.add(spec, self._factory) for spec in complete_specs]
-        await start_all(extension.start for extension in added if extension.starts_eagerly)
+        await start_all(
+            extension.start for extension in added if extension.internals.starts_eagerly
+        )
         return added
 
     async def _replace(self, spec: Spec) -> ExthostError | None:

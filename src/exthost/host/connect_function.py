@@ -13,8 +13,6 @@ from exthost.host.connection import Connection, connection_spec
 from exthost.host.detection import DetectedConnection
 from exthost.session.inbound import Handler
 
-__all__ = ["AnyConnection", "connect", "make_connection"]
-
 AnyConnection: TypeAlias = Connection | DetectedConnection
 
 

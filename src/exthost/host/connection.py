@@ -136,14 +136,14 @@ class Connection(OpenedByWith):
         await self._close()
 
     def handshake_progress(self) -> HandshakeProgress | None:
-        """Return the progress of the handshake that is under way; None if no process runs yet."""
-        sessions = [] if self._extension is None else self._extension.queue.live_sessions
+        """Return the progress of the handshake in progress; None if no process runs yet."""
+        sessions = [] if self._extension is None else self._extension.internals.queue.live_sessions
         return read_progress(sessions[-1]) if sessions else None
 
     def handshake_evidence(self) -> Evidence:
         """Return the evidence (command line, last stderr lines, first output) about the process
-        whose handshake is under way; none if no process runs yet."""
-        sessions = [] if self._extension is None else self._extension.queue.live_sessions
+        whose handshake is in progress; none if no process runs yet."""
+        sessions = [] if self._extension is None else self._extension.internals.queue.live_sessions
         return read_evidence(sessions[-1]) if sessions else NO_EVIDENCE
 
     async def _create(self) -> Extension:
@@ -172,7 +172,7 @@ class Connection(OpenedByWith):
     async def _close(self) -> None:
         try:
             if self._extension is not None:
-                self._extension.queue.is_released = True
+                self._extension.internals.queue.is_released = True
                 await self._extension.close()
                 self._extension = None
         finally:
@@ -194,6 +194,6 @@ def command_id(argv: Sequence[str]) -> str:
 
 
 def _is_program(file: str) -> bool:
-    """Return whether a file is likely to be a program, and not data that a program reads."""
+    """Return whether a file is likely to be a program, not data that a program reads."""
     suffix = os.path.splitext(file)[1]  # noqa: PTH122
     return not suffix or bool(_PROGRAM_SUFFIX.fullmatch(suffix)) or os.access(file, os.X_OK)

@@ -30,8 +30,6 @@ from exthost.model.spec import Spec
 from exthost.session.inbound import Handler
 from exthost.session.trace.traffic import Traffic
 
-__all__ = ["Attempt", "DetectedConnection", "detection_order"]
-
 # The default limit of the whole search.
 SEARCH_SECONDS = 30.0
 
@@ -188,7 +186,7 @@ class DetectedConnection(OpenedByWith):
             help = f"does it flush stdout after each message? if it does, {help}"
         attempts_text = "; ".join(f"{name}: {message}" for name, message in self.attempts)
         if evidence.stderr:
-            help = f"what it wrote to stderr may tell why; {help}"
+            help = f"see its stderr for the cause; {help}"
         return HandshakeFailed(
             "X0504",
             "no dialect was found that it speaks. Tried: "
@@ -209,13 +207,13 @@ class DetectedConnection(OpenedByWith):
 def _exit_help(evidence: Evidence) -> str:
     """Return the most likely way to the cause of an exit before the handshake."""
     if evidence.stderr:
-        return "its stderr says why"
+        return "see its stderr for the cause"
     if evidence.exit == "exited with 0":
         return (
             "it exited by itself, without an error, and wrote nothing to stderr: an extension "
             "reads requests in a loop, until its stdin ends"
         )
-    return "it wrote nothing to stderr that says why: run its command by hand"
+    return "its stderr does not name the cause: run its command by hand"
 
 
 def _too_slow_error(seconds: float, connection: Connection) -> HandshakeFailed:

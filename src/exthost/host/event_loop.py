@@ -6,8 +6,6 @@ import importlib
 import importlib.util
 import sys
 
-__all__ = ["new_event_loop"]
-
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """Return a loop of uvloop if it is installed, and one of asyncio otherwise.

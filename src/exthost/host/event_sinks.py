@@ -27,19 +27,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from exthost import events
 from exthost.dialects.calls import EventSink
 from exthost.errors import ExthostError
-from exthost.events import (
-    Bus,
-    CallEnded,
-    CallStarted,
-    Exited,
-    ExtensionEvent,
-    HostEvent,
-    OfferChanged,
-    SinkFailed,
-    StateChanged,
-)
 from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.eventsinks")
@@ -51,15 +41,21 @@ QUEUE_EVENTS = 256
 # forwarded, because they contain text of the extensions. Neither is `Spawned`, because its command
 # line may contain secrets.
 KINDS: Mapping[type, str] = {
-    StateChanged: "extension.state_changed",
-    OfferChanged: "extension.offer_changed",
-    Exited: "process.exited",
-    CallStarted: "call.started",
-    CallEnded: "call.ended",
+    events.StateChanged: "extension.state_changed",
+    events.OfferChanged: "extension.offer_changed",
+    events.Exited: "process.exited",
+    events.CallStarted: "call.started",
+    events.CallEnded: "call.ended",
 }
 
 # Events about the life of an extension: not forwarded if the extension is a sink itself.
-_LIFE_EVENTS = (StateChanged, OfferChanged, Exited)
+_LIFE_EVENTS = (events.StateChanged, events.OfferChanged, events.Exited)
+
+
+class _Internals(Protocol):
+    @property
+    def serves(self) -> bool: ...
+    def try_notify(self, method: str, params: Any = None) -> bool: ...
 
 
 class SinkExtension(Protocol):
@@ -68,9 +64,8 @@ class SinkExtension(Protocol):
     @property
     def id(self) -> str: ...
     @property
-    def serves(self) -> bool: ...
+    def internals(self) -> _Internals: ...
     async def start(self) -> Any: ...
-    def try_notify(self, method: str, params: Any = None) -> bool: ...
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> None: ...
@@ -79,7 +74,7 @@ class SinkExtension(Protocol):
 class EventSinks:
     """The event sinks of one host, by the id of their extension."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: events.Bus) -> None:
         self._bus = bus
         self._sinks: dict[str, _Sink] = {}
         self._new_sinks: set[str] = set()  # ids of extensions that become sinks when they are ready
@@ -133,7 +128,7 @@ class EventSinks:
         if prefixes:
             # The public names of these two types are in the events themselves, so `_on_event`
             # filters them.
-            all_types: Any = (HostEvent, ExtensionEvent, *types)
+            all_types: Any = (events.HostEvent, events.ExtensionEvent, *types)
             self._unsubscribe = self._bus.subscribe(all_types, self._on_event)
 
     def _on_event(self, event: Any) -> None:
@@ -147,7 +142,8 @@ class EventSinks:
             for sink in self._sinks.values()
             if sink.extension.id != extension_id
             and kind.startswith(sink.kinds)
-            and sink.extension.serves  # an event does not start a refused or stopped extension
+            # An event does not start a refused or stopped extension.
+            and sink.extension.internals.serves
         ]
         if sinks:
             envelope = self._make_envelope(kind, extension_id, event)
@@ -168,9 +164,9 @@ class EventSinks:
             "context": dict(context) if isinstance(context, Mapping) else {},
         }
         match event:
-            case HostEvent():
+            case events.HostEvent():
                 envelope |= {"source": event.source or "exthost", "event": event.event}
-            case ExtensionEvent():
+            case events.ExtensionEvent():
                 envelope["event"] = {
                     "schema_version": event.schema_version,
                     "payload": event.payload,
@@ -191,7 +187,7 @@ class _Sink:
     lost   how many events the extension has missed
     """
 
-    def __init__(self, extension: SinkExtension, sink: EventSink, bus: Bus) -> None:
+    def __init__(self, extension: SinkExtension, sink: EventSink, bus: events.Bus) -> None:
         self.extension = extension
         self.kinds = sink.kinds
         self.lost = 0
@@ -217,7 +213,7 @@ class _Sink:
     def _try_send(self, envelope: Mapping[str, Any]) -> bool:
         """Send the event without waiting. Return False if it has to be queued."""
         try:
-            return self.extension.try_notify(*self._sink.notification(envelope))
+            return self.extension.internals.try_notify(*self._sink.notification(envelope))
         except ExthostError as error:
             self._report_loss(error.message)
             return True
@@ -251,8 +247,8 @@ class _Sink:
         if self.lost & (self.lost - 1) == 0:
             message = "%d events were not forwarded so far, the last because: %s"
             _log.warning(f"[%s] {message}", self.extension.id, self.lost, reason)
-        if SinkFailed in self._bus.listeners:
-            self._bus.publish(SinkFailed(self.extension.id, reason, self.lost))
+        if events.SinkFailed in self._bus.listeners:
+            self._bus.publish(events.SinkFailed(self.extension.id, reason, self.lost))
 
     async def close(self) -> None:
         """Discard the queue and end the task."""

@@ -21,8 +21,6 @@ from exthost.events import Bus, Exited, LogLine, ProcessLost, Spawned, StateChan
 from exthost.extension.lifecycle import State
 from exthost.process.private_folders import make_folder
 
-__all__ = ["FILE_BYTES", "ExtensionLogs", "format_entry", "rotated_path"]
-
 _log = logging.getLogger("exthost.extension_logs")
 
 # The maximum size of a file: roughly ten thousand lines of an ordinary log.

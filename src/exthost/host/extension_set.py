@@ -32,8 +32,6 @@ from exthost.model.names import nearest
 from exthost.model.spec import Spec
 from exthost.session.inbound import Handler
 
-__all__ = ["ExtensionSet", "not_open_error"]
-
 # An error message lists at most this many ids.
 _MAX_LISTED_IDS = 10
 
@@ -43,7 +41,7 @@ class ExtensionSet:
 
     by_id    the extensions by their ids
     is_open  whether the host is open: `open` sets it, and the host resets it. While it is False
-             and there are no extensions, look-ups fail with "this host is not open", and not with
+             and there are no extensions, look-ups fail with "this host is not open", not with
              "not found".
     """
 
@@ -127,7 +125,7 @@ class ExtensionSet:
         # event sinks (see `event_sinks`). So the extension has to be known as a sink before
         # `admit`; otherwise the event would be forwarded, and would start the other sinks.
         self._add_sink(extension)
-        extension.admit()
+        extension.internals.admit()
         return extension
 
     async def remove(self, id: str) -> None:
@@ -149,7 +147,7 @@ class ExtensionSet:
         extension = self.by_id.pop(id, None)
         if extension is None:
             raise self.not_found_error(id)
-        extension.queue.is_released = True
+        extension.internals.queue.is_released = True
         self._registry.mark_stale()
         return extension
 
@@ -167,8 +165,8 @@ class ExtensionSet:
 
     async def _replace(self, new: Extension, old_id: str) -> None:
         try:
-            new.admit()
-            if new.starts_eagerly:
+            new.internals.admit()
+            if new.internals.starts_eagerly:
                 await new.start()
             elif new.cause is not None:
                 raise new.cause
@@ -179,7 +177,7 @@ class ExtensionSet:
         renamed = self.by_id.pop(old_id, None) if old_id != new.id else None
         self.by_id[new.id] = new  # an existing key keeps its position in the dict
         # Publishes how the new extension differs from the old one, and continues its counts.
-        new.take_over(old)
+        new.internals.take_over(old.internals if old is not None else None)
         self._registry.mark_stale()
         for replaced in (old, renamed):
             if replaced is not None:
@@ -195,7 +193,7 @@ class ExtensionSet:
         first call, and publishes its events on `bus`. `remove_private` ends it."""
         extension = factory.make(spec, replaces=True, bus=bus, handlers=handlers)
         self._private.add(extension)
-        extension.admit()
+        extension.internals.admit()
         return extension
 
     async def remove_private(self, extension: Extension) -> None:
@@ -207,7 +205,7 @@ class ExtensionSet:
 
     def _close_in_background(self, extension: Extension) -> None:
         """Start a task that ends the extension after its calls in flight."""
-        extension.queue.is_released = True
+        extension.internals.queue.is_released = True
         # patience=None: wait for each call in flight until its own timeout.
         closing = asyncio.get_running_loop().create_task(extension.close(patience=None))
         self._leaving[closing] = extension
@@ -230,7 +228,7 @@ class ExtensionSet:
         """
         self._is_closing = True  # also if Ctrl-C interrupts what follows
         for extension in self._all_with_processes():
-            extension.queue.is_released = True
+            extension.internals.queue.is_released = True
         closing = [ext.drain() if drain else ext.close() for ext in self._all_with_processes()]
         await asyncio.gather(*closing, return_exceptions=True)
         self.by_id.clear()
@@ -243,9 +241,8 @@ class ExtensionSet:
 
 
 def _make_sink(extension: Extension) -> EventSink | None:
-    """Return which events the extension is sent; None if it is no event sink."""
-    make_sink = extension.dialect.event_sink
-    return make_sink(extension.spec) if make_sink is not None else None
+    """Return which events the extension is sent; None if it is not an event sink."""
+    return extension.dialect.event_sink(extension.spec)
 
 
 def not_open_error() -> UsageError:

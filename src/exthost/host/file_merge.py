@@ -23,8 +23,6 @@ from typing import Any
 from exthost.dialects.calls import FileFragment
 from exthost.errors import CallFailed, Refused, UsageError
 
-__all__ = ["merge_fragments", "path_refused_error", "safe_path"]
-
 # With aliases of aliases, a YAML text of a few hundred bytes can expand to billions of nodes.
 MAX_MERGED_KEYS = 100_000
 
@@ -84,7 +82,7 @@ def safe_path(path: str) -> str:
 
 
 def path_refused_error(path: str, why: str) -> Refused:
-    """Return the error for a file that may not be written."""
+    """Return the error for a file that must not be written."""
     return Refused(
         "X0320",
         f"the file {path!r} is refused: {why}",

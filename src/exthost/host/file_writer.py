@@ -25,8 +25,6 @@ from exthost.errors import CallFailed, Evidence, Refused, UsageError
 from exthost.host.file_merge import merge_fragments, path_refused_error
 from exthost.host.protected_files import is_at_or_below, why_protected
 
-__all__ = ["write_files"]
-
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -76,7 +74,7 @@ def write_files(
         raise UsageError(
             "X1323",
             f"the files cannot be written to {folder}: {error.strerror or error}",
-            help="check that the folder may be written to, and what is in the way",
+            help="check that the folder is writable, and that no other file is in the way",
             evidence=Evidence(path=str(error.filename or folder)),
         ) from None
     except UnicodeEncodeError:
@@ -112,7 +110,7 @@ def _read_text(root: str, path: str) -> str | None:
         return None
     except UnicodeDecodeError:
         raise CallFailed(
-            "X0721", f"{path} is there and is not text: nothing can be merged into it"
+            "X0721", f"{path} exists and is not text: nothing can be merged into it"
         ) from None
 
 

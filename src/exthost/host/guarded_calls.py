@@ -1,4 +1,4 @@
-"""What a host runs around every tool call: the hooks before it, the call, the hooks after it.
+"""The steps of a host around every tool call: the hooks before it, the call, the hooks after it.
 
 `Calls.call_tool` passes every tool call of the host here, whoever makes it, unless `is_idle` is
 True: then no hook may be called, and a call costs what it costs without hooks. `is_idle` is False
@@ -14,8 +14,6 @@ from exthost.extension.tool_interceptor import InterceptedCalls, ToolOptions
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Hooks
 from exthost.tool_result import ToolResult
-
-__all__ = ["GuardedCalls"]
 
 
 class GuardedCalls:
@@ -50,7 +48,9 @@ class GuardedCalls:
         await calls.prepare_to_call(name, options)
         context = check_context(options.context)
         registered_name = calls.registered_name(name)
-        call = HookedCall(calls.extension, name, registered_name, self._hooks, context)
+        call = HookedCall(
+            calls.extension, name, registered_name, self._hooks, context, options.confirm
+        )
         direct = options._replace(check=False)
         try:
             result = await call.run(

@@ -12,7 +12,10 @@ from exthost.host.hook_policy import may_block
 from exthost.model.offer import Offer
 from exthost.model.spec import Pins, Spec
 
-__all__ = ["HookIndex", "is_distrusted"]
+
+class _Internals(Protocol):
+    @property
+    def may_have_hooks(self) -> bool: ...
 
 
 class HookOwner(Protocol):
@@ -27,7 +30,7 @@ class HookOwner(Protocol):
     @property
     def dialect(self) -> Dialect: ...
     @property
-    def may_have_hooks(self) -> bool: ...
+    def internals(self) -> _Internals: ...
 
 
 T = TypeVar("T", bound=HookOwner)
@@ -95,7 +98,7 @@ def _make_tables(extensions: list[T]) -> _Tables:
     for extension in sorted(extensions, key=lambda extension: extension.spec.priority):
         for name in dict.fromkeys(extension.offer.hooks):
             by_hook[name] = (*by_hook.get(name, ()), extension)
-    unknown = tuple(extension for extension in extensions if extension.may_have_hooks)
+    unknown = tuple(extension for extension in extensions if extension.internals.may_have_hooks)
     distrusted = tuple(extension for extension in extensions if is_distrusted(extension))
     return _Tables(by_hook, unknown, distrusted)
 

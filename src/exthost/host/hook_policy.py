@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 from exthost.errors import ExthostError
 from exthost.model.spec import Spec
 
-__all__ = ["HookFailure", "fails_closed", "may_block"]
-
 # The key of the setting for every hook that has no setting of its own.
 ANY_HOOK = "*"
 

@@ -11,12 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from exthost.errors import CallFailed, ExthostError, Refused
+from exthost.extension.confirmation import Confirm
 from exthost.host.hook_policy import HookFailure
-from exthost.host.hooks import TOOL_CALL_HOOK, HookOutcome, Hooks
+from exthost.host.hooks import TOOL_CALL_HOOK, HookOutcome, Hooks, MissingGuard
 from exthost.session.failures import copy_error
 from exthost.tool_result import ToolResult
-
-__all__ = ["HookedCall"]
 
 # What no hook may change for those after it: which tool is called, and for whom.
 _FIXED_FIELDS = frozenset(
@@ -32,18 +31,26 @@ class HookedCall:
     """One call of one tool: `tool` is its own name, `name` the name under which it is registered,
     and `extension` the id of its extension.
 
-    `context` is passed to the hooks. A hook that failed and did not stop the call (it failed open)
+    `context` is passed to the hooks. `confirm` is the function of the caller that asks a person, or
+    None. A hook that failed and did not stop the call (it failed open)
     is a warning in the result, or a note of the error (`__notes__`) if the tool failed.
     """
 
     def __init__(
-        self, extension: str, tool: str, name: str, hooks: Hooks, context: Mapping[str, Any]
+        self,
+        extension: str,
+        tool: str,
+        name: str,
+        hooks: Hooks,
+        context: Mapping[str, Any],
+        confirm: Confirm | None,
     ) -> None:
         self._extension = extension
         self._tool = tool
         self._name = name
         self._hooks = hooks
         self._context = context
+        self._confirm = confirm
         self._failed_open: tuple[HookFailure, ...] = ()
 
     async def run(self, arguments: Any, call: CallTool) -> ToolResult:
@@ -86,12 +93,19 @@ class HookedCall:
         """Return the arguments, with the changes of the hooks. Raises Refused if a hook stops the
         call."""
         event = self._make_event(arguments)
-        outcome = await self._hooks.run(TOOL_CALL_HOOK, event, fixed_fields=_FIXED_FIELDS)
+        outcome = await self._hooks.run(
+            TOOL_CALL_HOOK, event, fixed_fields=_FIXED_FIELDS, confirm=self._confirm
+        )
         self._failed_open = outcome.passed_over
         if outcome.failure is not None:
             raise _hook_failed_error(self._name, outcome.failure)
-        if outcome.unasked:
-            raise _nobody_to_ask_error(self._name, outcome)
+        if outcome.unasked is not None:
+            raise Refused(
+                "X0354",
+                f"{self._name} was not called: {outcome.aborted_by} {outcome.reason}",
+                extension=outcome.aborted_by,
+                help=outcome.unasked.help,
+            )
         if outcome.stopped:
             stopper = outcome.aborted_by or outcome.decided_by
             reason = f": {outcome.reason}" if outcome.reason else ""
@@ -122,17 +136,6 @@ class HookedCall:
         }
 
 
-def _nobody_to_ask_error(name: str, outcome: HookOutcome) -> Refused:
-    """Return the error for a call that a person would have to confirm."""
-    return Refused(
-        "X0354",
-        f"{name} was not called: {outcome.aborted_by} {outcome.reason}",
-        extension=outcome.aborted_by,
-        help="a program gives the host a function that asks (confirm=…); the gateway and the "
-        "command line cannot ask",
-    )
-
-
 def _with_text(error: ExthostError, text: str | None) -> ExthostError | None:
     """Return the error of a failed tool with the text by which a hook replaced its output; None if
     no hook did."""
@@ -152,9 +155,9 @@ def _milliseconds_since(began: float) -> int:
 def _hook_failed_error(name: str, failure: HookFailure) -> Refused:
     """Return the error for a call that was not sent because a hook failed closed."""
     id, hook, error = failure
-    if error.code == "X0353":  # a required guard is missing: it cannot be disabled or removed
+    if isinstance(error, MissingGuard):
         message = f"{name} was not called: {id} has to judge it first ({hook}): {error.message}"
-        return Refused("X0353", message, extension=id, help=error.help)
+        return Refused(error.code, message, extension=id, help=error.help)
     return Refused(
         "X0333",
         f"{name} was not called: {id} has to judge it first ({hook}), and could not: "

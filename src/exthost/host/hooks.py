@@ -35,25 +35,21 @@ The module is the same for every dialect: each dialect translates the replies of
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
-from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import Bus, HookFailed, OutputReplaced
+from exthost.extension.confirmation import Confirm, Confirmation, check_confirm
 from exthost.extension.misuse import check_timeout
-from exthost.host.callbacks import call_plain_or_async
-from exthost.host.hook_index import HookIndex, is_distrusted
+from exthost.host.hook_index import HookIndex, HookOwner, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.host.observer_queues import ObserverQueues
+from exthost.host.person import ask_person
 from exthost.host.session_texts import SessionTexts, guarded_text
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.offer import Offer
-from exthost.model.spec import Spec
 from exthost.wire import jsontext
-
-__all__ = ["MAX_EXTENSIONS", "Confirm", "Confirmation", "Hooked", "Hooks", "HookOutcome"]
 
 _log = logging.getLogger("exthost.hooks")
 
@@ -68,40 +64,19 @@ TOOL_CALL_HOOK = "before_tool_call"
 _CALLABLE_STATES = ("ready", "discovered", "admitted")
 
 
-class Hooked(Protocol):
+class Hooked(HookOwner, Protocol):
     """The attributes and methods of an extension that are used to call its hooks."""
 
     @property
     def id(self) -> str: ...
-    @property
-    def spec(self) -> Spec: ...
-    @property
-    def dialect(self) -> Dialect: ...
-    @property
-    def offer(self) -> Offer: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def may_have_hooks(self) -> bool: ...
-
     async def start(self) -> object: ...
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> HookAnswer: ...
 
 
-class Confirmation(NamedTuple):
-    """A question that an extension puts to a person before an event may happen."""
-
-    extension: str
-    message: str
-    hook: str
-    event: Mapping[str, Any]
-
-
-Confirm: TypeAlias = Callable[[Confirmation], bool | Awaitable[bool]]
-"""Asks a person, and returns the answer. Any value but True means no. It is an async function,
-which runs on the event loop, or a plain one, which runs on a thread of its own and may block."""
+class MissingGuard(Refused):
+    """A guard that the config requires is not there, so it cannot be disabled or removed either."""
 
 
 class HookOutcome(NamedTuple):
@@ -110,8 +85,8 @@ class HookOutcome(NamedTuple):
     event        the event, with the changes of the extensions
     aborted_by   the id of the extension that stopped the event, or ""
     reason       why the event was stopped or blocked, or ""
-    unasked      whether the event was stopped because a person has to confirm it, and nobody could
-                 be asked
+    unasked      the error of asking, if the event was stopped because a person has to confirm it,
+                 and no person could be asked or none answered; otherwise None
     decision     the last decision of an extension; but after "block", later decisions are ignored
     decided_by   the id of the extension that made the decision, or ""
     replacement  what replaces the body of the event, if the decision is "transform"
@@ -125,7 +100,7 @@ class HookOutcome(NamedTuple):
     event: dict[str, Any]
     aborted_by: str = ""
     reason: str = ""
-    unasked: bool = False
+    unasked: ExthostError | None = None
     decision: str | None = None
     decided_by: str = ""
     replacement: Any = None
@@ -151,7 +126,8 @@ class Hooks:
     """The hooks of the extensions of one host.
 
     extensions  returns the extensions, in the order of the host
-    confirm     asks a person; if None, an event that needs a confirmation is stopped
+    confirm     asks a person about an event whose caller has no `confirm` of its own; without
+                both, an event that needs a confirmation is stopped
     policy      the host's settings for hooks that fail (see `hook_policy`)
     required    the ids of the guards that must be there
     bus         where failures are published
@@ -197,11 +173,14 @@ class Hooks:
         *,
         timeout: float | None = None,
         fixed_fields: Collection[str] = (),
+        confirm: Confirm | None = None,
     ) -> HookOutcome:
         """Call every extension with the hook `name`, and return the outcome. A hook that fails does
         not raise. `timeout` is in seconds, for each extension. `fixed_fields` are the fields of the
-        event that no extension may change, so that later ones judge what will really happen."""
-        if timeout is not None:  # a mistake of the caller is no failure of an extension
+        event that no extension may change, so that later ones judge what will really happen.
+        `confirm` asks a person instead of the `confirm` of the host."""
+        check_confirm(confirm)
+        if timeout is not None:  # a mistake of the caller is not a failure of an extension
             check_timeout(timeout)
         outcome = HookOutcome(dict(event))
         is_after = name.startswith("after_")
@@ -246,12 +225,13 @@ class Hooks:
             self._report_replacement(extension, name, outcome.event, answer)
             outcome = _add_answer(outcome, extension.id, answer)
             if stop_reason is not None and is_after:
-                _log.warning("[%s] %s cannot stop what has happened", extension.id, name)
+                _log.warning("[%s] %s cannot stop an event that has happened", extension.id, name)
                 continue
             if stop_reason is not None:
                 return outcome._replace(aborted_by=extension.id, reason=stop_reason)
             if answer.confirm is not None and not is_after:
-                outcome = await self._ask_person(outcome, extension.id, answer.confirm, name)
+                confirmation = Confirmation(extension.id, answer.confirm, name, outcome.event)
+                outcome = await self._ask_person(outcome, confirmation, confirm)
                 if outcome.aborted_by:
                     return outcome
             if answer.final:
@@ -259,7 +239,7 @@ class Hooks:
         for extension in to_ask_again:
             if not outcome.stopped and may_block(extension.spec, name):
                 outcome = await self._ask_again(
-                    extension, name, outcome, changed_by, timeout, fixed_fields
+                    extension, name, outcome, changed_by, timeout, fixed_fields, confirm
                 )
         return outcome._replace(injected=self.sessions.keep(name, event, outcome.injected))
 
@@ -271,6 +251,7 @@ class Hooks:
         changed_by: str,
         timeout: float | None,
         fixed_fields: Collection[str],
+        confirm: Confirm | None,
     ) -> HookOutcome:
         """Let an extension judge the event as the extension `changed_by` changed it afterwards, and
         return the outcome. The extension may stop the event. If it would change the event, it has
@@ -288,7 +269,8 @@ class Hooks:
         if answer.abort:
             return outcome._replace(aborted_by=extension.id, reason=answer.reason or "")
         if answer.confirm is not None:
-            outcome = await self._ask_person(outcome, extension.id, answer.confirm, name)
+            confirmation = Confirmation(extension.id, answer.confirm, name, outcome.event)
+            outcome = await self._ask_person(outcome, confirmation, confirm)
             if outcome.aborted_by:
                 return outcome
         if answer.decision == "block":
@@ -313,7 +295,7 @@ class Hooks:
                 why, fix = f"has no {TOOL_CALL_HOOK} hook that may stop a call", "look at its log"
             else:
                 why, fix = "was not found, or is disabled", "install or enable it"
-            error = Refused(
+            error = MissingGuard(
                 "X0353",
                 f"[hooks] required names it, and it {why}",
                 extension=id,
@@ -327,8 +309,8 @@ class Hooks:
     ) -> HookAnswer | None:
         """Return the answer of an extension. Return None if the filter of its dialect does not
         accept this event, or if it gets the event later. Raises ExthostError if it fails."""
-        wants_hook = None if is_distrusted(extension) else extension.dialect.wants_hook
-        if wants_hook is not None and not wants_hook(extension.spec, name, event):
+        wants_hook = extension.dialect.wants_hook
+        if not is_distrusted(extension) and not wants_hook(extension.spec, name, event):
             return None
         if self._observer_queues.add_if_late(extension, name, event, timeout):
             return None
@@ -358,21 +340,17 @@ class Hooks:
         return outcome._replace(passed_over=(*outcome.passed_over, failure))
 
     async def _ask_person(
-        self, outcome: HookOutcome, id: str, message: str, name: str
+        self, outcome: HookOutcome, confirmation: Confirmation, confirm: Confirm | None
     ) -> HookOutcome:
         """Ask a person whether the event may happen. Return the outcome, which is aborted by the
-        extension `id` if the event may not happen."""
-        if self.confirm is None:
-            reason = f"wants a person to be asked, and there is nobody to ask: {message}"
-            return outcome._replace(aborted_by=id, reason=reason, unasked=True)
+        extension of the confirmation if the event must not happen."""
+        id, message = confirmation.extension, confirmation.message
         try:
-            confirmation = Confirmation(id, message, name, outcome.event)
-            has_agreed = await call_plain_or_async(self.confirm, confirmation)
-        except Exception:
-            _log.exception("[%s] nobody could be asked: %s", id, message)
-            reason = f"wants a person to be asked, and asking failed: {message}"
-            return outcome._replace(aborted_by=id, reason=reason, unasked=True)
-        if has_agreed is True:
+            has_agreed = await ask_person(confirmation, confirm, self.confirm)
+        except ExthostError as error:
+            reason = f"requires a confirmation, and {error.message}: {message}"
+            return outcome._replace(aborted_by=id, reason=reason, unasked=error)
+        if has_agreed:
             return outcome
         return outcome._replace(aborted_by=id, reason=f"not confirmed: {message}")
 
@@ -428,7 +406,7 @@ class Hooks:
 def _too_many_error(extension: Hooked, name: str) -> Refused:
     return Refused(
         "X0334",
-        f"{MAX_EXTENSIONS} extensions with {name} were asked already, so it was not",
+        f"{MAX_EXTENSIONS} extensions with {name} have run already, so it was not called",
         extension=extension.id,
         help="disable extensions with this hook",
     )

@@ -8,7 +8,7 @@ there; calls to it raise the error.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -24,8 +24,9 @@ from exthost.config.discovery.configfile import (
 from exthost.config.discovery.report import Diagnostic
 from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
-from exthost.errors import UsageError
+from exthost.errors import ExthostError, Refused, UsageError
 from exthost.events import Bus, HostEvent, OfferChanged, ToolsChanged
+from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_context, check_name
 from exthost.extension.timeouts import require_time_left
@@ -37,20 +38,20 @@ from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.guarded_calls import GuardedCalls
-from exthost.host.hooks import Confirm, Hooks
+from exthost.host.hooks import Hooks
 from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.known_offers import KnownOffers
 from exthost.host.model_api.model_calls import run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
-from exthost.host.start_diagnostics import raise_first_problem, start_diagnostics
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import RegisteredTool
 from exthost.model.spec import Spec
 from exthost.process import host_protection
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
+from exthost.session.failures import copy_error
 from exthost.session.inbound import Handler
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.traffic import Traffic
@@ -223,7 +224,7 @@ class Host:
         stored = await self._api.with_stored_settings(spec)
         extension = self._extensions.add(stored, self._factory)
         try:
-            if extension.starts_eagerly:
+            if extension.internals.starts_eagerly:
                 await extension.start()
         except BaseException:
             await self.unload(spec.id)
@@ -304,6 +305,7 @@ class Host:
         on_progress: OnProgress | None = None,
         check: bool = True,
         hooks: bool = True,
+        confirm: Confirm | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
         `timeout` is in seconds; None is the configured limit. `context` has values for hooks,
@@ -314,6 +316,7 @@ class Host:
         arguments or stop the call (Refused), `after_tool_call` may change the result, also one that
         is marked as an error; it sees other failures, and cannot change them. Hooks have their own
         time limits. With `hooks=False` no hook is called, which the audit records.
+        `confirm` asks a person if a hook requests that, instead of the `confirm` of the host.
 
         A tool that fails raises CallFailed; with `check=False` its result is returned instead. If
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in
@@ -321,15 +324,17 @@ class Host:
         """
         try:
             owner = self.registry.fresh_owners.get(name)
-        except TypeError:  # it has no hash, so it is no string: `_find_and_call` raises the error
+        except TypeError:  # without a hash it is not a string: `_find_and_call` raises the error
             owner = None
         if owner is None:
             return self._find_and_call(
-                name, arguments, timeout, context, wait, on_progress, check, hooks
+                name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
             )
         extension, tool = owner
-        calls = self._by_id[extension].calls
-        return calls.call_tool(tool, arguments, timeout, context, wait, on_progress, check, hooks)
+        calls = self._by_id[extension].internals.calls
+        return calls.call_tool(
+            tool, arguments, timeout, context, wait, on_progress, check, hooks, confirm
+        )
 
     async def _find_and_call(
         self, name: str, arguments: Any, timeout: float | None, *options: Any
@@ -339,7 +344,7 @@ class Host:
         if timeout is not None:  # before an extension is started
             require_time_left("", name, timeout)
         tool = await self._finder.find(name)
-        calls = self._by_id[tool.extension].calls
+        calls = self._by_id[tool.extension].internals.calls
         return await calls.call_tool(tool.tool, arguments, timeout, *options)
 
     async def run_calls(
@@ -388,7 +393,7 @@ class Host:
         """
         check_name(model, "a model")
         extension = self[model.partition(":")[0]]
-        if extension.is_offer_unknown:
+        if extension.internals.is_offer_unknown:
             await extension.start()
         provider = extension.facet(ModelProvider)
         complete = partial(provider.complete, model, tools=tools, **options)
@@ -468,3 +473,34 @@ class Host:
         self._guarded_calls.mark_stale()
         if ToolsChanged in self.events.listeners:
             self.events.publish(ToolsChanged())
+
+
+def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]:
+    """Return a diagnostic for each of these extensions that failed or was refused."""
+    return tuple(
+        _make_diagnostic(extension, extension.cause)
+        for extension in extensions
+        if extension.cause is not None
+    )
+
+
+def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[Extension]) -> None:
+    """Raise the first error among the diagnostics of discovery, or else that of the first extension
+    that failed. Return if none failed."""
+    for diagnostic in diagnostics:
+        if diagnostic.level == "error":
+            raise diagnostic.as_error()
+    for extension in extensions:
+        if extension.cause is not None:
+            raise copy_error(extension.cause)
+
+
+def _make_diagnostic(extension: Extension, cause: ExthostError) -> Diagnostic:
+    return Diagnostic(
+        level="warning" if isinstance(cause, Refused) else "error",
+        path=extension.spec.origin,
+        message=f"{extension.id}: {cause.message}",
+        code=cause.code,
+        help=cause.help,
+        extension=extension.id,
+    )

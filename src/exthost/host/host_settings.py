@@ -6,11 +6,9 @@ from typing import Any, TypedDict
 
 from exthost.config import Config
 from exthost.errors import UsageError
+from exthost.extension.confirmation import Confirm
 from exthost.host.background import TraceTarget
-from exthost.host.hooks import Confirm
 from exthost.session.inbound import Handler
-
-__all__ = ["HostSettings", "check_config"]
 
 
 class HostSettings(TypedDict, total=False):
@@ -33,7 +31,7 @@ def check_config(config: Any) -> Config:
     if not isinstance(config, Config):
         raise UsageError(
             "X1339",
-            f"a host is made of a Config, and not of {config!r:.60}",
+            f"a host is created from a Config, not from {config!r:.60}",
             help="use from_config for the path of a file or a dict: Host.from_config(...), "
             "SyncHost.from_config(...)",
         )

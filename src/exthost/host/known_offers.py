@@ -22,14 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from exthost.dialects import find
-from exthost.host.control.address import config_key
 from exthost.host.control.as_data import as_data
+from exthost.host.control.socket_path import config_key
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import KnownOffer, Spec
 from exthost.process.private_folders import make_folder
 from exthost.process.state_dirs import offer_file
-
-__all__ = ["KnownOffers", "forget_offer"]
 
 _log = logging.getLogger("exthost.host")
 

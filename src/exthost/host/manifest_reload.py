@@ -26,8 +26,6 @@ from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.events import Bus, ManifestChanged
 from exthost.model.spec import Spec
 
-__all__ = ["CHANGES_LOG", "ManifestReloader", "Replace", "Unload"]
-
 _log = logging.getLogger("exthost.config.discovery")
 
 # The logger of changes. They are also published as events, so a program that prints the events
@@ -92,9 +90,9 @@ class ManifestReloader:
         """Reload the extension if possible. Report the change, with a note about the result."""
         spec, id = change.spec, change.extension or change.previous_id
         if change.kind == "invalid":
-            note = f"{change.message}; what runs goes on as it is"
+            note = f"{change.message}; the running process continues unchanged"
         elif change.kind == "removed":
-            note = "what runs goes on as it is"
+            note = "the running process continues unchanged"
         elif self._replace is None or spec is None:
             note = change.message or "restart the host to use it"
         else:
@@ -110,7 +108,7 @@ class ManifestReloader:
         try:
             await self._replace_discovered(spec, change.previous_id)
         except ExthostError as error:
-            return f"not reloaded, what runs goes on: {error.message}"
+            return f"not reloaded, the running process continues: {error.message}"
         old_bundled, self._bundled[change.path] = (
             self._bundled.get(change.path, ()),
             change.additional_specs,
@@ -143,4 +141,4 @@ class ManifestReloader:
         try:
             await self._unload(id)
         except NotFound:
-            pass  # it never got ready, or was unloaded meanwhile
+            pass  # it was never ready, or was unloaded meanwhile

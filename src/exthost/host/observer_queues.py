@@ -17,8 +17,6 @@ from exthost.host.hook_policy import HookFailure
 from exthost.model.spec import Spec
 from exthost.wire import jsontext
 
-__all__ = ["MAX_BYTES", "MAX_EVENTS", "ObserverQueues"]
-
 _log = logging.getLogger("exthost.hooks")
 
 # The most events that wait for one observer, and how large they are together, as JSON. A program

@@ -13,8 +13,6 @@ from exthost.host.host import Host
 from exthost.model.spec import KnownOffer
 from exthost.session.inbound import Handler
 
-__all__ = ["PrivateExtensions"]
-
 
 class PrivateExtensions:
     """Creates and ends the private extensions of one host."""

@@ -6,16 +6,13 @@ managers, and the config of exthost. The names of manifests come from the instal
 list of such files is complete. Only names are compared, and the files themselves are not read.
 """
 
-import tomllib
 import unicodedata
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
 from typing import NamedTuple
 
 from exthost.dialects.find import load_manifest_formats
-
-__all__ = ["is_at_or_below", "is_protected", "why_protected"]
+from exthost.model.package_tables import read_tables
 
 _WHY_MANIFEST = "exthost takes it for an extension, or for a part of one"
 
@@ -60,14 +57,13 @@ def is_at_or_below(path: str, folder: str) -> bool:
 
 @cache
 def _load_groups() -> tuple[_Group, ...]:
-    text = resources.files("exthost.host").joinpath("protected_files.toml").read_text("utf-8")
     listed = tuple(
         _Group(
             group["why"],
             (*group.get("files", ()), *group.get("patterns", ())),
             tuple(group.get("folders", ())),
         )
-        for group in tomllib.loads(text)["group"]
+        for group in read_tables("exthost.host", "protected_files.toml")["group"]
     )
     return (_manifest_group(), *listed)
 

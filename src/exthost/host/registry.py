@@ -13,11 +13,11 @@ host gets the name, and a warning about the second extension is logged.
 A name means the same tool whatever state its extension is in. While an extension does not serve
 (it is stopped or has failed), its tools are not listed, but the names in its last offer stay its
 own: a look-up by such a name fails, and no other extension gets the name until the first one is
-unloaded. Two more rules hold for extensions that have offered nothing yet: a text that begins like
+unloaded. Two more rules apply to extensions that have offered nothing yet: a text that begins like
 the registered names of a loaded extension (`ext_weather_`) is never looked up as a tool's own name,
 and in `extension:tool` the id of a loaded extension comes before any name that another one reports.
 
-The tables of names are built at the first look-up after a change, and not at each change. So a
+The tables of names are built at the first look-up after a change, not at each change. So a
 hundred extensions that start one after another cause a single build. Any thread may look up a tool
 while the event loop changes extensions: each change begins new tables, and tables that are being
 built meanwhile are not used. The registry does no I/O, except that it logs warnings.
@@ -44,19 +44,23 @@ _log = logging.getLogger("exthost.host.registry")
 _MAX_LISTED_NAMES = 5
 
 
+class _Internals(Protocol):
+    @property
+    def serves(self) -> bool: ...
+    def registered_name(self, tool: str) -> str: ...
+
+
 class ToolOwner(Protocol):
     """The attributes of an extension that the registry reads."""
 
     @property
     def id(self) -> str: ...
     @property
-    def serves(self) -> bool: ...
+    def internals(self) -> _Internals: ...
     @property
     def tools(self) -> Mapping[str, Tool]: ...
     @property
     def offer(self) -> Offer: ...
-
-    def registered_name(self, tool: str) -> str: ...
 
 
 class _Tables:
@@ -70,16 +74,6 @@ class _Tables:
     serves       whether an extension serves, by its id
     prefixes     the beginnings of the registered names of each extension
     """
-
-    __slots__ = (
-        "by_name",
-        "by_own_name",
-        "is_built",
-        "owners",
-        "prefixes",
-        "serves",
-        "tools",
-    )
 
     def __init__(self) -> None:
         self.is_built = False
@@ -151,7 +145,7 @@ class Registry:
             tables = self._get_tables()
         try:
             return tables.tools.get(name)
-        except TypeError:  # a list or another value without a hash, which is no name
+        except TypeError:  # a list or another value without a hash, which is not a name
             return None
 
     def get_candidates(self, name: str) -> list[RegisteredTool]:
@@ -196,7 +190,7 @@ class Registry:
         warnings = []
         # A copy: a thread of `SyncHost` may be here while the event loop adds an extension.
         for extension in list(self._extensions):
-            serves[extension.id] = extension.serves
+            serves[extension.id] = extension.internals.serves
             for tool in extension.tools.values():
                 registered = _register(extension, tool)
                 holder = by_name.setdefault(registered.name, registered)
@@ -220,6 +214,10 @@ class Registry:
                 _log.warning("%s", warning)
 
 
+class AmbiguousName(NotFound):
+    """Several extensions have a tool of this name."""
+
+
 def _not_serving_error(name: str, extension: str) -> NotFound:
     return NotFound(
         "X1201",
@@ -232,17 +230,17 @@ def _not_serving_error(name: str, extension: str) -> NotFound:
 def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Tables) -> NotFound:
     if candidates:
         names = ", ".join(tool.name for tool in candidates[:_MAX_LISTED_NAMES])
-        return NotFound(
+        return AmbiguousName(
             "X1204",
             f"{len(candidates)} extensions have a tool {name!r}",
-            help=f"say which one you mean: {names}",
+            help=f"use one of these names: {names}",
         )
     own_names = (name for name in tables.by_own_name if not name.startswith(tables.prefixes))
     nearest_name = nearest(name, [*tables.tools, *own_names])
     if nearest_name is not None:
         help = f"did you mean {nearest_name!r}?"
     elif tables.tools:
-        help = "see what there is: exthost tools"
+        help = "see the list of tools: exthost tools"
     else:
         help = "no extension offers a tool right now: see exthost list"
     return NotFound("X1201", f"there is no tool {name!r}", help=help)
@@ -256,7 +254,7 @@ def _has_capability(tool: RegisteredTool, capability: str) -> bool:
 
 def _register(extension: ToolOwner, tool: Tool) -> RegisteredTool:
     return RegisteredTool(
-        name=extension.registered_name(tool.name),
+        name=extension.internals.registered_name(tool.name),
         description=prefixed_description(extension.id, tool.description),
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,

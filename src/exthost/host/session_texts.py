@@ -11,8 +11,6 @@ from typing import Any
 
 from exthost.model.empty_mapping import EMPTY_MAPPING
 
-__all__ = ["SessionTexts", "guarded_text"]
-
 # Around every text of extensions, so that a model does not take it for the words of its user.
 FIRST_LINE = "[context from extensions, which the user has not written]"
 LAST_LINE = "[end of the context from extensions]"

@@ -5,14 +5,9 @@ import asyncio
 from exthost.errors import ExthostError, NotFound
 from exthost.extension.misuse import check_name
 from exthost.host.extension_set import ExtensionSet
-from exthost.host.registry import Registry
+from exthost.host.registry import AmbiguousName, Registry
 from exthost.model.names import registered_prefix
 from exthost.model.offer import RegisteredTool
-
-__all__ = ["ToolFinder"]
-
-# The code of the error for a name that several extensions have a tool for.
-_AMBIGUOUS = "X1204"
 
 
 class ToolFinder:
@@ -40,16 +35,16 @@ class ToolFinder:
             tool = self._registry.find(name, capability=capability)
             if not ask_all or tool.name == name or ":" in name:
                 return tool
-            silent = [ext for ext in self._extensions if ext.is_offer_unknown]
+            silent = [ext for ext in self._extensions if ext.internals.is_offer_unknown]
             if not silent:
                 return tool
             await asyncio.gather(*(ext.start() for ext in silent), return_exceptions=True)
             return self._registry.find(name, capability=capability)
+        except AmbiguousName:
+            raise
         except NotFound as error:
-            if error.code == _AMBIGUOUS:
-                raise
             self._raise_why_owner_is_unavailable(name, error)
-            silent = [ext for ext in self._extensions if ext.is_offer_unknown]
+            silent = [ext for ext in self._extensions if ext.internals.is_offer_unknown]
             owners = [ext for ext in silent if _can_belong_to(name, ext.id)]
             to_start = owners or (silent if ask_all else [])
             if not to_start:
@@ -70,16 +65,16 @@ class ToolFinder:
         """If an extension has the name but does not serve, raise the error that says why."""
         owner = self._extensions.by_id.get(error.extension)
         if owner is not None:
-            raise owner.not_running_error(name) from None
+            raise owner.internals.not_running_error(name) from None
 
     def _raise_why_unavailable(self, name: str) -> None:
         """If an extension that can have this tool is unavailable (failed, refused or stopped),
         raise the error that says so. Return otherwise."""
         for extension in self._extensions:
-            if not extension.serves and (
+            if not extension.internals.serves and (
                 name in extension.tools or _can_belong_to(name, extension.id)
             ):
-                raise extension.not_running_error(name) from None
+                raise extension.internals.not_running_error(name) from None
 
 
 def _can_belong_to(name: str, extension: str) -> bool:

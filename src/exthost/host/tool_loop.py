@@ -13,7 +13,7 @@ every dialect.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from exthost.dialects.model_provider import Completion
+from exthost.dialects.model_provider import ProviderCompletion
 from exthost.errors import (
     CallFailed,
     ExthostError,
@@ -24,15 +24,13 @@ from exthost.errors import (
 )
 from exthost.tool_result import ToolResult
 
-__all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut_to_bytes"]
-
 # The defaults: how often the model is asked, and how many bytes of each tool's output it gets
 # (docs/dialects/synaps.md).
 ROUNDS = 8
 OUTPUT_BYTES = 30_000
 
 
-Complete: TypeAlias = Callable[[list[Any]], Awaitable[Completion]]
+Complete: TypeAlias = Callable[[list[Any]], Awaitable[ProviderCompletion]]
 CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
 
 
@@ -52,7 +50,7 @@ async def complete_with_tools(
     provider: str,
     rounds: int = ROUNDS,
     output_bytes: int = OUTPUT_BYTES,
-) -> Completion:
+) -> ProviderCompletion:
     """Return the first completion that requests no tools.
 
     complete      asks the model
@@ -65,8 +63,8 @@ async def complete_with_tools(
     if type(output_bytes) is not int or output_bytes < 1:
         raise UsageError(
             "X1334",
-            f"max_tool_output is a number of bytes, at least 1, and not {output_bytes!r}",
-            help=f"leave it out for {OUTPUT_BYTES:,}",
+            f"max_tool_output must be a number of bytes, at least 1, not {output_bytes!r}",
+            help=f"the default is {OUTPUT_BYTES:,}",
         )
     conversation = list(messages)
     rounds = max(1, rounds)
@@ -81,12 +79,12 @@ async def complete_with_tools(
             conversation.append({"role": "assistant", "content": list(completion.content)})
             results = [await _run(use, call_tool, output_bytes) for use in uses]
             conversation.append({"role": "user", "content": results})
-    message = f"the provider {provider} still asked for tools in round {rounds}, the last"
+    message = f"the provider {provider} still requested tools in round {rounds}, the last"
     raise CallFailed(
         "X0754",
         message,
         error_message=message,
-        help="allow more rounds, or look at what its tools answer",
+        help="allow more rounds, or check the results of its tools",
     )
 
 
@@ -108,7 +106,7 @@ def _read_tool_use(block: Mapping[str, Any], provider: str) -> _ToolUse:
 def _unreadable_error(provider: str, why: str) -> ProtocolViolation:
     return ProtocolViolation(
         "X0654",
-        f"the provider {provider} asked for a tool in a way that cannot be read: {why}",
+        f"the provider {provider} requested a tool in a way that cannot be read: {why}",
         help="a tool_use block has id, name and input",
     )
 

@@ -7,7 +7,7 @@ This package starts no processes. In reading order:
                    `prepare`, the plan of each start
     prerequisites  required programs and variables, unique names, values of the settings
     limits         which limits apply: from the config, the dialect or the defaults
-    known_programs the options of wrappers, interpreters and runners, as data
+    known_programs the options of wrappers, interpreters and runners, from a TOML file
     command_options splits the arguments of such a program into options and the rest
     python_modules finds the file or folder of a module as `python -m` does
     package_runners finds the installed package that npx or uvx runs

@@ -56,7 +56,7 @@ _AUTHORITY_VARIABLES = (
 _PROXY_VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 
 # Messages about a socket that the sandbox refuses. If a path follows "Operation not permitted", a
-# file was refused, and not a socket.
+# file was refused, not a socket.
 _REFUSED_SOCKET = re.compile(
     r"[Oo]peration not permitted\b(?!.{0,20}[:,] ?\w* ?['\"/])"
     r"|\b(?:connect|socket|bind|listen) EPERM"
@@ -99,7 +99,7 @@ def suggest_variable(
         return _suggest_value(environment, stderr)
     name, verb = lacking[0], "It is" if len(lacking) == 1 else "They are"
     return (
-        f"held back: {', '.join(lacking)}. {verb} set here, and not passed on to the extension: "
+        f"held back: {', '.join(lacking)}. {verb} set here, but not passed to the extension: "
         f'use env = {{ {name} = {{ from = "{name}" }} }} in the config, or -e {name} of '
         f"{_VERBS_WITH_VARIABLES}"
     )
@@ -158,7 +158,7 @@ def find_missing(stderr: Iterable[str]) -> str:
             # Python reports the package itself if that is what is missing.
             return (
                 f"the package {package} has no module {name}: the program needs another "
-                f"version of it, or another file is named {package}; stderr may say more"
+                f"version of it, or another file is named {package}; stderr may show more"
             )
         return f"the module {name} is not installed for the interpreter of the command: install it"
     if (match := _NO_PROGRAM.search(text)) is not None:

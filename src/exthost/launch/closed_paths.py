@@ -19,8 +19,6 @@ from exthost.launch.code_paths import CodePath, Scope
 from exthost.launch.sandbox.strict import ClosedPath
 from exthost.launch.visible_paths import is_below
 
-__all__ = ["Closure", "ExposedPath", "OwnedCode", "close_code", "expose_code"]
-
 _FOLDER = "folder of what is closed"
 
 

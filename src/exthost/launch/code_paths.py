@@ -3,7 +3,7 @@
 A program is more than one file. `python3` may be a symlink in a virtual environment, whose
 `pyvenv.cfg` and `.pth` files decide what is imported; a bare name is looked up in the folders of
 PATH; variables such as NODE_PATH name further folders; `npx` and `uv` read settings in the working
-folder and above it. Whoever can write one of these paths decides what runs at the next start.
+folder and above it. A user who can write one of these paths decides what the next start runs.
 
 `CodeReader` lists them as `CodePath`s. It follows symlinks and first lines (`#!`) as the kernel
 does, and knows by name what interpreters and package managers read. It does not know what a
@@ -26,29 +26,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from exthost.launch.known_tools import (
-    ALL_VARIABLES,
-    CWD_IMPORTERS,
-    ENVIRONMENT_VARIABLES,
-    FLAGS,
-    INTERPRETERS,
-    NODES,
-    OPTION_VARIABLES,
-    PATTERN_VARIABLES,
-    PROJECT_TOOLS,
-    PYTHONS,
-    RELATIVE_VARIABLES,
-    SHELLS,
-    STORE_NAMES,
-    STORES,
-    SUBCOMMANDS,
-    TREE_VARIABLES,
-)
+from exthost.launch import known_tools
 from exthost.launch.program_files import code_folders, program_files
 from exthost.launch.runtimes import installation
 from exthost.process.small_files import first_words, read_start
-
-__all__ = ["CodePath", "CodeReader", "Scope"]
 
 
 class Scope(Enum):
@@ -215,7 +196,11 @@ class CodeReader:
     ) -> tuple[CodePath, ...]:
         """Return the virtual environment, or the installation, that a program belongs to. `home`
         and `variables` are those of the extension."""
-        stores = (variables.get(name, "") for tool in ("uv", "conda") for name, _ in STORES[tool])
+        stores = (
+            variables.get(name, "")
+            for tool in ("uv", "conda")
+            for name, _ in known_tools.STORES[tool]
+        )
         key = (program, home, *stores)
         if key not in self._installations:
             self._installations[key] = ()  # an environment may name itself as its interpreter
@@ -238,7 +223,7 @@ class CodeReader:
 
     def variable_paths(self, variables: Mapping[str, str], cwd: str) -> tuple[CodePath, ...]:
         """Return the paths that variables such as PYTHONPATH name."""
-        set_names = [name for name in ALL_VARIABLES if variables.get(name)]
+        set_names = [name for name in known_tools.ALL_VARIABLES if variables.get(name)]
         if not set_names:
             return ()
         key = (cwd, *(f"{name}={variables[name]}" for name in set_names))
@@ -319,17 +304,17 @@ class _Command:
         names = self._names(program, real)
         if Path(program).parent.name == "shims":
             self._add_project(cwd)
-        if tools := names & PROJECT_TOOLS:
+        if tools := names & known_tools.PROJECT_TOOLS:
             self._read_project_tool(tools, arguments, cwd, depth)
         if real and (first_line := first_words(real)):
             self.read((*first_line, program, *arguments), cwd, depth + 1)
             return
         kinds = {_kind(name) for name in names}
-        if kinds & SHELLS:
+        if kinds & known_tools.SHELLS:
             self._read_shell(arguments, cwd, depth)
-        elif kind := next(iter(sorted(kinds & INTERPRETERS)), ""):
+        elif kind := next(iter(sorted(kinds & known_tools.INTERPRETERS)), ""):
             self._read_interpreter(kind, arguments, cwd)
-        elif kinds & CWD_IMPORTERS:
+        elif kinds & known_tools.CWD_IMPORTERS:
             self._read_interpreter("lua", arguments, cwd)
         else:
             self._read_wrapped(arguments, cwd, depth)
@@ -361,7 +346,7 @@ class _Command:
         real, links, _ = self._reader.walk(program)
         for place in dict.fromkeys((program, *links, real)):
             folder = os.path.dirname(place)  # noqa: PTH120
-            is_python = _kind(place) in PYTHONS
+            is_python = _kind(place) in known_tools.PYTHONS
             if is_python:  # it reads settings beside itself, and in the folder above
                 self.add(folder, "folder of the interpreter", scope=Scope.NAMES, is_program=True)
             if is_python or os.path.basename(folder) == "bin":  # noqa: PTH119
@@ -462,7 +447,7 @@ class _Command:
             self.add(script, "script", is_program=True)
         if target:
             self.add(target, "script", is_program=True)
-        isolated = kind in PYTHONS and self._variables.get("PYTHONSAFEPATH")
+        isolated = kind in known_tools.PYTHONS and self._variables.get("PYTHONSAFEPATH")
         # What Java imports from is its class path.
         if not isolated and not target and (script or kind != "java"):
             for folder in code_folders(argv, cwd):
@@ -473,7 +458,7 @@ class _Command:
         if kind == "lua" or (kind == "java" and not script and not has_class_path):
             fix = 'set another working folder: cwd = "/"'
             self.add(cwd, "working folder, from which it imports", scope=Scope.NAMES, fix=fix)
-        if kind in NODES:
+        if kind in known_tools.NODES:
             self._add_node_packages(script or target or f"{cwd}/-", bool(script or target))
 
     def _add_import_folder(
@@ -482,7 +467,7 @@ class _Command:
         fix, reason = "move it into a folder of its own", "folder of its script"
         if not script:
             reason, fix = "working folder, from which it imports", 'cwd = "/"'
-            if kind in PYTHONS:
+            if kind in known_tools.PYTHONS:
                 words = ", ".join(f'"{word}"' for word in ("-P", *arguments[:2]))
                 fix = f"args = [{words}, …], which does not import from there; or {fix}"
         self.add(folder, reason, scope=Scope.NAMES, fix=fix, cwd=cwd)
@@ -494,9 +479,9 @@ class _Command:
         if not word or not _TEXT_OPTIONS.isdisjoint(arguments[: arguments.index(word)]):
             return ""
         path = os.path.join(cwd, word)  # noqa: PTH118
-        if kind in PYTHONS | NODES and os.path.isdir(path):  # noqa: PTH112
+        if kind in known_tools.PYTHONS | known_tools.NODES and os.path.isdir(path):  # noqa: PTH112
             return path
-        is_module = kind in NODES and os.path.isfile(f"{path}.js")  # noqa: PTH113
+        is_module = kind in known_tools.NODES and os.path.isfile(f"{path}.js")  # noqa: PTH113
         return f"{path}.js" if is_module else ""
 
     def _options(self, arguments: list[str], script: str, cwd: str) -> list[str]:
@@ -567,7 +552,7 @@ class _Command:
         """Add the settings and the stores of tools such as npx and uv."""
         self._add_project(cwd)
         for tool in sorted(tools):
-            self._add_store(STORE_NAMES.get(tool, tool))
+            self._add_store(known_tools.STORE_NAMES.get(tool, tool))
         previous = ""
         for argument in arguments:
             for path in _path_words(argument):
@@ -578,9 +563,9 @@ class _Command:
                     self._add_project(os.path.dirname(full))  # noqa: PTH120
             # What follows the package or the script is for the program, as in `npx server /data`.
             is_option = argument.startswith("-") or previous.startswith("-")
-            if not is_option and argument not in SUBCOMMANDS:
+            if not is_option and argument not in known_tools.SUBCOMMANDS:
                 break
-            previous = "" if argument in FLAGS else argument
+            previous = "" if argument in known_tools.FLAGS else argument
         self._read_wrapped(arguments, cwd, depth)
 
     def _add_project(self, folder: str) -> None:
@@ -588,7 +573,7 @@ class _Command:
         self.add(folder, "settings of its tool", scope=Scope.UPWARD, fix=fix)
 
     def _add_store(self, tool: str) -> None:
-        for variable, folder in STORES.get(tool, ()):
+        for variable, folder in known_tools.STORES.get(tool, ()):
             path = self._variables.get(variable) or f"{self.home}/{folder}"
             fix = f'give it a store of its own: env = {{ {variable} = "…" }}'
             self.add(path, f"store of {tool}", fix=fix)
@@ -638,14 +623,14 @@ def _read_variable(command: _Command, name: str, value: str) -> None:
     """Add the paths that an environment variable names."""
     reason = f"variable {name}"
     fix = f"set {name} to another folder, or to none"
-    if name in OPTION_VARIABLES:
+    if name in known_tools.OPTION_VARIABLES:
         command.add_options(value, reason)
-    elif name in PATTERN_VARIABLES:
+    elif name in known_tools.PATTERN_VARIABLES:
         for pattern in value.split(";"):
             if pattern:
                 folder = pattern.partition("?")[0] or "."
                 command.add(folder, reason, scope=Scope.NAMES, fix=fix)
-    elif name in ENVIRONMENT_VARIABLES:
+    elif name in known_tools.ENVIRONMENT_VARIABLES:
         command.add_prefix(value, reason, is_python=True)
     elif name == "BUNDLE_GEMFILE":
         folder = os.path.dirname(value) or "."  # noqa: PTH120
@@ -653,9 +638,9 @@ def _read_variable(command: _Command, name: str, value: str) -> None:
     elif name == "HOME":
         command.add(value, "home folder", scope=Scope.NAMES, fix="grant folders inside of it")
     else:
-        scope = Scope.ALL if name in TREE_VARIABLES else Scope.NAMES
+        scope = Scope.ALL if name in known_tools.TREE_VARIABLES else Scope.NAMES
         for path in re.split("[: ]" if name == "LD_PRELOAD" else ":", value):
-            if path.strip() and ("/" in path or name in RELATIVE_VARIABLES):
+            if path.strip() and ("/" in path or name in known_tools.RELATIVE_VARIABLES):
                 command.add(path.strip().removesuffix("/*"), reason, scope=scope, fix=fix)
 
 

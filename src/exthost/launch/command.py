@@ -17,8 +17,6 @@ from exthost.process.child import find_program
 from exthost.process.environment import Environment
 from exthost.process.state_dirs import state_folder
 
-__all__ = ["Command", "host_version", "make_command"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:

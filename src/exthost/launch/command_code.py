@@ -19,28 +19,10 @@ from pathlib import PurePath
 
 from exthost.launch import wasm_runner
 from exthost.launch.command_options import UnknownOption, split_options
-from exthost.launch.known_programs import (
-    INTERPRETERS,
-    MODULES_THAT_RUN_CODE,
-    RUNNERS,
-    UV_OPTIONS,
-    UV_RUN_OPTIONS,
-    WRAPPERS,
-    Interpreter,
-    program_name,
-)
+from exthost.launch.known_programs import Interpreter, known_programs, program_name
 from exthost.launch.package_runners import PACKAGE_RUNNERS, UnknownPackage
 from exthost.launch.python_modules import UnknownModule, find_module
 from exthost.process.small_files import first_words
-
-__all__ = [
-    "Certainty",
-    "CodeKind",
-    "InnerCommand",
-    "ProgramCode",
-    "find_code",
-    "find_interpreter_command",
-]
 
 # How many wrappers are looked through, each inside the one before.
 _MAX_WRAPPERS = 8
@@ -163,11 +145,11 @@ def find_interpreter_command(
     command = InnerCommand(argv=tuple(argv), cwd=cwd, env=env)
     try:
         command = _unwrap(command)
-        if _known_name(command) not in INTERPRETERS:
+        if _known_name(command) not in known_programs().interpreters:
             command = _first_line_command(_find_program(command), command) or command
     except (UnknownOption, _UnknownCode):
         pass
-    return command if _known_name(command) in INTERPRETERS else None
+    return command if _known_name(command) in known_programs().interpreters else None
 
 
 # -- wrappers --------------------------------------------------------------------------------------
@@ -178,14 +160,14 @@ def _unwrap(command: InnerCommand) -> InnerCommand:
     wrapper. Raises UnknownOption or _UnknownCode."""
     for _ in range(_MAX_WRAPPERS):
         name = _known_name(command)
-        if name not in WRAPPERS or not _is_installed(command):
+        if name not in known_programs().wrappers or not _is_installed(command):
             return command
         command = _unwrap_once(command, name)
     raise _UnknownCode(f"it has more than {_MAX_WRAPPERS} wrappers")
 
 
 def _unwrap_once(command: InnerCommand, name: str) -> InnerCommand:
-    wrapper = WRAPPERS[name]
+    wrapper = known_programs().wrappers[name]
     arguments = [*command.argv[1:]]
     if wrapper.numbers and arguments and re.fullmatch("-[-+]?[0-9]+", arguments[0]):
         del arguments[0]
@@ -243,15 +225,16 @@ def _split_string(text: str) -> list[str]:
 def _code_of(command: InnerCommand) -> ProgramCode:
     """Return the code of a command without wrappers. Raises UnknownOption or _UnknownCode."""
     name = _known_name(command)
-    if name in INTERPRETERS:
-        return _code_of_interpreter(INTERPRETERS[name], name, command)
+    if name in known_programs().interpreters:
+        return _code_of_interpreter(known_programs().interpreters[name], name, command)
     program = _find_program(command)
     if _is_installed(command):
         if name in PACKAGE_RUNNERS:
             return _code_of_package(name, program, command)
         if name == "uv":
             return _code_of_uv(program, command)
-        if advice := RUNNERS.get(name) or RUNNERS.get(" ".join((name, *command.argv[1:2]))):
+        runners = known_programs().runners
+        if advice := runners.get(name) or runners.get(" ".join((name, *command.argv[1:2]))):
             raise _UnknownCode(f"{name} runs code that its arguments do not name as a file", advice)
     _refuse_unknown_wrapper(program, command)
     code = ProgramCode(
@@ -276,13 +259,16 @@ def _known_name(command: InnerCommand) -> str:
     """Return the name under which a program is in a table: that of its path or, if it is a link to
     an interpreter, that of the interpreter."""
     name = program_name(command.argv[0])
-    if name in INTERPRETERS or name in WRAPPERS or name in PACKAGE_RUNNERS or name in RUNNERS:
+    known = known_programs()
+    if any(name in table for table in (known.interpreters, known.wrappers, known.runners)):
+        return name
+    if name in PACKAGE_RUNNERS:
         return name
     try:
         real_name = program_name(os.path.realpath(_find_program(command)))
     except _UnknownCode:
         return name
-    return real_name if real_name in INTERPRETERS else name
+    return real_name if real_name in known.interpreters else name
 
 
 def _is_installed(command: InnerCommand) -> bool:
@@ -303,7 +289,7 @@ def _is_installed(command: InnerCommand) -> bool:
 
 def _interpreter_path(command: InnerCommand) -> str:
     """Return the real path of the program if it is an interpreter; otherwise ""."""
-    if _known_name(command) not in INTERPRETERS:
+    if _known_name(command) not in known_programs().interpreters:
         return ""
     try:
         return os.path.realpath(_find_program(command))
@@ -315,7 +301,7 @@ def _refuse_unknown_wrapper(program: str, command: InnerCommand) -> None:
     """Raise _UnknownCode if the arguments of a program are a command themselves: an interpreter,
     and code that exists. The program is then probably a wrapper that is in no table."""
     for position, word in enumerate(command.argv[1:], 1):
-        if program_name(word) in INTERPRETERS:
+        if program_name(word) in known_programs().interpreters:
             code = find_code(command.argv[position:], command.cwd, command.env)
             if code.path and os.path.exists(code.path):  # noqa: PTH110
                 raise _UnknownCode(f"{program} may run {code.path}: whether it does is not known")
@@ -340,9 +326,9 @@ def _with_first_line(code: ProgramCode, command: InnerCommand) -> ProgramCode:
         if inner is None:
             return code
         code = replace(code, interpreter=os.path.realpath(_find_program(inner)))
-        if (name := _known_name(inner)) not in INTERPRETERS:
+        if (name := _known_name(inner)) not in known_programs().interpreters:
             return code
-        target = _code_of_interpreter(INTERPRETERS[name], name, inner)
+        target = _code_of_interpreter(known_programs().interpreters[name], name, inner)
     except UnknownOption:
         return code
     if target.path != code.path:
@@ -384,7 +370,7 @@ def _refuse_other_code(
     code beside the script."""
     for option, _ in options:
         if option in interpreter.text:
-            raise _text_error(f"{name} {option} runs a text, or what it reads from stdin")
+            raise _text_error(f"{name} {option} runs a text, or code from stdin")
     for option, value in options:
         text = f"{name} {option} {value}".rstrip()
         if option in interpreter.preload:
@@ -407,7 +393,7 @@ def _code_of_script(
     interpreter: Interpreter, name: str, script: str, command: InnerCommand
 ) -> ProgramCode:
     if script in ("", "-"):
-        raise _text_error(f"{name} is given no script, and runs what it reads from stdin")
+        raise _text_error(f"{name} has no script, and runs code from stdin")
     if interpreter.commands and "." not in script and "/" not in script:
         raise _UnknownCode(
             f"{script} is not a file: it is a command of {name}, a package, or in package.json"
@@ -431,7 +417,7 @@ def _code_of_module(
 ) -> ProgramCode:
     if name != "python":
         raise _UnknownCode(f"where {name} finds the module {module} is not known")
-    if module.partition(".")[0] in MODULES_THAT_RUN_CODE:
+    if module.partition(".")[0] in known_programs().modules_that_run_code:
         raise _UnknownCode(
             f"the module {module} runs code that its arguments name",
             "run a script or a module of the extension itself",
@@ -489,19 +475,20 @@ def _code_of_package(name: str, program: str, command: InnerCommand) -> ProgramC
 
 def _code_of_uv(program: str, command: InnerCommand) -> ProgramCode:
     """Return the code of `uv run FILE`, `uv run python FILE` or `uv tool run PACKAGE`."""
-    options, rest = split_options(command.argv[1:], UV_OPTIONS, "uv")
+    known = known_programs()
+    options, rest = split_options(command.argv[1:], known.runner_options["uv"], "uv")
     if rest[:2] == ["tool", "run"] and not options:
         inner = replace(command, argv=("uvx", *rest[2:]))
         return _code_of_package("uvx", program, inner)
     if rest[:1] != ["run"]:
         raise _UnknownCode(f"uv {' '.join(rest[:1])} does not name the code that it runs")
-    more_options, rest = split_options(rest[1:], UV_RUN_OPTIONS, "uv run")
+    more_options, rest = split_options(rest[1:], known.runner_options["uv run"], "uv run")
     for option, value in (*options, *more_options):
         if option == "--directory":
             command = replace(command, cwd=command.path_of(value))
     if not rest:
         raise _text_error("uv run is given no script")
-    python = INTERPRETERS["python"]
+    python = known.interpreters["python"]
     if program_name(rest[0]) == "python":
         arguments, rest = split_options(rest[1:], python.options, "python")
         _refuse_other_code(python, "python", arguments, command)

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from exthost.launch.known_programs import OptionSyntax
 
-__all__ = ["UnknownOption", "split_options"]
-
 
 class UnknownOption(Exception):
     """The options of a program cannot be read. The message is the reason."""

@@ -44,8 +44,6 @@ from exthost.process.resource_limits import (
 )
 from exthost.process.user_ids import counts_processes
 
-__all__ = ["contain"]
-
 # What is enforced without a sandbox; "open" means not restricted.
 _OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
 
@@ -54,7 +52,7 @@ def contain(
     spec: Spec, *, plan: LaunchPlan, limits: Limits, admission: Admission
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
     """Return the plan with its sandbox, limits and cgroup, and how each restriction is enforced, as
-    data for users. `admission` holds the files that the extension sees (`admission.decide`). Raises
+    data for users. `admission` has the files that the extension sees (`admission.decide`). Raises
     Refused if a restriction cannot be enforced."""
     policy, view = enforced_policy(spec), admission.view
     if policy is not None and view is not None and _is_sandboxed(spec, view):

@@ -3,7 +3,7 @@
 Every extension has a separate uid (`process.user_registry`). That user may be unable to reach the
 files of the program, such as an interpreter that a version manager installed below /root. Then the
 extension runs as user 0 without capabilities, but only if it may write none of the host's files,
-since it would write them as root. Otherwise it is refused, and the error tells how to fix that. If
+since it would write them as root. Otherwise it is refused, and the error shows how to fix that. If
 only the state folder (where it may keep files) cannot be reached, the extension runs without one.
 
 A `View` is the part of the host's file system that a sandboxed extension sees, and the user that it
@@ -26,8 +26,6 @@ from exthost.process.user_ids import (
     user_id,
 )
 from exthost.process.user_registry import allot_user_id, registry_file
-
-__all__ = ["probe_user_id", "with_extension_user"]
 
 _log = logging.getLogger("exthost.launch")
 

@@ -38,15 +38,6 @@ from exthost.launch.visible_paths import (
 )
 from exthost.model.spec import Package
 
-__all__ = [
-    "ViewRequest",
-    "compute_view",
-    "resolve_grants",
-    "runtime_settings",
-    "system_view",
-    "toml_key",
-]
-
 # The files of /etc that loaders, libraries and name lookups read; all are public. Each costs a
 # tenth of a millisecond at every start.
 _SYSTEM_FILES = (
@@ -308,7 +299,7 @@ def toml_key(id: str) -> str:
 
 
 def _package_chose_program(request: ViewRequest) -> bool:
-    """Return whether the package, and not the operator, decides which file is executed: the package
+    """Return whether the package, not the operator, decides which file is executed: the package
     gives the path of the program, or the PATH on which a bare name is looked up."""
     command = request.command or request.argv[0]
     if not request.is_from_package(command) or request.package is None:

@@ -19,8 +19,6 @@ from exthost.launch.sandbox import strict
 from exthost.launch.visible_paths import SYSTEM_FOLDERS, PathCollection, is_below, is_too_wide
 from exthost.model.launch_plan import Wrapper
 
-__all__ = ["suggest_folder_of_module", "suggest_grant"]
-
 # An absolute path in an error message of a program. Two slashes begin the host in a URL.
 _PATH = re.compile(r"""(?<![\w.:/])/(?!/)[^\s:'"`,;()\[\]<>]+""")
 

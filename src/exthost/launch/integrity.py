@@ -37,22 +37,7 @@ from exthost.launch.package_tree import (
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.offer import Tool
 from exthost.model.spec import Pins, Spec
-from exthost.process.state_dirs import state_root
-
-__all__ = [
-    "check_files",
-    "check_folders",
-    "check_pinned_files",
-    "check_pinned_folders",
-    "check_tools",
-    "compute_digests",
-    "file_digest",
-    "find_program_digest",
-    "get_pins",
-    "has_code_pin",
-    "package_root",
-    "tools_digest",
-]
+from exthost.process.state_root import state_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +219,7 @@ class _TreeCheck(NamedTuple):
                 f"its {self.part} cannot be compared with its pin: "
                 f"{unusable.path or 'sha256'}: {unusable}",
                 extension=self.extension,
-                help=f"remove what is in the way, or remove sha256.{self.part}",
+                help=f"remove the file, or remove sha256.{self.part}",
                 evidence=Evidence(path=unusable.path, key=f"sha256.{self.part}"),
             ) from None
         if tree.digest == self.pinned:

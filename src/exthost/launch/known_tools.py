@@ -6,26 +6,6 @@ A name that is missing here is a gap in what is closed to an extension that may 
 
 from collections.abc import Mapping
 
-__all__ = [
-    "ALL_VARIABLES",
-    "CWD_IMPORTERS",
-    "ENVIRONMENT_VARIABLES",
-    "FLAGS",
-    "INTERPRETERS",
-    "NODES",
-    "OPTION_VARIABLES",
-    "PATH_VARIABLES",
-    "PATTERN_VARIABLES",
-    "PROJECT_TOOLS",
-    "PYTHONS",
-    "RELATIVE_VARIABLES",
-    "SHELLS",
-    "STORES",
-    "STORE_NAMES",
-    "SUBCOMMANDS",
-    "TREE_VARIABLES",
-]
-
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash"))
 NODES = frozenset(("node", "nodejs"))
 PYTHONS = frozenset(("python", "pypy"))

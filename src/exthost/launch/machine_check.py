@@ -16,15 +16,6 @@ from exthost.launch.extension_user import probe_user_id
 from exthost.model.probe_result import ProbeResult, SandboxSupport
 from exthost.model.spec import Permissions, Spec
 
-__all__ = [
-    "can_enforce",
-    "probe_machine",
-    "find_pid_namespace",
-    "is_machine_probed",
-    "enforced_policy",
-    "describe_weaknesses",
-]
-
 
 def enforced_policy(spec: Spec) -> Permissions | None:
     """Return the permissions to enforce on an extension; None if the config has no permissions for

@@ -27,20 +27,6 @@ from typing import Any
 
 from exthost.process.small_files import read_start
 
-__all__ = [
-    "INSTALLATION_PARTS",
-    "PACKAGE_RUNNERS",
-    "SHIM_MANAGERS",
-    "PackageRunner",
-    "ShimManager",
-    "Selection",
-    "find_place",
-    "find_runner",
-    "find_shim_manager",
-    "installation_parts",
-    "pnpm_packages",
-]
-
 Place = tuple[str, ...]
 
 # The parts of an installation, or of a virtual environment, that programs read. Missing on purpose:
@@ -266,7 +252,7 @@ _NPM_VALUES = frozenset(
     (
         *("--package", "-p", "--call", "-c", "--cache", "--prefix", "--registry"),
         *("--workspace", "-w", "--userconfig", "--loglevel", "--script-shell"),
-        *("--node-options"),
+        "--node-options",
     )
 )
 # npx asks the registry at each start, also for a package that is installed.

@@ -17,10 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from exthost.launch.command_options import split_options
-from exthost.launch.known_programs import NPX_OPTIONS, UVX_OPTIONS
+from exthost.launch.known_programs import known_programs
 from exthost.process.small_files import read_start
-
-__all__ = ["PACKAGE_RUNNERS", "InstalledPackage", "PackageFinder", "UnknownPackage"]
 
 # How much of a package.json or .npmrc is read.
 _SETTINGS_BYTES = 1024 * 1024
@@ -80,7 +78,7 @@ def find_npx_package(
     arguments: Sequence[str], program: str, cwd: str, env: Mapping[str, str]
 ) -> InstalledPackage:
     """Return the package that npx runs."""
-    options, rest = split_options(arguments, NPX_OPTIONS, "npx")
+    options, rest = split_options(arguments, known_programs().runner_options["npx"], "npx")
     specs = [value for option, value in options if option in ("-p", "--package")]
     if not rest or any(option in ("-c", "--call") for option, _ in options):
         raise UnknownPackage("npx runs a text, or is given no package", _INSTALL_NPM)
@@ -185,7 +183,7 @@ def find_uvx_package(
     arguments: Sequence[str], program: str, cwd: str, env: Mapping[str, str]
 ) -> InstalledPackage:
     """Return the package that uvx runs if it finds it usable."""
-    options, rest = split_options(arguments, UVX_OPTIONS, "uvx")
+    options, rest = split_options(arguments, known_programs().runner_options["uvx"], "uvx")
     sources = [value for option, value in options if option == "--from"]
     if not rest or len(sources) > 1:
         raise UnknownPackage("uvx is given no package", "name the package")

@@ -24,17 +24,6 @@ from typing import NamedTuple
 
 from exthost.process.private_folders import make_folder
 
-__all__ = [
-    "DigestedFile",
-    "PackageTree",
-    "UnusableTree",
-    "file_digest",
-    "first_difference",
-    "read_digest",
-    "read_module",
-    "read_tree",
-]
-
 _CHUNK_BYTES = 1 << 20
 
 # The largest package that can be pinned. Reading it takes a second or two at each start.

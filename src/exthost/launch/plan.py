@@ -18,7 +18,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import find_option_problem
 from exthost.errors import ConfigError, Evidence, Refused
-from exthost.launch import wasm
+from exthost.launch import shared_folders, wasm
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
 from exthost.launch.command import host_version, make_command
 from exthost.launch.containment import contain
@@ -26,13 +26,6 @@ from exthost.launch.integrity import check_files
 from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import describe_weaknesses, enforced_policy
 from exthost.launch.prerequisites import find_missing_requirements, resolve_config
-from exthost.launch.shared_folders import (
-    Neighbours,
-    close_view,
-    configured_neighbours,
-    find_conflict,
-    refuse_code_in_grants,
-)
 from exthost.launch.variables import (
     grant_line,
     variables_for_settings,
@@ -76,7 +69,7 @@ def admit(
     spec: Spec,
     dialect: Dialect,
     environ: Mapping[str, str],
-    neighbours: Neighbours | None = None,
+    neighbours: shared_folders.Neighbours | None = None,
 ) -> Admission:
     """Run the checks. Raise Refused unless all requirements are met and the permissions can be
     enforced. Return what the checks decided, which `prepare` uses for every start until the checks
@@ -84,9 +77,9 @@ def admit(
 
     environ     the host's environment variables
     neighbours  the other extensions of the host; None for those of the config"""
-    neighbours = configured_neighbours(spec) if neighbours is None else neighbours
-    refuse_code_in_grants(spec)
-    if (conflict := find_conflict(spec, neighbours, environ)) is not None:
+    neighbours = shared_folders.configured_neighbours(spec) if neighbours is None else neighbours
+    shared_folders.refuse_code_in_grants(spec)
+    if (conflict := shared_folders.find_conflict(spec, neighbours, environ)) is not None:
         raise conflict
     if spec.refusal is not None:
         code, message, help = spec.refusal
@@ -120,7 +113,7 @@ def admit(
     if spec.argv and (wasm.is_module(spec) or enforced_policy(spec) is not None):
         command = make_command(spec, dialect, environ)
         admission = decide(spec, command.plan, command.state, environ)
-        close_view(spec, admission.view, neighbours, environ)
+        shared_folders.close_view(spec, admission.view, neighbours, environ)
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
         check_files(spec, make_command(spec, dialect, environ).plan)
     return admission
@@ -135,7 +128,7 @@ def _check_required_variables(spec: Spec, dialect: Dialect, environ: Mapping[str
         verb = "is" if len(lacking) == 1 else "are"
         raise Refused(
             "X0365",
-            f"it requires {', '.join(lacking)}, which {verb} set here and not passed on to it",
+            f"it requires {', '.join(lacking)}, which {verb} set here but not passed to it",
             extension=spec.id,
             help=f"if you trust it with that: {grant_line(spec, lacking)}",
             evidence=Evidence(key="requires.env", details=tuple(lacking)),
@@ -177,7 +170,7 @@ def prepare(
     environ: Mapping[str, str],
     handles: frozenset[str] = frozenset(),
     admission: Admission | None = None,
-    neighbours: Neighbours | None = None,
+    neighbours: shared_folders.Neighbours | None = None,
 ) -> Launch:
     """Return what the next start executes, with which variables and in which sandbox. Raises
     ConfigError for an option with a wrong value or a misspelt name, Refused if a restriction cannot
@@ -212,8 +205,10 @@ def prepare(
     )
     if admission is None:
         admission = decide(spec, command.plan, command.state, environ)
-    neighbours = configured_neighbours(spec) if neighbours is None else neighbours
-    admission = replace(admission, view=close_view(spec, admission.view, neighbours, environ))
+    neighbours = shared_folders.configured_neighbours(spec) if neighbours is None else neighbours
+    admission = replace(
+        admission, view=shared_folders.close_view(spec, admission.view, neighbours, environ)
+    )
     plan, enforced = contain(
         spec, plan=command.plan, limits=resolve_limits(spec, dialect), admission=admission
     )

@@ -18,13 +18,6 @@ from typing import Any
 from exthost.errors import Evidence, Refused
 from exthost.model.spec import DeclaredSetting, Requires, Spec
 
-__all__ = [
-    "MissingRequirements",
-    "find_missing_requirements",
-    "find_name_conflict",
-    "resolve_config",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingRequirements:

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from exthost.launch.command_code import CodeKind, find_code, find_interpreter_command
 from exthost.launch.known_programs import SHELLS, program_name
 
-__all__ = ["code_folders", "interpreter_of", "program_files"]
-
 
 def program_files(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
     """Return the executed file and, if it is an interpreter or a wrapper, the file or folder that
@@ -27,7 +25,7 @@ def program_files(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
 
 
 def code_folders(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
-    """Return the folders from which an interpreter imports further code without being told to: that
+    """Return the folders from which an interpreter imports further code by itself: that
     of the script, or the working folder if a module (`python -m`) or a text is run. It is empty
     for a program that is not a script, for a shell, and for a Python that imports from neither."""
     command = find_interpreter_command(argv, cwd, {})

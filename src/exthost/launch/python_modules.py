@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 
 from exthost.process.small_files import first_words, read_start
 
-__all__ = ["UnknownModule", "find_module"]
-
 # How much of a pyvenv.cfg or .pth file is read. Such files have a few lines.
 _SETTINGS_BYTES = 64 * 1024
 

@@ -23,18 +23,9 @@ from pathlib import Path
 from typing import Protocol
 
 from exthost.errors import Refused
-from exthost.launch.managers import (
-    Selection,
-    find_place,
-    find_runner,
-    find_shim_manager,
-    installation_parts,
-    pnpm_packages,
-)
+from exthost.launch import managers
 from exthost.launch.visible_paths import PathCollection, is_too_wide
 from exthost.process.small_files import first_words, read_start
-
-__all__ = ["Boundary", "Lookup", "Runtimes", "installation", "node_packages", "split_path_list"]
 
 # The programs that run JavaScript with packages from node_modules.
 _NODES = frozenset(("node", "nodejs", "bun", "tsx"))
@@ -87,7 +78,7 @@ class Boundary(Protocol):
     is_package_file  whether the package could have written the file at this path
     allows           whether a real path is visible already
     is_runtime       whether a program is a runtime of the system or the operator
-    refused_error    returns the error for a path that the package may not make visible
+    refused_error    returns the error for a path that the package cannot make visible
     """
 
     @property
@@ -121,7 +112,7 @@ class Runtimes:
         depth: int = 0,
     ) -> None:
         """Make a program visible, and what it needs to run. Raises Refused if a file of a package
-        leads to a path that the package may not make visible.
+        leads to a path that the package cannot make visible.
 
         program             the path of the program
         named_by            what names the program, for an error
@@ -163,7 +154,7 @@ class Runtimes:
         self, program: str, links: list[str], real_path: str, named_by: str, is_trusted: bool
     ) -> bool:
         """Return whether the content of a program (its first line, its environment) is trusted.
-        Raises Refused if the program itself may not be visible."""
+        Raises Refused if the program itself must not be visible."""
         if is_trusted:
             return not self._boundary.is_package_file(real_path)
         names = [Path(path).name for path in (program, *links, real_path)]
@@ -182,11 +173,11 @@ class Runtimes:
         if any(Path(name).name in _NODES for name in interpreters):
             for path in node_packages(program, self._lookup.home):
                 self._visible.show(path, "node packages")
-        for path in pnpm_packages(program):
+        for path in managers.pnpm_packages(program):
             self._visible.show(path, "node packages")
 
     def _show_parts(self, folder: Path, source: str) -> None:
-        for path in installation_parts(folder):
+        for path in managers.installation_parts(folder):
             self._visible.show(path, source)
 
     def _show_environment(self, program: str, is_trusted: bool, depth: int) -> None:
@@ -223,13 +214,13 @@ class Runtimes:
     def _show_version(self, shim: Path, depth: int) -> None:
         """Make the version visible that a shim of a version manager leads to, and what the manager
         needs to find it."""
-        manager = find_shim_manager(shim)
+        manager = managers.find_shim_manager(shim)
         if manager is None:
             return
         root, lookup = shim.parent.parent, self._lookup
-        for path in installation_parts(root, manager.shown):
+        for path in managers.installation_parts(root, manager.shown):
             self._visible.show(path, "runtime")
-        selection = Selection(
+        selection = managers.Selection(
             variables=lookup.variables, folder=lookup.selections, home=lookup.own_home
         )
         for path in manager.find(root, shim.name, selection):
@@ -240,7 +231,7 @@ class Runtimes:
 
     def _show_pth_paths(self, environment: Path, is_trusted: bool) -> None:
         """Make the folders visible that the .pth files of a virtual environment name, unless the
-        extension is a package: a package may not see the operator's sources. Raises Refused if a
+        extension is a package: a package must not see the operator's sources. Raises Refused if a
         .pth file that is not trusted names a folder that is not visible."""
         for pth_file in sorted(environment.glob("lib/python3*/site-packages/*.pth")):
             for line in _read_lines(pth_file):
@@ -276,7 +267,7 @@ class Runtimes:
     ) -> None:
         """Give a trusted manager of packages (npx, uvx) a private cache. If the operator wrote the
         command, also make the interpreters of the manager and the named package visible."""
-        runner, lookup = find_runner(program, real_path), self._lookup
+        runner, lookup = managers.find_runner(program, real_path), self._lookup
         if runner is None:
             return
         if "uv" in runner.programs and Path(real_path).name == "uvx":
@@ -284,7 +275,7 @@ class Runtimes:
             uv = str(Path(real_path).with_name("uv"))
             self.follow(uv, real_path, is_trusted=True, depth=depth + 1)
         places = [
-            find_place(alternatives, lookup.variables, lookup.own_home)
+            managers.find_place(alternatives, lookup.variables, lookup.own_home)
             for alternatives in runner.private
         ]
         for place in places:
@@ -295,7 +286,7 @@ class Runtimes:
                 self.follow(path, real_path, is_trusted=True, depth=depth + 1)
         if arguments is not None and len(private) == len(runner.private):
             for alternatives in runner.shown:
-                place = find_place(alternatives, lookup.variables, lookup.own_home)
+                place = managers.find_place(alternatives, lookup.variables, lookup.own_home)
                 if place and not is_too_wide(place, lookup.home):
                     self._visible.show(place, "runtime")
             for path in runner.find(private, arguments):

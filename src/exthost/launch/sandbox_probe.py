@@ -28,14 +28,6 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.model.probe_result import ProbeResult, SandboxSupport
 from exthost.process.child import Child
 
-__all__ = [
-    "find_sandbox_support",
-    "pid_namespace_is_known",
-    "strict_is_known",
-    "probe_pid_namespace",
-    "probe_strict",
-]
-
 # A wrapper usually takes milliseconds; one that takes this long hangs.
 _PROBE_SECONDS = 5.0
 

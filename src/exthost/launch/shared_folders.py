@@ -25,27 +25,15 @@ from exthost.launch.closed_paths import Closure, ExposedPath, OwnedCode, close_c
 from exthost.launch.code_paths import CodePath, CodeReader, Scope
 from exthost.launch.command import make_command
 from exthost.launch.file_view import toml_key
-from exthost.launch.integrity import file_digest, get_pins, package_root
+from exthost.launch.integrity import get_pins, package_root
 from exthost.launch.machine_check import enforced_policy
+from exthost.launch.package_tree import file_digest
 from exthost.launch.program_files import code_folders, program_files
 from exthost.launch.sandbox.strict import View
 from exthost.launch.visible_paths import is_below
 from exthost.model.spec import Spec, WriteGrant
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 from exthost.process.user_ids import find_closed_folder
-
-__all__ = [
-    "CodeCache",
-    "Neighbours",
-    "close_view",
-    "configured_neighbours",
-    "find_conflict",
-    "find_open_code",
-    "is_writer",
-    "own_closed_paths",
-    "refuse_code_in_grants",
-    "refuse_state_folder",
-]
 
 
 class CodeCache:

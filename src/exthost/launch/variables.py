@@ -17,14 +17,6 @@ from exthost.launch.machine_check import enforced_policy
 from exthost.model.spec import HostEnvRef, Spec
 from exthost.process.environment import Environment, child_environment
 
-__all__ = [
-    "build_environment",
-    "grant_line",
-    "variables_for_settings",
-    "resolve_reference",
-    "withheld_variables",
-]
-
 # The host's variables that every sandboxed program gets.
 _USUAL = ("PATH", "LANG", "HOME", "TMPDIR")
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from exthost.launch.sandbox.strict import View, VisiblePath
 
-__all__ = ["SYSTEM_FOLDERS", "PathCollection", "is_below", "is_too_wide"]
-
 # The folders of a Linux system's own programs and libraries.
 SYSTEM_FOLDERS = (
     "/usr",
@@ -111,7 +109,7 @@ class PathCollection:
         return folder or "/", links
 
     def _may_be_written(self, path: str) -> bool:
-        """Return whether the extension may write this path: it is in a granted folder, and not
+        """Return whether the extension may write this path: it is in a granted folder, but not
         closed there."""
         return any(is_below(path, folder) for folder in self._writable) and not any(
             is_below(path, closed) for closed in self._closed

@@ -5,7 +5,7 @@ program of the extension: it is started, watched and ended as any other.
 
 The engine in the runner is the sandbox of the module, on every platform and without bubblewrap: the
 module reads and writes the folders of `permissions.filesystem` and nothing else, has no network,
-and its memory is limited by `max_memory`. This holds without a `permissions` table, too.
+and its memory is limited by `max_memory`. This applies without a `permissions` table, too.
 
 The engine compiles a module before it runs it, which takes seconds. So the host lets a separate
 process do that before the first start, outside the time limits of the start (`Compilation`), and
@@ -26,16 +26,7 @@ from exthost.launch import wasm_runner
 from exthost.launch.file_view import ViewRequest, resolve_grants
 from exthost.model.spec import Permissions, Pins, Spec
 from exthost.process.private_folders import make_folder
-from exthost.process.state_dirs import state_root
-
-__all__ = [
-    "Compilation",
-    "check_module_permissions",
-    "describe_engine",
-    "is_module",
-    "runner_command",
-    "with_runner_memory",
-]
+from exthost.process.state_root import state_root
 
 # The runner itself, the machine code of the module and the compiler if the code was lost. Taken
 # as the allowance of a process whose module has no memory at all: 90 MiB were measured.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     import wasmtime
 
-__all__ = ["code_file"]
-
 # The exit codes that a shell gives to a program that SIGABRT ended, and to a file that cannot be
 # executed.
 _ABORTED = 128 + signal.SIGABRT

@@ -15,6 +15,7 @@ In reading order:
     versionreq        Cargo's version requirements
     connection_limit  which connection is closed when a server has too many
     error_catalog     what each error code means, read from `errors.toml`
+    package_tables    reads the TOML files that lie beside modules
     empty_mapping     an empty mapping that cannot be changed
     documents         values from TOML, JSON and YAML documents, with the line of each problem
 """

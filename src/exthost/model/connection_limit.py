@@ -7,7 +7,7 @@ oldest of them first. A client that connects and sends its token at once is the 
 short time, so it stays, however many silent connections others open.
 
 A peer is whoever connects, as far as that is known: usually an address. A peer that has opened many
-connections loses its own, and not those of other peers.
+connections loses its own, not those of other peers.
 """
 
 import ipaddress
@@ -42,10 +42,10 @@ class ConnectionLimit(Generic[C]):
     """The connections of one listening socket. `most` connections are open at a time; at most
     `most_strangers` of them, and `most_per_peer` of one peer, have not shown a token."""
 
-    __slots__ = ("_authenticated", "_most", "_most_per_peer", "_most_strangers", "_peers")
+    __slots__ = ("_authenticated", "_most_per_peer", "_most_strangers", "_peers", "most")
 
     def __init__(self, most: int, most_strangers: int, most_per_peer: int) -> None:
-        self._most = most
+        self.most = most
         self._most_strangers = most_strangers
         self._most_per_peer = most_per_peer
         self._peers: dict[Hashable, _Peer[C]] = {}
@@ -67,7 +67,7 @@ class ConnectionLimit(Generic[C]):
         victim: C | None = None
         if len(own) > self._most_per_peer:
             victim = own.oldest(connection)
-        elif self.strangers > self._most_strangers or len(self) > self._most:
+        elif self.strangers > self._most_strangers or len(self) > self.most:
             largest = max(self._peers.values(), key=len)
             victim = largest.oldest(connection)
         else:

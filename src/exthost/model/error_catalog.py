@@ -5,16 +5,13 @@ error does not need the texts. A dialect (a protocol of extensions) with its own
 table of the same form to `load`.
 """
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import NamedTuple
 
 from exthost import errors
 from exthost.errors import ExthostError, UsageError
-
-__all__ = ["ErrorEntry", "ErrorTable", "load", "read_table"]
+from exthost.model.package_tables import read_tables
 
 # By error code: a mapping with the keys kind, title, meaning and fix.
 ErrorTable = Mapping[str, Mapping[str, str]]
@@ -37,8 +34,7 @@ class ErrorEntry(NamedTuple):
 
 def read_table(package: str) -> ErrorTable:
     """Return the table in the `errors.toml` of an importable package."""
-    text = resources.files(package).joinpath("errors.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return read_tables(package, "errors.toml")
 
 
 def load(*dialect_tables: ErrorTable) -> dict[str, ErrorEntry]:

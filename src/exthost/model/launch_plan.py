@@ -17,7 +17,7 @@ class ResourceLimit(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """Limits for all processes of an extension together. None is no limit.
+    """Limits for all processes of an extension together. None means no limit.
 
     memory     bytes of memory
     processes  number of processes
@@ -68,7 +68,7 @@ class Wrapper:
 
     @property
     def is_strict(self) -> bool:
-        """Whether this is the strict sandbox, and not a PID namespace alone."""
+        """Whether this is the strict sandbox, not a PID namespace alone."""
         return bool(self.filter)  # only the strict sandbox has one
 
 

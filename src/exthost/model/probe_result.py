@@ -5,8 +5,6 @@
 
 from typing import NamedTuple
 
-__all__ = ["ProbeResult", "SandboxSupport"]
-
 
 class SandboxSupport(NamedTuple):
     """What this machine has for building sandboxes.

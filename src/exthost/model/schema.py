@@ -240,7 +240,7 @@ def _compiled(schema: dict[str, Any]) -> tuple[_Validator, str]:
 
 
 def _refuse_to_fetch(uri: str) -> Any:
-    raise ValueError("a schema may not refer to anything outside itself")
+    raise ValueError("a schema cannot refer to anything outside itself")
 
 
 def _is_from_validator(error: BaseException) -> bool:

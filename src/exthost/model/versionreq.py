@@ -68,7 +68,7 @@ class Comparator:
     pre: str = ""
 
     def holds_for(self, version: Version) -> bool:
-        """Return whether the comparison holds for the version. The rule that most requirements do
+        """Return whether the version satisfies the comparison. The rule that most requirements do
         not match pre-releases is not applied here but in `VersionReq.matches`."""
         match self.op:
             case "=" | "*":

@@ -9,7 +9,6 @@ In reading order:
     init_channel     the pipes to the first process of a namespace (`launch/sandbox/init.c`)
     program_check    checks a program before a wrapper executes it
     small_files      reads the beginning of a file that is not trusted
-    working_folder   whether the host's own working folder has been deleted
     memory_file      files in memory, without a path
     stdin_writer     a non-blocking writer to the child's stdin
     stdout_reader    reads the child's stdout and cuts it into frames
@@ -32,7 +31,7 @@ In reading order:
     user_ids         the user that a root host runs an extension as
     user_registry    remembers that user, so that no two extensions have the same
     environment      which environment variables an extension gets (pure)
-    host_environ     the host's own environment variables, cached
+    own_process      the host's own process: its variables and working folder
     host_protection  prevents other processes of the user from reading the host's memory
     state_root       the folder of all files of the host
     state_dirs       the paths of logs, stores and state folders

@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Iterable
 from typing import Protocol
 
-__all__ = ["disown_in_copies", "replace_by_null"]
-
 
 class Disownable(Protocol):
     """An object that may be used only in the process that created it."""

@@ -22,18 +22,6 @@ from exthost.model.launch_plan import Ceiling, Cgroup
 from exthost.model.probe_result import ProbeResult
 from exthost.process.resource_limits import max_threads
 
-__all__ = [
-    "OPTIONAL_FILES",
-    "CgroupBase",
-    "FoundCgroup",
-    "HostIdentity",
-    "choose_base",
-    "locate",
-    "oom_reason",
-    "parse_cgroup_name",
-    "plan_cgroup",
-]
-
 # The controllers whose limits the host sets.
 _CONTROLLERS = frozenset({"memory", "pids"})
 
@@ -41,7 +29,7 @@ _CONTROLLERS = frozenset({"memory", "pids"})
 OPTIONAL_FILES = frozenset({"memory.swap.max"})
 
 _DELEGATE = "run the host as the only process of a unit with Delegate=yes (docs/operate.md)"
-_MOUNT = "mount cgroup v2 with the memory and pids controllers, which v1 may be holding"
+_MOUNT = "mount cgroup v2 with the memory and pids controllers, which v1 may use"
 
 
 class CgroupBase(NamedTuple):
@@ -143,7 +131,7 @@ def _check_usable(found: FoundCgroup, uid: int, is_shared: bool) -> CgroupBase:
     # To enable a controller at the root changes the whole machine, and the host does not do that.
     controllers = _CONTROLLERS & (found.enabled if found.is_root else found.controllers)
     if found.owner_uid != uid or not found.is_writable:
-        return _unusable(f"this host may not write in {found.folder}", _DELEGATE)
+        return _unusable(f"this host cannot write in {found.folder}", _DELEGATE)
     if not controllers:
         return _unusable(f"{found.folder} has neither the memory nor the pids controller", _MOUNT)
     if not found.can_kill:

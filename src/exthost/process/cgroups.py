@@ -18,19 +18,8 @@ import time
 
 from exthost.model.launch_plan import Cgroup
 from exthost.model.probe_result import ProbeResult
-from exthost.process.cgroup_rules import (
-    OPTIONAL_FILES,
-    CgroupBase,
-    FoundCgroup,
-    HostIdentity,
-    choose_base,
-    locate,
-    oom_reason,
-    parse_cgroup_name,
-)
+from exthost.process import cgroup_rules
 from exthost.process.procfs import descendants
-
-__all__ = ["Group", "create", "find_base"]
 
 _log = logging.getLogger("exthost.process")
 
@@ -50,14 +39,14 @@ _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 # The base by the host's pid, and the pairs of pid and base that `_prepare` has prepared. The pid is
 # in the keys since a forked copy of this process is another host.
-_bases: dict[int, CgroupBase] = {}
+_bases: dict[int, cgroup_rules.CgroupBase] = {}
 _prepared: set[tuple[int, str]] = set()
 
 _numbers = itertools.count(1)
 _lock = threading.Lock()
 
 
-def find_base() -> CgroupBase:
+def find_base() -> cgroup_rules.CgroupBase:
     """Return where cgroups can be created, or why they cannot."""
     pid = os.getpid()
     base = _bases.get(pid)
@@ -76,7 +65,7 @@ def create(plan: Cgroup) -> "Group | None":
             raise
         reason = f"a cgroup could not be created below {plan.base}: {error.strerror}"
         fix = "see which other program writes there"
-        _bases[os.getpid()] = CgroupBase(result=ProbeResult(reason, fix))
+        _bases[os.getpid()] = cgroup_rules.CgroupBase(result=ProbeResult(reason, fix))
         _log.warning("%s; the watchdog limits memory and processes instead", reason)
         return None
 
@@ -95,7 +84,7 @@ class Group:
         try:
             for file, value in plan.settings:
                 path = f"{self._folder}/{file}"
-                if file not in OPTIONAL_FILES or os.path.exists(path):  # noqa: PTH110
+                if file not in cgroup_rules.OPTIONAL_FILES or os.path.exists(path):  # noqa: PTH110
                     _write(path, value)
             self.entry = os.open(f"{self._folder}/cgroup.procs", os.O_WRONLY)
         except OSError:
@@ -106,7 +95,7 @@ class Group:
         """Return a description of the limit if the OOM killer ended processes of this cgroup; "" if
         it did not. `max_memory` is the limit in bytes, None for none."""
         try:
-            return oom_reason(_read(f"{self._folder}/memory.events"), max_memory)
+            return cgroup_rules.oom_reason(_read(f"{self._folder}/memory.events"), max_memory)
         except OSError:  # there is no memory controller
             return ""
 
@@ -118,24 +107,26 @@ class Group:
 # -- finding a base ------------------------------------------------------------------------------
 
 
-def _find_base() -> CgroupBase:
+def _find_base() -> cgroup_rules.CgroupBase:
     uid = os.geteuid()
     host_cgroup = parent = None
     try:
-        folder, point = locate(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo"))
+        folder, point = cgroup_rules.locate(
+            _read("/proc/self/cgroup"), _read("/proc/self/mountinfo")
+        )
         if folder:
             host_cgroup = _inspect(folder)
             parent = _inspect(os.path.dirname(folder)) if folder != point else None  # noqa: PTH120
     except OSError:  # not on Linux, or not readable
         pass
     has_systemd = os.path.isdir("/run/systemd/system")  # noqa: PTH112
-    return choose_base(host_cgroup, parent, uid=uid, has_systemd=has_systemd)
+    return cgroup_rules.choose_base(host_cgroup, parent, uid=uid, has_systemd=has_systemd)
 
 
-def _inspect(folder: str) -> FoundCgroup:
+def _inspect(folder: str) -> cgroup_rules.FoundCgroup:
     is_root = not os.path.exists(f"{folder}/cgroup.events")  # noqa: PTH110
     pids = _read_pids(folder)
-    return FoundCgroup(
+    return cgroup_rules.FoundCgroup(
         folder=folder,
         owner_uid=os.stat(folder).st_uid,  # noqa: PTH116
         is_writable=all(
@@ -168,7 +159,10 @@ def _foreign_pids(pids: list[int]) -> set[int]:
 
 def _has_foreign_cgroups(folder: str) -> bool:
     with os.scandir(folder) as entries:
-        return any(entry.is_dir() and parse_cgroup_name(entry.name) is None for entry in entries)
+        return any(
+            entry.is_dir() and cgroup_rules.parse_cgroup_name(entry.name) is None
+            for entry in entries
+        )
 
 
 def _read_attribute(folder: str, name: str) -> bytes:
@@ -232,7 +226,9 @@ def _remove_leftovers(base: str) -> None:
     it. (The namespaces of its extensions end by themselves a moment after the host.)"""
     with os.scandir(base) as entries:
         cgroups = [
-            (entry.path, parse_cgroup_name(entry.name)) for entry in entries if entry.is_dir()
+            (entry.path, cgroup_rules.parse_cgroup_name(entry.name))
+            for entry in entries
+            if entry.is_dir()
         ]
     for path, name_parts in cgroups:
         if name_parts is None:  # not made by a host
@@ -245,7 +241,7 @@ def _remove_leftovers(base: str) -> None:
                 _remove_later(path, blocks_exit=False)
 
 
-def _has_ended(owner: HostIdentity) -> bool:
+def _has_ended(owner: cgroup_rules.HostIdentity) -> bool:
     """Return whether the host that owns a cgroup has ended. A host in another PID namespace cannot
     be seen, so the result for it is False."""
     if owner.namespace != _this_host().namespace:
@@ -259,9 +255,9 @@ def _has_ended(owner: HostIdentity) -> bool:
 # -- files ---------------------------------------------------------------------------------------
 
 
-def _this_host() -> HostIdentity:
+def _this_host() -> cgroup_rules.HostIdentity:
     namespace = os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116
-    return HostIdentity(namespace, os.getpid(), _read_start_time(os.getpid()))
+    return cgroup_rules.HostIdentity(namespace, os.getpid(), _read_start_time(os.getpid()))
 
 
 def _read_start_time(pid: int) -> int:

@@ -9,8 +9,6 @@ from typing import Protocol
 
 from exthost.process.exit_status import ExitStatus
 
-__all__ = ["ChildProcess"]
-
 
 class ChildProcess(Protocol):
     """A process, with the host's ends of the pipes to its stdin, stdout and stderr. `spawn_seconds`

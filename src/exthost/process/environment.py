@@ -22,15 +22,6 @@ from typing import Any
 from exthost.errors import ConfigError
 from exthost.model.empty_mapping import EMPTY_MAPPING
 
-__all__ = [
-    "POLICIES",
-    "Environment",
-    "Snapshot",
-    "Variables",
-    "child_environment",
-    "looks_secret",
-]
-
 POLICIES = ("filtered", "minimal", "declared")
 
 # How many environments a snapshot caches. Most extensions of a host have the same.

@@ -38,7 +38,7 @@ class ExitStatus(NamedTuple):
             return "ended, and something else in this program took its exit status"
         # Shells and wrappers report a child that was killed by a signal as 128 + its number.
         if self.code > 128 and _signal_name(self.code - 128)[0] == "S":
-            return f"exited with {self.code} (what it ran was {_killed(self.code - 128)})"
+            return f"exited with {self.code} (its program was {_killed(self.code - 128)})"
         if self.code == 127:
             return "exited with 127 (a shell or env did not find the command)"
         if self.code == 126:
@@ -121,7 +121,7 @@ class ExitWatch:
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
-            pass  # nobody is left in the group, or only processes of another user
+            pass  # no process is left in the group, or only processes of another user
 
     def close(self) -> None:
         """Close the descriptor."""

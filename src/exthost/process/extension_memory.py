@@ -21,8 +21,6 @@ from typing import NamedTuple
 
 from exthost.process.procfs import ENDED, memory_use, mounted_bytes, shared_mappings
 
-__all__ = ["ExtensionMemory"]
-
 # About what a program can write between two samples.
 _HIDDEN_BYTES = 128 * 2**20
 

@@ -1,6 +1,6 @@
 """The budget of output that serves no call. Pure.
 
-A caller waits for a reply, and for the events of its stream. Nobody waits for other output: log
+A caller waits for a reply, and for the events of its stream. No caller waits for other output: log
 messages, notifications, progress reports, requests to the host, replies to no request, lines that
 are not messages, and stderr. Such output has a cost, in units: a message costs one unit for itself
 and one for each KiB, and handling a unit takes the host a few microseconds.
@@ -59,7 +59,11 @@ class FloodBudget:
         highest = self._rate.units_per_second * _MAX_LEVEL_SECONDS
         self._level = min(self.level(now) + units, highest)
         self._charged_at = now
-        return self._level > self._rate.burst_units
+        return self.is_over(now)
+
+    def is_over(self, now: float) -> bool:
+        """Return whether the level is over the burst."""
+        return self.level(now) > self._rate.burst_units
 
     def has_recovered(self, now: float) -> bool:
         """Return whether the level has fallen below half the burst."""

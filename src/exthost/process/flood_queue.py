@@ -40,7 +40,7 @@ _MIN_REST_FACTOR = 20
 _UNIT_SECONDS = 0.000005
 
 
-class Turn(Enum):
+class TurnEnd(Enum):
     """How a turn of a pipe ended."""
 
     EMPTY = "nothing is left in the pipe, or it is paused"
@@ -53,7 +53,7 @@ class FloodedPipe(Protocol):
 
     budget: FloodBudget
 
-    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
         """Handle output, until this time of `perf_counter` if there is so much. Without
         `may_be_long`, do not handle a large frame."""
 
@@ -91,6 +91,14 @@ class FloodQueue:
             self._timer.cancel()
             self._timer = None
 
+    def rest_after(self, pipe: FloodedPipe, seconds: float, now: float) -> None:
+        """Charge a step that began now and took this processor time, and let large frames wait, if
+        it was long."""
+        if seconds > _LONG_SECONDS:
+            pipe.budget.charge(seconds / _UNIT_SECONDS, now)
+            rest = max(min(seconds * _REST_FACTOR, _MAX_REST_SECONDS), seconds * _MIN_REST_FACTOR)
+            self._rest_until = max(self._rest_until, now + seconds + rest)
+
     def _schedule(self, seconds: float) -> None:
         loop = self._loop()
         if loop is not None and (self._timer is None or self._timer.when() > loop.time() + seconds):
@@ -124,19 +132,15 @@ class FloodQueue:
 
     def _serve_pipe(self, pipe: FloodedPipe, now: float, end: float) -> None:
         self._pipes.remove(pipe)
-        turn = Turn.MORE
+        turn = TurnEnd.MORE
         began = thread_time()  # without the time in which other programs had the processor
         try:
             turn = pipe.take_turn(end, may_be_long=now >= self._rest_until)
         finally:  # KeyboardInterrupt may come out of it
-            took = thread_time() - began
-            if took > _LONG_SECONDS:
-                pipe.budget.charge(took / _UNIT_SECONDS, now)
-                rest = max(min(took * _REST_FACTOR, _MAX_REST_SECONDS), took * _MIN_REST_FACTOR)
-                self._rest_until = max(self._rest_until, now + took + rest)
-            if turn is Turn.LARGE:
+            self.rest_after(pipe, thread_time() - began, now)
+            if turn is TurnEnd.LARGE:
                 self._resting.append(pipe)
-            elif turn is Turn.MORE and pipe not in self._pipes:
+            elif turn is TurnEnd.MORE and pipe not in self._pipes:
                 self._pipes.append(pipe)
 
 

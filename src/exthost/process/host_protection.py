@@ -4,12 +4,12 @@ A child without a sandbox has the host's uid, and the kernel lets processes of o
 other: /proc/PID/environ, memory, ptrace. `harden` forbids that for the whole process, debuggers and
 core dumps included. A library therefore does it only on request (`Host(harden=True)`); the command
 line does it before each verb, also before those that only talk to a running host.
+
+The relay of `exthost gateway` (`faces/relay`) imports this module, and must start as fast as
+possible.
 """
 
-import ctypes
 import sys
-
-__all__ = ["harden"]
 
 _PR_SET_DUMPABLE = 4
 
@@ -19,6 +19,8 @@ def harden() -> bool:
     cannot."""
     if not sys.platform.startswith("linux"):
         return False
+    import ctypes  # imported lazily: few programs that use the library need it
+
     try:
         return ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0  # type: ignore[no-any-return]
     except (OSError, AttributeError):

@@ -5,7 +5,7 @@ group of the program. When the host closes its end, or dies, init ends every pro
 namespace.
 
 Init writes to the status pipe how the program ended. The host cannot learn that from the wrapper
-(the process between host and init), which can only pass on an exit code, and not the number of a
+(the process between host and init), which can only pass on an exit code, not the number of a
 signal.
 
 This module also builds the command line with which a wrapper starts our init.
@@ -25,8 +25,6 @@ from exthost.process.exit_status import ExitStatus
 from exthost.process.memory_file import memory_file
 from exthost.process.procfs import max_pid
 from exthost.process.resource_limits import CPU, FILE_SIZE
-
-__all__ = ["InitChannel"]
 
 _CLOSED = -1
 

@@ -1,8 +1,9 @@
 """Lets readers that are inside a large frame take turns, if there is more than one.
 
-A large frame may be the reply to a call, so it is read as fast as possible, and not as a flood. One
+A large frame that may be the reply to a call is read as fast as possible, not as a flood. One
 reader alone reads a megabyte in an iteration of the event loop. Forty would read forty, and hold up
-all other extensions. So only one of them reads in each iteration, and less.
+all other extensions. So only one of them reads in each iteration, and less. If that goes on for
+long, one reads only once in a millisecond: replies without end must not take all of the event loop.
 """
 
 import asyncio
@@ -10,10 +11,16 @@ import weakref
 from collections import deque
 from typing import Protocol
 
+from exthost.process.flood_budget import BYTES_PER_UNIT, FloodBudget, Rate
 from exthost.wire.framing import LARGE_READ_BYTES
 
 # The size of a read if there are several readers. It takes about a tenth of a millisecond.
 SHARED_READ_BYTES = LARGE_READ_BYTES // 4
+
+# Several readers may read 32 MiB without a pause, and then 128 MiB a second. A pause is as long as
+# the resolution of the timers of an event loop.
+_RATE = Rate(units_per_second=128 * 1024, burst_units=32 * 1024)
+_PAUSE_SECONDS = 0.001
 
 
 class LargeFrameReader(Protocol):
@@ -34,6 +41,7 @@ class LargeFrameQueue:
         self._loop = weakref.ref(loop)
         self._waiting: deque[LargeFrameReader] = deque()
         self._is_scheduled = False
+        self._budget = FloodBudget(_RATE)
         self.readers: set[LargeFrameReader] = set()
 
     def is_shared(self, reader: LargeFrameReader) -> bool:
@@ -55,12 +63,16 @@ class LargeFrameQueue:
         loop = self._loop()
         if self._waiting and not self._is_scheduled and loop is not None:
             self._is_scheduled = True
-            loop.call_soon(self._serve)
+            if self._budget.is_over(loop.time()):
+                loop.call_later(_PAUSE_SECONDS, self._serve)
+            else:
+                loop.call_soon(self._serve)
 
     def _serve(self) -> None:
         self._is_scheduled = False
         try:
-            if self._waiting:
+            if self._waiting and (loop := self._loop()) is not None:
+                self._budget.charge(SHARED_READ_BYTES // BYTES_PER_UNIT, loop.time())
                 reader = self._waiting.popleft()
                 if reader.read_large_frame():
                     self._waiting.append(reader)

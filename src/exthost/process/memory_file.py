@@ -7,8 +7,6 @@ passed to sandboxes in them.
 import errno
 import os
 
-__all__ = ["memory_file"]
-
 # The number of the system call memfd_create on each architecture for which there is an init, and
 # its close-on-exec flag.
 _MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}

@@ -8,8 +8,6 @@ own that must reach its state folder. Folders that exist already keep their mode
 import os
 from pathlib import Path
 
-__all__ = ["make_folder", "make_shared_root"]
-
 _PRIVATE, _ENTERED = 0o700, 0o711
 
 

@@ -26,8 +26,6 @@ from dataclasses import dataclass
 
 from exthost.process.procfs import ENDED, reaped_seconds, running_threads
 
-__all__ = ["ProcessorTime"]
-
 _DEVIATIONS = 3
 
 # The estimate counts if the sum that parents have waited for is less than this share of it. On a

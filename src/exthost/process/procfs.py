@@ -14,23 +14,6 @@ from typing import NamedTuple
 
 from exthost.process.memory_file import memory_file
 
-__all__ = [
-    "ENDED",
-    "MemoryUse",
-    "children_of",
-    "count_sockets",
-    "descendants",
-    "kill_children",
-    "max_pid",
-    "mounted_bytes",
-    "process_clock",
-    "reaped_seconds",
-    "running_threads",
-    "send_buffer_bytes",
-    "shared_mappings",
-    "memory_use",
-]
-
 # The clock of a process that has ended and was reaped.
 ENDED = -1
 

@@ -10,8 +10,6 @@ import os
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
 
-__all__ = ["WASM_MAGIC", "check_program"]
-
 # The first bytes of a WebAssembly module.
 WASM_MAGIC = b"\0asm"
 

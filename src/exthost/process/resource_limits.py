@@ -14,19 +14,6 @@ from collections.abc import Callable, Iterable
 from exthost.model.launch_plan import NO_CEILING, Ceiling, ResourceLimit
 from exthost.model.spec import Limits, Permissions
 
-__all__ = [
-    "CPU",
-    "FILES",
-    "FILE_SIZE",
-    "ceiling",
-    "lower_to",
-    "max_sockets",
-    "prlimit_command",
-    "resource_limits",
-    "max_threads",
-    "with_defaults",
-]
-
 # RLIMIT_ numbers of the kernel. They are the same on every architecture that our init (`init.c`,
 # the first process of a namespace) supports.
 CPU, FILE_SIZE, DATA, PROCESSES, FILES = 0, 1, 2, 6, 7

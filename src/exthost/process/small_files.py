@@ -1,14 +1,12 @@
 """Reads the beginning of a file that is not trusted, since a package may have put it there.
 
-A package can make any of its files a pipe that nobody writes to, a symlink to an endless device, or
+A package can make any of its files a pipe without a writer, a symlink to an endless device, or
 a file of any size. So only regular files are read, which is checked on the opened file, and at most
 a given number of bytes.
 """
 
 import os
 import stat
-
-__all__ = ["FIRST_LINE_BYTES", "first_words", "read_start"]
 
 # The kernel reads no more of a first line.
 FIRST_LINE_BYTES = 256

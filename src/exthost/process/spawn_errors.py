@@ -11,11 +11,9 @@ from pathlib import Path
 from exthost.errors import Evidence, SpawnFailed
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
+from exthost.process.own_process import deleted_working_folder
 from exthost.process.program_check import WASM_MAGIC, check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
-from exthost.process.working_folder import deleted_working_folder
-
-__all__ = ["deleted_folder_error", "find_spawn_error", "spawn_error"]
 
 
 def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
@@ -75,7 +73,7 @@ def spawn_error(
         if program.is_file():
             interpreter = _shebang(program)
             install = "install that interpreter, or correct the first line of the script"
-            crlf = "its line ends are those of Windows: save it with plain \\n ones"
+            crlf = "it has Windows line ends: save it with plain \\n"
             return failed(
                 "X0403",
                 f"{program} exists, but the interpreter it names does not: {interpreter}",
@@ -84,7 +82,7 @@ def spawn_error(
         return failed(
             "X0401",
             f"there is no program {plan.argv[0]!r}",
-            "what follows the program's name belongs into `args`"
+            "put the arguments of the program in `args`"
             if " " in plan.argv[0]
             else "check the spelling and PATH, or give an absolute path",
         )
@@ -99,7 +97,7 @@ def spawn_error(
     if number == errno.EACCES:
         return failed(
             "X0404",
-            f"{program} may not be executed",
+            f"{program} cannot be executed",
             f"is it a program? try: chmod +x {shlex.quote(str(program))}",
         )
     if number == errno.ENOEXEC and _starts_with(program, b"\xef\xbb\xbf#!"):
@@ -111,7 +109,7 @@ def spawn_error(
     if number == errno.ENOEXEC:
         return failed(
             "X0404",
-            f"{program} is no program this system can run",
+            f"{program} is not a program that this system can run",
             "a script needs a first line such as `#!/usr/bin/env python3`",
         )
     shortages = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -124,7 +122,7 @@ def spawn_error(
     if number in (errno.EFBIG, errno.ENOSPC):
         return failed(
             "X0405",
-            f"the host may not write a file that the start needs: {error}",
+            f"the host cannot write a file that the start needs: {error}",
             "raise the limit of file sizes (ulimit -f), or free memory and disk space",
         )
     return failed("X0406", f"it could not be started: {error}", "see the error of the system")

@@ -12,8 +12,6 @@ from pathlib import PurePosixPath
 
 from exthost.process.state_root import state_root
 
-__all__ = ["log_file", "offer_file", "state_folder", "state_root"]
-
 # An id of this form is used as it is. In other ids, characters are replaced (also a leading dot),
 # and a hash is added, so that two ids never have the same name.
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")

@@ -10,8 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["state_root"]
-
 
 def state_root(environ: "Mapping[str, str]") -> str:
     """Return the folder that contains all files of the host: `$EXTHOST_HOME`, or a folder in the

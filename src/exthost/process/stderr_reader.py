@@ -10,14 +10,14 @@ from collections.abc import Callable
 from time import perf_counter
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
-from exthost.process.flood_queue import Turn, flood_queue
+from exthost.process.flood_queue import TurnEnd, flood_queue
 
 # The size of a read, and of a read during a flood. Handling the latter takes a few hundredths of a
 # millisecond.
 _READ_BYTES = 16 * 1024
 _FLOOD_READ_BYTES = 8 * 1024
 
-# So many bytes cost one unit of the budget: the length of an ordinary line.
+# The bytes that cost one unit of the budget: the length of an ordinary line.
 _BYTES_PER_UNIT = 128
 
 
@@ -47,18 +47,18 @@ class StderrReader:
             is_over = self.budget.charge(units, now)
             self._is_flooded = self._queue.others.charge(units, now) or is_over
 
-    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
         """Read during a flood until this time of `perf_counter`. No step is long."""
         while (size := self._read(_FLOOD_READ_BYTES)) is not None:
             self.budget.charge(1 + size // _BYTES_PER_UNIT, self._loop.time())
             if perf_counter() >= end:
-                return Turn.MORE
+                return TurnEnd.MORE
         if self._fd >= 0:
             now = self._loop.time()
             others = self._queue.others
             self._is_flooded = not (self.budget.has_recovered(now) and others.has_recovered(now))
             self._loop.add_reader(self._fd, self._on_readable)
-        return Turn.EMPTY
+        return TurnEnd.EMPTY
 
     def _read(self, size: int) -> int | None:
         """Read once. Return the number of bytes; None if there are none now, or at the end."""

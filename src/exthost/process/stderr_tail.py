@@ -137,7 +137,7 @@ class StderrTail:
 
 
 def is_note(line: str) -> bool:
-    """Return whether a line of a tail is about its other lines, and not from the process."""
+    """Return whether a line of a tail is about its other lines, not from the process."""
     return line == OLDER or _LEFT_OUT.fullmatch(line) is not None
 
 

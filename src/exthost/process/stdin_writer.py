@@ -16,6 +16,8 @@ import termios
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from itertools import islice
 
 from exthost.process.large_reads import widen
 
@@ -66,7 +68,7 @@ class StdinWriter:
         self,
         fd: int,
         loop: asyncio.AbstractEventLoop,
-        lock: threading.Lock,
+        lock: AbstractContextManager[object],
         *,
         stall_seconds: float,
         close_pipe: Callable[[], None],
@@ -236,30 +238,19 @@ class StdinWriter:
             if self._fd is None or not self._backlog:
                 self._unwatch()
                 return
-            buffers = [self._backlog[i] for i in range(min(len(self._backlog), _MAX_BUFFERS))]
             try:
-                done = os.writev(self._fd, buffers)
+                done = write_backlog(self._fd, self._backlog)
             except BlockingIOError:
                 return
             except OSError:
                 self._break()
                 return
-            self._advance(done)
+            self.unwritten_bytes -= done
             if not self._backlog:
                 self._unwatch()
             elif self._timer is not None:  # the child has read something: restart the stall timer
                 self._timer.cancel()
                 self._timer = self._loop.call_later(self.stall_seconds, self._stalled)
-
-    def _advance(self, done: int) -> None:
-        assert self._backlog is not None
-        self.unwritten_bytes -= done
-        while done:
-            first = self._backlog.popleft()
-            if done < len(first):
-                self._backlog.appendleft(memoryview(first)[done:])
-                return
-            done -= len(first)
 
     def _stalled(self) -> None:
         self._timer = None
@@ -283,3 +274,17 @@ def _resolve(waiters: list["asyncio.Future[None]"]) -> None:
     for future in waiters:
         if not future.done():
             future.set_result(None)
+
+
+def write_backlog(fd: int, backlog: deque[bytes | memoryview]) -> int:
+    """Write what a file descriptor in non-blocking mode accepts now, and remove it from the
+    backlog. Return the number of bytes. Raises BlockingIOError, or OSError if the other end is
+    closed."""
+    written = done = os.writev(fd, tuple(islice(backlog, _MAX_BUFFERS)))
+    while done:
+        first = backlog.popleft()
+        if done < len(first):
+            backlog.appendleft(memoryview(first)[done:])
+            break
+        done -= len(first)
+    return written

@@ -7,7 +7,9 @@ frame. Reading can be paused: the pipe then fills, and the process blocks (back-
 `on_items` adds their cost to `unawaited_units`. If it exceeds the budget (`flood_budget.py`), the
 output is a flood: the reader waits in the queue of the event loop (`flood_queue.py`), and in each
 turn reads little, and passes on frames for a fraction of a millisecond. Frames that serve a call
-are passed on in the same turn, however many there are.
+are passed on in the same turn, however many there are. A large frame is a flood from its first
+bytes, if these show that it serves no call (`may_serve_call`), or if an earlier large frame of this
+pipe only seemed to serve one.
 
 **Loans.** The event loop can lend the pipe to other threads (`stdout_loan.py`). It does not watch
 the pipe until it takes it back.
@@ -19,10 +21,10 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from os import read
-from time import perf_counter
+from time import perf_counter, thread_time
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget, message_units
-from exthost.process.flood_queue import Turn, flood_queue
+from exthost.process.flood_queue import TurnEnd, flood_queue
 from exthost.process.large_frame_queue import SHARED_READ_BYTES, large_frame_queue
 from exthost.process.large_reads import allocate_message, read_large, widen
 from exthost.process.stdout_loan import CAN_LEND, StdoutLoan
@@ -56,17 +58,20 @@ _NO_ITEMS: deque[Item] = deque()
 
 class StdoutReader:
     """Reads one pipe. `on_items` gets the frames of each read, `on_end` is called at the end of the
-    pipe."""
+    pipe. `may_serve_call` returns whether a large frame that begins with these bytes may serve a
+    call."""
 
     __slots__ = (
         "_fd",
         "_framing",
         "_is_finishing",
         "_is_returning",
+        "_is_trusted",
         "_is_wide",
         "_keeps_first_output",
         "_large_frames",
         "_loop",
+        "_may_serve_call",
         "_memory_timer",
         "_on_end",
         "_pending",
@@ -90,6 +95,7 @@ class StdoutReader:
         loop: asyncio.AbstractEventLoop,
         on_items: Callable[[list[Item]], None],
         on_end: Callable[[], None],
+        may_serve_call: Callable[[bytes], bool],
     ) -> None:
         os.set_blocking(fd, False)
         self._fd = fd
@@ -97,6 +103,8 @@ class StdoutReader:
         self._loop = loop
         self.on_items = on_items
         self._on_end = on_end
+        self._may_serve_call = may_serve_call
+        self._is_trusted = True  # no large frame has served no call in spite of its first bytes
         self._is_wide = False
         self._memory_timer: asyncio.TimerHandle | None = None
         self.first_output = b""  # the first FIRST_BYTES bytes, for a diagnosis of the handshake
@@ -200,11 +208,10 @@ class StdoutReader:
         self.on_items(items)  # even if there are none: a thread may have read the last reply
         return True
 
-    def pass_to(self, on_items: Callable[[list[Item]], None], *, may_lend: bool) -> None:
-        """Pass all further frames to this function. `may_lend`: it need not see every frame, so
-        other threads may read some."""
-        self.on_items, self.may_lend = on_items, may_lend and CAN_LEND
-        if not may_lend:
+    def allow_loans(self, are_allowed: bool) -> None:
+        """Set whether other threads may read frames. If not, `on_items` gets every frame."""
+        self.may_lend = are_allowed and CAN_LEND
+        if not are_allowed:
             self.take_back()
 
     def forget_first_output(self) -> None:
@@ -218,18 +225,18 @@ class StdoutReader:
             self._queue.add(self)
             return
         framing, data = self._framing, b""
-        try:
-            if framing.read_size > READ_BYTES:
-                if self._large_frames.is_shared(self):
-                    self._loop.remove_reader(self._fd)
-                    self._large_frames.add(self)
-                    return
-                items = self._read_large(LARGE_READ_BYTES)
+        if framing.read_size > READ_BYTES:
+            if self._large_frames.is_shared(self):
+                self._loop.remove_reader(self._fd)
+                self._large_frames.add(self)
             else:
-                data = read(self._fd, framing.read_size)
-                if self._keeps_first_output:
-                    self.first_output += data[: FIRST_BYTES - len(self.first_output)]
-                items = framing.feed(data) if data else None
+                self.read_large_frame(LARGE_READ_BYTES)
+            return
+        try:
+            data = read(self._fd, framing.read_size)
+            if self._keeps_first_output:
+                self.first_output += data[: FIRST_BYTES - len(self.first_output)]
+            items = framing.feed(data) if data else None
         except BlockingIOError:
             return
         except OSError:
@@ -246,14 +253,18 @@ class StdoutReader:
         elif framing.is_discarding:
             self.unawaited_units += message_units(len(data))
             self._charge()
-        if framing.read_size > READ_BYTES and not self._is_wide:
-            self._is_wide = True
-            widen(self._fd)
 
-    def read_large_frame(self) -> bool:
-        """Read once inside a large frame, beside other readers. Return whether it goes on."""
+    def read_large_frame(self, size: int = SHARED_READ_BYTES) -> bool:
+        """Read once inside a large frame. Return whether it goes on. Begin a flood if it serves no
+        call."""
+        if self._is_frame_unawaited():
+            self.is_flooded = True
+            self._large_frames.readers.discard(self)
+            self._loop.remove_reader(self._fd)
+            self._queue.add(self)
+            return False
         try:
-            items = self._read_large(SHARED_READ_BYTES)
+            items, _ = self._read_large(size)
         except BlockingIOError:
             self._loop.add_reader(self._fd, self.read_now)
             return False
@@ -264,14 +275,29 @@ class StdoutReader:
             return False
         if self._framing.read_size > READ_BYTES and not items:
             return True
-        self._pass_on_many(items)
+        self._pass_on_large(items)
         if self.is_reading and not self._pending:
             self._loop.add_reader(self._fd, self.read_now)
         return False
 
+    def _is_frame_unawaited(self) -> bool:
+        """Return whether the large frame that has begun serves no call."""
+        if self._is_finishing:
+            return False
+        return not (self._is_trusted and self._may_serve_call(self._framing.incomplete_head()))
+
     def _end(self) -> None:
         self.pause()
         self._on_end()
+
+    def _pass_on_large(self, items: list[Item]) -> None:
+        """Pass on a large frame, and those after it in the same read. Charge the time that it took
+        if it turned out to be a flood."""
+        now, began = self._loop.time(), thread_time()
+        self._pass_on_many(items)
+        if self.is_flooded:
+            self._is_trusted = False
+            self._queue.rest_after(self, thread_time() - began, now)
 
     def _pass_on_many(self, items: list[Item]) -> None:
         """Pass on the frames of one read in parts. Keep the rest if they are a flood."""
@@ -296,34 +322,36 @@ class StdoutReader:
         if not self.is_flooded and not self._is_finishing:
             self.is_flooded = self._queue.others.charge(units, now) or is_over
 
-    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
         """Pass on frames of a flood until this time of `perf_counter`, and read if there are none.
         Without `may_be_long`, pass on no frame that is larger than a read."""
         if not self._pending and not self._read_little():
-            return Turn.EMPTY
+            return TurnEnd.EMPTY
         while self._pending:
             if not may_be_long and len(self._pending[0]) > _FLOOD_READ_BYTES:
-                return Turn.LARGE
+                return TurnEnd.LARGE
             self.on_items([self._pending.popleft()])
             if not self.is_reading or not self.is_flooded:  # paused, closed, or finished
-                return Turn.EMPTY
+                return TurnEnd.EMPTY
             if self.unawaited_units:
                 self._charge()
                 if perf_counter() >= end:
                     break
-        return Turn.MORE
+        return TurnEnd.MORE
 
     def _read_little(self) -> bool:
         """Read once during a flood. Return False if nothing is left: watch the pipe again, and end
         the flood if the budget allows it."""
-        framing, data = self._framing, b""
+        framing = self._framing
+        is_unawaited = framing.is_discarding
         try:
             if framing.read_size > READ_BYTES:
-                items = self._read_large(_FLOOD_LARGE_READ_BYTES)
+                is_unawaited = self._is_frame_unawaited()
+                items, count = self._read_large(_FLOOD_LARGE_READ_BYTES)
             else:
-                size = _FLOOD_LARGE_READ_BYTES if framing.is_discarding else _FLOOD_READ_BYTES
+                size = _FLOOD_LARGE_READ_BYTES if is_unawaited else _FLOOD_READ_BYTES
                 data = read(self._fd, size)
-                items = framing.feed(data) if data else None
+                items, count = framing.feed(data) if data else None, len(data)
         except BlockingIOError:
             now = self._loop.time()
             self.is_flooded = not (
@@ -337,27 +365,33 @@ class StdoutReader:
             self._end()
             return False
         self._pending = deque(items)
-        if not items and framing.is_discarding:
-            self.unawaited_units += message_units(len(data))
+        if not items and is_unawaited:
+            self.unawaited_units += message_units(count)
             self._charge()
         return True
 
-    def _read_large(self, size: int) -> list[Item] | None:
+    def _read_large(self, size: int) -> tuple[list[Item] | None, int]:
+        """Read once inside a large frame. Return the frames that are complete, None at the end of
+        the pipe, and the number of bytes."""
         framing = self._framing
-        buffer = framing.read_buffer(allocate_message)
+        if not self._is_wide and not self.is_flooded:
+            self._is_wide = True
+            widen(self._fd)
+        is_alone = not self.is_flooded and not self._large_frames.is_shared(self)
+        buffer = framing.read_buffer(partial(allocate_message, in_huge_pages=is_alone))
         if buffer is None:
             data = read_large(self._fd, size)
-            items = framing.feed(data) if data else None
+            items, count = framing.feed(data) if data else None, len(data)
         else:
             if self._memory_timer is None:
                 self._memory_timer = self._loop.call_later(_KEPT_SECONDS, self._release_memory)
             count = os.readv(self._fd, [buffer[:size]])
             items = framing.commit(count) if count else None
-        if framing.read_size > READ_BYTES and items is not None:
+        if framing.read_size > READ_BYTES and items is not None and not self.is_flooded:
             self._large_frames.readers.add(self)
         else:
             self._large_frames.readers.discard(self)
-        return items
+        return items, count
 
     def _release_memory(self) -> None:
         self._memory_timer = None

@@ -16,16 +16,6 @@ import stat
 from functools import cache
 from pathlib import Path
 
-__all__ = [
-    "find_closed_path",
-    "can_write",
-    "find_closed_folder",
-    "counts_processes",
-    "is_kernel_root",
-    "user_id",
-    "user_id_range",
-]
-
 # From this version on the kernel counts the processes of a user by user namespace.
 _COUNTS_BY_NAMESPACE = (5, 14)
 

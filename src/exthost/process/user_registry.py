@@ -19,8 +19,6 @@ from pathlib import Path
 from exthost.process.private_folders import make_shared_root
 from exthost.process.user_ids import user_id, user_id_range
 
-__all__ = ["allot_user_id", "registry_file"]
-
 # The numbers that this process has looked up, by state folder and extension.
 _known: dict[tuple[str, str], int] = {}
 

@@ -26,8 +26,6 @@ from exthost.process.extension_memory import ExtensionMemory
 from exthost.process.processor_time import ProcessorTime
 from exthost.process.procfs import ENDED, children_of, count_sockets, descendants, process_clock
 
-__all__ = ["watch"]
-
 # The mean interval between two samples. An interval is at most twice as long. In that time a
 # program can allocate about a hundred megabytes.
 INTERVAL_SECONDS = 0.02

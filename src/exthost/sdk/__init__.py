@@ -31,12 +31,12 @@ from exthost.authoring.sdk.answers import (
 )
 from exthost.authoring.sdk.context import Context
 from exthost.authoring.sdk.errors import (
-    Cancelled,
+    CallCancelled,
     HostError,
     InvalidArguments,
+    SdkUsageError,
     ToolError,
     UnsupportedType,
-    UsageError,
 )
 from exthost.authoring.sdk.extension import Extension, claim_at_import
 from exthost.authoring.sdk.registry import Model
@@ -49,9 +49,9 @@ __all__ = [
     "ToolError",
     "InvalidArguments",
     "HostError",
-    "Cancelled",
+    "CallCancelled",
     "UnsupportedType",
-    "UsageError",
+    "SdkUsageError",
     "HookEvent",
     "Block",
     "Modify",

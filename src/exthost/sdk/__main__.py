@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from exthost.authoring.sdk.dialects import DIALECT_NAMES
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.dialects import dialect_names
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.scaffold import TEMPLATES, create
 
 
@@ -14,12 +14,12 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     new = verbs.add_parser("new", help="make a new extension in a folder of its name")
     new.add_argument("name", metavar="NAME")
-    new.add_argument("--dialect", required=True, choices=DIALECT_NAMES)
+    new.add_argument("--dialect", required=True, choices=dialect_names())
     new.add_argument("--template", choices=list(TEMPLATES))
     args = parser.parse_args()
     try:
         paths = create(args.name, args.dialect, args.template)
-    except (UsageError, OSError) as error:
+    except (SdkUsageError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print("\n".join(paths))

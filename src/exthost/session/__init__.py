@@ -16,7 +16,7 @@ In reading order:
     stream_table     the open streams, and which events belong to which of them
     phase            pure: the phases of a conversation, and the changes between them
     unawaited        pure: which messages serve no call, and what they cost
-    conversation     pure: calls and bytes in, effects out
+    conversation     pure, for either end: calls and bytes in, effects out
     failures         why a session ended, as data; errors for broken rules
     session          reads and writes the pipes, performs the effects, ends the process
     effect_performer performs every effect except completed calls
@@ -35,7 +35,7 @@ In reading order:
     blocking_reader  lets a blocking caller read the reply to its own call
     diagnostics      collects stderr, stray output and counts of dropped messages
     output_diagnosis explains what is wrong with the child's first output
-    observation      passes the messages of a conversation to an observer, while there is one
+    observation      the interface by which an observer sees the messages of a conversation
     trace/           records of every message, while somebody listens
     latch            something that happens once, and that tasks may wait for
     process_lifetime the exit of the process, the end of its pipes, and its shutdown

@@ -8,7 +8,7 @@ callers. A caller then sends its request, reads the reply and ends its call, wit
 A caller handles only the plain case: one read returns the result of its call and nothing else.
 Anything else that it reads is left to the event loop, which takes the pipe back. The event loop
 also takes it back when it waits for a reply itself, and when no caller has handled a reply for a
-moment: then nobody calls, or a call takes so long that a switch does not matter.
+moment: then there are no calls, or a call takes so long that a switch does not matter.
 """
 
 from _thread import LockType, allocate_lock
@@ -16,14 +16,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from exthost.errors import ExthostError
 from exthost.process.stdout_loan import StdoutLoan
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session.call import Call
 from exthost.session.call_owner import CallOwner
-from exthost.session.conversation import Conversation
+from exthost.session.conversation import NOT_TAKEN, Conversation
 from exthost.session.phase import Phase
-from exthost.session.replies import DELIVER, Switch
 
 NO_REPLY: Any = object()
 """What `BlockingReader.read_reply` returns instead of a value."""
@@ -38,19 +36,6 @@ _MAX_CALLS = 4096
 # A loan with fewer reads than this did not last.
 _LASTING_READS = 64
 
-# What a dialect raises when it reads a reply, on purpose or by mistake. The exception of a signal
-# handler, such as a time limit, may come at the same place, and belongs to the caller.
-_READING_ERRORS = (
-    ExthostError,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-
 # How long a caller waits for a loan that it has requested. The event loop decides in much less than
 # a millisecond, unless it is busy.
 _REQUEST_SECONDS = 0.01
@@ -63,7 +48,7 @@ _UNUSED_SECONDS = 0.02
 def make_blocking_reader(
     reader: StdoutReader, conversation: Conversation, owner: CallOwner
 ) -> "BlockingReader | None":
-    """Return the object for the blocking callers of one session. Return None if nobody calls from
+    """Return the object for the blocking callers of one session. Return None if no calls come from
     other threads, if the owner chooses among several processes by their replies, or if replies
     have no ids, so that all output must be read in order."""
     if not owner.is_shared or owner.is_pool or conversation.dialect.traits.positional:
@@ -76,7 +61,6 @@ class BlockingReader:
 
     __slots__ = (
         "_conversation",
-        "_decode",
         "_is_lent",
         "_is_requested",
         "_loop",
@@ -89,7 +73,6 @@ class BlockingReader:
     def __init__(self, reader: StdoutReader, conversation: Conversation, owner: CallOwner) -> None:
         self._reader = reader
         self._conversation = conversation
-        self._decode = conversation.decode  # without an observer
         self._owner = owner
         self._loop = owner.loop
         self._needed_calls = _FIRST_CALLS
@@ -127,19 +110,8 @@ class BlockingReader:
         is_one_line = data.find(b"\n") == len(data) - 1
         if not is_one_line or len(data) > self._conversation.max_message:
             return NO_REPLY
-        handler = call.reply_handler
-        try:
-            message = self._decode(data)
-            if type(message) is not tuple or message[0] != call.id or not handler.is_simple:
-                return NO_REPLY
-            value = message[1]
-            if handler is not DELIVER:
-                value = handler.on_result(call.params, value)
-        except _READING_ERRORS:  # the event loop handles the data again, and reports the error
-            return NO_REPLY
-        if type(value) is Switch or not self._owner.may_complete_on_thread(value):
-            return NO_REPLY
-        if self._conversation.pending.pop(call.id, None) is not call:  # the session has ended
+        value = self._conversation.receive_result(call, data, self._owner.may_complete_on_thread)
+        if value is NOT_TAKEN:
             return NO_REPLY
         self._owner.complete_on_thread(call)
         if self._owner.has_waiting:

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
 
-__all__ = ["CallbackCall", "OnEnd"]
-
 OnEnd = Callable[[Any, BaseException | None], None]
 """Called with the value or the error that a call ended with. Must not raise."""
 

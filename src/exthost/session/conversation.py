@@ -1,13 +1,21 @@
-"""The pure state of one conversation with one child: calls and bytes in, effects out.
+"""The pure state of one end of one conversation: calls and bytes in, effects out.
 
 A `Conversation` knows no event loop, clock, lock or file descriptor, so its tests run without a
-process. The session (`session.py`) reads and writes the pipes and performs the effects.
+process. It is the only place where a reply meets its request. Its drivers read and write the pipes
+and perform the effects: the session (`session.py`), `exthost check`, replays and test vectors. A
+driver with several threads holds its own lock around each method, except `receive_result`.
 
-    send       numbers the request of a call, keeps the call and returns the frame
-    begin      starts a call that is more than a single request
-    receive    decodes the child's output and returns the effects
-    abandon    gives up a call
-    end        closes the conversation; returns the calls in flight
+    send            numbers the request of a call, keeps the call and returns the frame
+    begin           starts a call that is more than a single request
+    encode          returns the frame of any message
+    receive         decodes the output of the other end and returns the effects
+    receive_result  takes a frame that is the result of one call, and nothing else
+    abandon         gives up a call
+    end             closes the conversation; returns the calls in flight
+
+A conversation has one of two roles. With the role HOST, the other end is the child. With the role
+GUEST, this end is the child: its calls are requests to the host, and a `ServeRequest` is a request
+of the host. Streams and the meanings of notifications exist only in the role HOST.
 
 The rules of this module:
 - a reply with an old id is late and one with a future id is unknown; both are counted and dropped;
@@ -21,11 +29,11 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.codec import Role
+from exthost.dialects.codec import Positional, Role
 from exthost.dialects.meanings import Progress
 from exthost.dialects.steps import Outgoing, Subscribe
 from exthost.errors import ExthostError, ProtocolViolation
-from exthost.model.messages import Batch, Failure, Noise, Notification, Reply, Request
+from exthost.model.messages import Batch, Failure, Message, Noise, Notification, Reply, Request
 from exthost.model.offer import Offer
 from exthost.session import failures
 from exthost.session.call import Call
@@ -42,10 +50,12 @@ from exthost.session.effects import (
     Stray,
     SubscriptionEnded,
     WriteFrame,
+    join_frame,
 )
+from exthost.session.observation import MessageObserver
 from exthost.session.operations import Operations
 from exthost.session.phase import PHASES, Phase
-from exthost.session.replies import DELIVER, GeneratorHandler, Switch
+from exthost.session.replies import ANSWER, DELIVER, GeneratorHandler, Switch
 from exthost.session.requests import RequestTable
 from exthost.session.stream_queue import StreamQueue
 from exthost.session.stream_table import StreamTable
@@ -54,19 +64,38 @@ from exthost.wire.framing import READ_BYTES, Broken, Bytes, Framing, Item, Skipp
 
 _log = logging.getLogger("exthost.session")
 
+NOT_TAKEN: Any = object()
+"""What `Conversation.receive_result` returns for a frame that it does not take."""
+
+# What a dialect raises when it reads a reply, on purpose or by mistake. The exception of a signal
+# handler, such as a time limit, may come at the same place, and belongs to the caller.
+_READING_ERRORS = (
+    ExthostError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
 # How much of a stray line (output that is not a message) is searched for an id. Limited, because a
 # child may write very many such lines.
 _SEARCHED_BYTES = 256
 
 
 class Conversation:
-    """One conversation in one dialect."""
+    """One end of one conversation in one dialect."""
 
     __slots__ = (
         "_codec",
         "_is_positional",
+        "_meanings",
+        "_observer",
         "_operations",
         "_read_up_to",
+        "_stream_kinds",
         "_streams",
         "decode",
         "decode_replies",
@@ -80,13 +109,21 @@ class Conversation:
         "unawaited_units",
     )
 
-    def __init__(self, dialect: Dialect, max_message: int, first_id: int | None = None) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        max_message: int,
+        first_id: int | None = None,
+        role: Role = Role.HOST,
+    ) -> None:
         initial_id = dialect.traits.first_id if first_id is None else first_id
         self.dialect = dialect
         self.phase = Phase.HANDSHAKE
         self.framing: Framing = dialect.framing(max_message)
-        self._codec = dialect.codec(Role.HOST)
-        # An `Observation` replaces `decode`, `decode_replies` and `send` while it lasts.
+        self._codec = dialect.codec(role)
+        self._observer: MessageObserver | None = None
+        self._meanings = dialect.notifications if role is Role.HOST else {}
+        self._stream_kinds = dialect.streams if role is Role.HOST else {}
         self.decode = self._codec.decode
         self.decode_replies: Callable[[list[Any]], list[Any] | None] | None
         self.decode_replies = getattr(self._codec, "decode_replies", None)
@@ -119,7 +156,30 @@ class Conversation:
         no such change, which is a bug in exthost."""
         self.phase = PHASES[self.phase, event]
 
+    def observe(self, observer: MessageObserver | None) -> None:
+        """Let an observer see each message from now on; None ends that."""
+        self._observer = self.requests.observer = observer
+
+    def expect(self, method: str) -> None:
+        """Decode the next frame as a request of this method, if the dialect needs that: its frames
+        must not name their methods."""
+        if isinstance(self._codec, Positional):
+            self._codec.expect(method)
+
     # -- calls -------------------------------------------------------------------------------
+
+    def request(self, request: Request, call: Call | None = None) -> bytes:
+        """Number a request, unless it has an id, and return its frame. Its reply ends `call`, or
+        else a new call, whose value is the reply itself: a Reply or a Failure."""
+        if call is None:
+            call = Call(request.method, request.params, ANSWER, 0.0, 0.0)
+        return join_frame(self.requests.send_step(call, *request))
+
+    def encode(self, message: Message) -> bytes:
+        """Return the frame of a message. A request is sent as by `request`."""
+        if isinstance(message, Request):
+            return self.request(message)
+        return self.requests.encode(message)
 
     def begin(self, call: Call) -> list[Effect]:
         """Start a call that is more than a single request: a stream or a generator."""
@@ -130,8 +190,7 @@ class Conversation:
         else:
             self._stream_table.open(stream)  # first, because an event may come before the reply
             try:
-                with self.requests.guard:
-                    effects.append(WriteFrame(self.send(call)))
+                effects.append(WriteFrame(self.send(call)))
             except ExthostError:
                 self._stream_table.close(stream)
                 raise
@@ -171,24 +230,32 @@ class Conversation:
         # The current run of replies. It is added to the effects with its first reply, and replaced
         # by a new list whenever another effect comes in between.
         completed: Completions = []
-        pop, decode = self.pending.pop, self.decode
+        pop, decode, observer = self.pending.pop, self.decode, self._observer
         messages: list[Any] = items
         # A frame that is larger than a read is the first of its read. Its size is part of its cost.
-        if len(items) > 1 and self.decode_replies is not None and len(items[0]) <= READ_BYTES:
+        if (
+            len(items) > 1
+            and self.decode_replies is not None
+            and len(items[0]) <= READ_BYTES
+            and observer is None  # an observer sees each frame
+        ):
             messages = self.decode_replies(items) or items
         try:
             for item in messages:
                 message = item
                 if type(item) is not tuple:
                     if type(item) is Broken:
+                        self._report(item, item, None)
                         raise failures.unreadable_output_error(item, self.dialect.name)
                     message = item if type(item) is Skipped else decode(item)
                     if type(message) is not tuple:
                         completed = []
-                        self._handle(message, _size(item), effects)
+                        self._handle(message, item, _size(item), effects)
                         continue
                 id, result = message
                 call = pop(id, None)
+                if observer is not None:
+                    observer.received(message, item, call)
                 if call is None or not call.reply_handler.is_simple:
                     completed = []
                     before = len(effects)
@@ -219,35 +286,62 @@ class Conversation:
             effects.append(Interrupt(interrupt))
         return effects
 
+    def receive_result(self, call: Call, frame: Bytes, may_end: Callable[[Any], bool]) -> Any:
+        """Take a frame if it is the plain result of this call: remove the call and return its
+        value. Return NOT_TAKEN, and change nothing, if the frame is anything else, if the result
+        cannot be read, or if `may_end` returns False for the value.
+
+        The thread of the caller may do this beside the driver's thread, because the only change is
+        one step: the call is removed. Whichever thread removes it ends it.
+        """
+        handler = call.reply_handler
+        try:
+            message = self.decode(frame)
+            if type(message) is not tuple or message[0] != call.id or not handler.is_simple:
+                return NOT_TAKEN
+            value = message[1]
+            if handler is not DELIVER:
+                value = handler.on_result(call.params, value)
+        except _READING_ERRORS:  # `receive` gets the frame again, and reports the error
+            return NOT_TAKEN
+        if type(value) is Switch or not may_end(value):
+            return NOT_TAKEN
+        return value if self.pending.pop(call.id, None) is call else NOT_TAKEN
+
     def take_unawaited_units(self) -> int:
         """Return the cost of the messages that served no call, since the previous call."""
         units, self.unawaited_units = self.unawaited_units, 0
         return units
 
-    def _handle(self, message: Any, size: int, effects: list[Effect]) -> None:
-        """Handle any message except a plain reply, and add its cost if it serves no call."""
+    def _handle(self, message: Any, item: Item, size: int, effects: list[Effect]) -> None:
+        """Handle any message except a plain reply, and add its cost if it serves no call. `item`
+        is the frame that contains it."""
         if isinstance(message, Batch) and message.messages:
             for part in message.messages:
-                self._handle(part, size // len(message.messages), effects)
+                self._handle(part, item, size // len(message.messages), effects)
             return
         before = len(effects)
-        self._handle_single(message, size, effects)
+        if isinstance(message, Reply | Failure):
+            id = message.id
+            call = self.pending.pop(id, None) if id is not None else self._take_oldest()
+            self._report(message, item, call)
+            self._handle_reply(call, message, effects)
+        elif isinstance(message, Notification):
+            self._handle_notification(message, item, size, effects)
+        else:
+            self._report(message, item, None)
+            match message:
+                case Request():
+                    effects.append(ServeRequest(message))
+                case Noise():
+                    self._handle_noise(message, effects)
+                case Skipped():
+                    self._handle_skipped(message, effects)
         self.unawaited_units += unawaited_units(effects[before:], size)
 
-    def _handle_single(self, message: Any, size: int, effects: list[Effect]) -> None:
-        match message:
-            case Reply() | Failure():
-                id = message.id
-                call = self.pending.pop(id, None) if id is not None else self._take_oldest()
-                self._handle_reply(call, message, effects)
-            case Notification():
-                self._handle_notification(message, size, effects)
-            case Request():
-                effects.append(ServeRequest(message))
-            case Noise():
-                self._handle_noise(message, effects)
-            case Skipped():
-                self._handle_skipped(message, effects)
+    def _report(self, message: Any, item: Item, call: Call | None) -> None:
+        if self._observer is not None:
+            self._observer.received(message, item, call)
 
     def _take_oldest(self) -> Call | None:
         """Remove and return the call that a reply without an id belongs to, or None.
@@ -292,7 +386,7 @@ class Conversation:
             failure = reply if isinstance(reply, Failure) else None
             effects.append(SubscriptionEnded(reply.id, failure))
         elif self._is_positional:
-            raise failures.not_a_message_error(Noise(b"", "an answer that nobody asked for"))
+            raise failures.not_a_message_error(Noise(b"", "an answer without a request"))
         elif not self.requests.take_unanswered(id):
             is_old = type(id) is int and id < self.requests.next_id
             count = Count("late or repeated replies" if is_old else "replies to no question")
@@ -339,26 +433,41 @@ class Conversation:
         effects.append(Failed(call, error))
 
     def _handle_notification(
-        self, notification: Notification, size: int, effects: list[Effect]
+        self, notification: Notification, item: Item, size: int, effects: list[Effect]
     ) -> None:
         method, params = notification
-        if self.dialect.streams:
-            self._stream_table.on_notification(method, params, size, effects)
-        read_meaning = self.dialect.notifications.get(method)
+        read_meaning = self._meanings.get(method)
         meaning = read_meaning(params) if read_meaning is not None else None
         call = None
         if type(meaning) is Progress and type(meaning.id) in (int, str):
             call = self.pending.get(meaning.id)
+        if self._observer is not None:
+            streams = self._streams.find(method, params) if self._streams is not None else None
+            self._observer.received(notification, item, streams[0].call if streams else call)
+        if self._stream_kinds:
+            self._stream_table.on_notification(method, params, size, effects)
         effects.append(Notified(notification, meaning, call))
         if self._operations.waits:
             self._operations.on_notification(notification, effects)
+
+    def may_serve_call(self, head: bytes) -> bool:
+        """Return whether an incomplete message that begins with these bytes may serve a call."""
+        if self.phase is Phase.HANDSHAKE or self._operations.waits or self.streams():
+            return True
+        if not self.pending:
+            return False
+        id = self._codec.reply_id_in_prefix(head)
+        if id is not None:
+            return id in self.pending
+        may_be_reply = getattr(self._codec, "may_be_reply", None)
+        return may_be_reply is None or may_be_reply(head)
 
     # -- streams -----------------------------------------------------------------------------
 
     @property
     def _stream_table(self) -> StreamTable:
         if self._streams is None:
-            self._streams = StreamTable(self.dialect.streams.values())
+            self._streams = StreamTable(self._stream_kinds.values())
         return self._streams
 
     def streams(self) -> set[StreamQueue]:

@@ -23,7 +23,7 @@ from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
-from exthost.process.flood_queue import Turn, flood_queue
+from exthost.process.flood_queue import TurnEnd, flood_queue
 from exthost.process.stderr_reader import StderrReader
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES, add_evidence
@@ -72,12 +72,12 @@ class Diagnostics:
     """Stderr, stray output and dropped messages of one session.
 
     extension        the id of the extension
-    handshake        the steps of the handshake that is under way, or has failed; else None
+    handshake        the steps of the handshake that is in progress, or has failed; else None
     redacts          whether the child's output must not appear in logs and errors
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
     unnamed_error_at when the last error came that names no request; -1 if none came
-    stray_reason     why the last stray output is no message; "" if none came
+    stray_reason     why the last stray output is not a message; "" if none came
     """
 
     __slots__ = (
@@ -186,7 +186,7 @@ class Diagnostics:
         self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
         flood_queue(self._loop).add(self)
 
-    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
         """Pass on lines that wait, as many as this tick allows, until this time of
         `perf_counter`."""
         while self._waiting and self._passed_on_in_tick < _LINES_PER_TICK:
@@ -194,8 +194,8 @@ class Diagnostics:
             self.budget.charge(_LINE_UNITS, self._loop.time())
             self._pass_on(*self._waiting.popleft())
             if perf_counter() >= end:
-                return Turn.MORE
-        return Turn.EMPTY
+                return TurnEnd.MORE
+        return TurnEnd.EMPTY
 
     def flush(self) -> None:
         """Pass on every line that waits."""
@@ -225,7 +225,7 @@ class Diagnostics:
             _log.log(level, "[%s] %s", self.extension, text)
 
     def stray(self, data: bytes, why: str) -> None:
-        """Count and log output that is no message, usually a print that should go to stderr."""
+        """Count and log output that is not a message, usually a print that should go to stderr."""
         self.stray_reason = why
         if not self.count(STRAY):
             return

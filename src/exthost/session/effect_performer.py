@@ -15,30 +15,11 @@ from typing import Any, Protocol
 from exthost.dialects.steps import Subscribe
 from exthost.model.messages import Failure, Message, Reply
 from exthost.model.spec import Limits
-from exthost.session import failures
+from exthost.session import effects, failures
 from exthost.session.call import Call
 from exthost.session.call_owner import CallOwner
 from exthost.session.conversation import Conversation
 from exthost.session.diagnostics import Diagnostics
-from exthost.session.effects import (
-    Count,
-    DeliverEvent,
-    Effect,
-    End,
-    Failed,
-    Frame,
-    Interrupt,
-    Notified,
-    RunHandler,
-    SendInternal,
-    ServeRequest,
-    SetDeadline,
-    Stray,
-    StreamAccepted,
-    Subscribed,
-    SubscriptionEnded,
-    WriteFrame,
-)
 from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler, InboundRequests
 from exthost.session.internal_calls import InternalCalls
@@ -66,11 +47,11 @@ class SessionPort(Protocol):
     on_stale_offer: Callable[[], None] | None
     internal: InternalCalls
 
-    def write(self, frame: Frame) -> None: ...
+    def write(self, frame: effects.Frame) -> None: ...
     def send(self, message: Message) -> None: ...
     def leave_stream(self, stream: StreamQueue, why: str) -> None: ...
     def pause_for(self, stream: EventStream) -> None: ...
-    def perform(self, effects: list[Effect]) -> None: ...
+    def drive(self, method: Callable[..., list[effects.Effect]], *arguments: Any) -> None: ...
     def end(self, cause: EndCause, *, retired: bool = False) -> None: ...
 
 
@@ -122,21 +103,21 @@ class EffectPerformer:
         if self._subscriptions is not None:
             self._subscriptions.cancel()
 
-    def _perform_failed(self, effect: Failed) -> None:
+    def _perform_failed(self, effect: effects.Failed) -> None:
         self._owner.fail(effect.call, effect.error)
 
-    def _perform_write(self, effect: WriteFrame) -> None:
+    def _perform_write(self, effect: effects.WriteFrame) -> None:
         self._session.write(effect.frame)
 
-    def _perform_send_internal(self, effect: SendInternal) -> None:
+    def _perform_send_internal(self, effect: effects.SendInternal) -> None:
         self._session.internal.send(effect.message)
 
-    def _perform_set_deadline(self, effect: SetDeadline) -> None:
+    def _perform_set_deadline(self, effect: effects.SetDeadline) -> None:
         call, seconds = effect
         call.limit_request(None if seconds is None else self._owner.now() + seconds)
         self._owner.watch_deadline(call)
 
-    def _perform_deliver_event(self, effect: DeliverEvent) -> None:
+    def _perform_deliver_event(self, effect: effects.DeliverEvent) -> None:
         stream, event, size, is_last = effect
         assert isinstance(stream, EventStream)
         if stream.ended:
@@ -156,7 +137,7 @@ class EffectPerformer:
         # The consumer of the stream may itself wait for a call, inside its `async for` loop.
         return self._owner.has_waiting or self._conversation.others_wait(stream)
 
-    def _perform_stream_accepted(self, effect: StreamAccepted) -> None:
+    def _perform_stream_accepted(self, effect: effects.StreamAccepted) -> None:
         stream, call = effect.stream, effect.stream.call
         assert isinstance(stream, EventStream)
         if not call.ended:
@@ -164,14 +145,14 @@ class EffectPerformer:
             stream.acknowledge()
         self._owner.acknowledged(call)
 
-    def _perform_serve_request(self, effect: ServeRequest) -> None:
+    def _perform_serve_request(self, effect: effects.ServeRequest) -> None:
         self._requests_of_child.serve(effect.request)
 
-    def _perform_run_handler(self, effect: RunHandler) -> None:
+    def _perform_run_handler(self, effect: effects.RunHandler) -> None:
         call, request = effect
 
         def on_answer(answer: Reply | Failure) -> None:
-            self._session.perform(self._conversation.resume(call, request.id, answer))
+            self._session.drive(self._conversation.resume, call, request.id, answer)
 
         self._requests_of_child.ask(request, on_answer)
 
@@ -188,7 +169,7 @@ class EffectPerformer:
             )
         return self._inbound
 
-    def _perform_notified(self, effect: Notified) -> None:
+    def _perform_notified(self, effect: effects.Notified) -> None:
         if self._notifications is None:
             self._notifications = Notifications(
                 self._diagnostics,
@@ -209,7 +190,7 @@ class EffectPerformer:
         if self._session.on_stale_offer is not None:
             self._session.on_stale_offer()
 
-    def _perform_subscribed(self, effect: Subscribed) -> None:
+    def _perform_subscribed(self, effect: effects.Subscribed) -> None:
         if self._subscriptions is None:
             self._subscriptions = Subscriptions(
                 self._diagnostics.extension, self._loop, self._subscribe, self._report_stale_offer
@@ -218,39 +199,39 @@ class EffectPerformer:
 
     def _subscribe(self, subscription: Subscribe) -> None:
         if self._conversation.phase is not Phase.DRAINING:
-            self._session.perform(self._conversation.subscribe(subscription))
+            self._session.drive(self._conversation.subscribe, subscription)
 
-    def _perform_subscription_ended(self, effect: SubscriptionEnded) -> None:
+    def _perform_subscription_ended(self, effect: effects.SubscriptionEnded) -> None:
         if self._subscriptions is not None and self._conversation.phase is not Phase.DRAINING:
             self._subscriptions.reply_handler(*effect)
 
-    def _perform_stray(self, effect: Stray) -> None:
+    def _perform_stray(self, effect: effects.Stray) -> None:
         self._diagnostics.stray(*effect)
 
-    def _perform_count(self, effect: Count) -> None:
+    def _perform_count(self, effect: effects.Count) -> None:
         self._diagnostics.count(*effect)
 
-    def _perform_end(self, effect: End) -> None:
+    def _perform_end(self, effect: effects.End) -> None:
         self._session.end(effect.cause, retired=effect.retired)
 
-    def _perform_interrupt(self, effect: Interrupt) -> None:
+    def _perform_interrupt(self, effect: effects.Interrupt) -> None:
         raise effect.exception
 
 
 _PERFORM: Mapping[type, Callable[[EffectPerformer, Any], None]] = {
-    Failed: EffectPerformer._perform_failed,
-    WriteFrame: EffectPerformer._perform_write,
-    SendInternal: EffectPerformer._perform_send_internal,
-    SetDeadline: EffectPerformer._perform_set_deadline,
-    DeliverEvent: EffectPerformer._perform_deliver_event,
-    StreamAccepted: EffectPerformer._perform_stream_accepted,
-    ServeRequest: EffectPerformer._perform_serve_request,
-    RunHandler: EffectPerformer._perform_run_handler,
-    Subscribed: EffectPerformer._perform_subscribed,
-    SubscriptionEnded: EffectPerformer._perform_subscription_ended,
-    Notified: EffectPerformer._perform_notified,
-    Stray: EffectPerformer._perform_stray,
-    Count: EffectPerformer._perform_count,
-    End: EffectPerformer._perform_end,
-    Interrupt: EffectPerformer._perform_interrupt,
+    effects.Failed: EffectPerformer._perform_failed,
+    effects.WriteFrame: EffectPerformer._perform_write,
+    effects.SendInternal: EffectPerformer._perform_send_internal,
+    effects.SetDeadline: EffectPerformer._perform_set_deadline,
+    effects.DeliverEvent: EffectPerformer._perform_deliver_event,
+    effects.StreamAccepted: EffectPerformer._perform_stream_accepted,
+    effects.ServeRequest: EffectPerformer._perform_serve_request,
+    effects.RunHandler: EffectPerformer._perform_run_handler,
+    effects.Subscribed: EffectPerformer._perform_subscribed,
+    effects.SubscriptionEnded: EffectPerformer._perform_subscription_ended,
+    effects.Notified: EffectPerformer._perform_notified,
+    effects.Stray: EffectPerformer._perform_stray,
+    effects.Count: EffectPerformer._perform_count,
+    effects.End: EffectPerformer._perform_end,
+    effects.Interrupt: EffectPerformer._perform_interrupt,
 }

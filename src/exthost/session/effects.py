@@ -21,6 +21,11 @@ Frame: TypeAlias = bytes | tuple[bytes, ...]
 """The framed bytes of one message. A large message is in parts, which saves a copy."""
 
 
+def join_frame(frame: Frame) -> bytes:
+    """Return a frame in one piece."""
+    return frame if isinstance(frame, bytes) else b"".join(frame)
+
+
 class Failed(NamedTuple):
     """The call ends with this error."""
 

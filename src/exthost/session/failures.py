@@ -22,7 +22,7 @@ from exthost.wire.framing import Broken
 # The number of bytes of faulty output that errors and logs show: enough to recognise it.
 SHOWN_BYTES = 200
 
-_SEE_STDERR = "what it wrote to stderr tells more"
+_SEE_STDERR = "see its stderr for the cause"
 
 # An exit that names one of these was caused by that limit, which a run by hand does not have.
 _LIMIT_KEYS = ("limits.", "max_memory")
@@ -58,7 +58,7 @@ class Died(NamedTuple):
     broken: Broken | None = None
 
     def error(self, facts: ChildFacts, method: str) -> ExthostError:
-        during = f" while {method} was under way" if method else ""
+        during = f" during {method}" if method else ""
         message = f"it ended{during}: {facts.exit}{_describe_broken(self.broken)}"
         return _gone_error(facts, "X1001", message, _SEE_STDERR, self.broken)
 
@@ -117,14 +117,14 @@ class Stalled(NamedTuple):
     def error(self, facts: ChildFacts, method: str) -> ExthostError:
         consequence = f", so {method} is lost" if method else ""
         message = f"it has not read its stdin for {self.seconds:g} s{consequence}"
-        return _gone_error(facts, "X1004", message, "the extension hangs: look at what it is doing")
+        return _gone_error(facts, "X1004", message, "the extension hangs: find out why")
 
 
 class ClosedByHost(NamedTuple):
     """The host ended the process, by a stop or a restart."""
 
     def error(self, facts: ChildFacts, method: str) -> ExthostError:
-        message = f"it was closed while {method} was under way" if method else "it was closed"
+        message = f"it was closed during {method}" if method else "it was closed"
         return _gone_error(facts, "X1005", message, "close an extension after its last call")
 
 
@@ -178,7 +178,7 @@ def _gone_error(
 ) -> ExtensionGone:
     evidence = facts.evidence(broken.head if broken is not None else b"")
     if help is _SEE_STDERR and facts.is_lost:
-        help = "the node failed, and not the extension: is that machine up, reachable, overloaded?"
+        help = "the node failed, not the extension: is that machine up, reachable, overloaded?"
     elif help is _SEE_STDERR and any(key in facts.exit for key in _LIMIT_KEYS):
         help = "raise that limit, or make the extension use less"
     elif help is _SEE_STDERR and not evidence.stderr:
@@ -203,7 +203,7 @@ def not_a_message_error(noise: Noise) -> ProtocolViolation:
     """Return the error for a frame that is not a message, in a dialect where that is fatal."""
     return ProtocolViolation(
         "X0602",
-        f"it wrote something that is no message: {noise.why}",
+        f"it wrote something that is not a message: {noise.why}",
         help="an extension must write nothing but messages to stdout",
         evidence=_offending_evidence(noise.data),
     )
@@ -214,7 +214,7 @@ def reply_too_long_error(why: str, method: str, head: bytes) -> ProtocolViolatio
     return ProtocolViolation(
         "X0603",
         f"{why}, in answer to {method}",
-        help="raise limits.max_message for this extension, or ask for less",
+        help="raise limits.max_message for this extension, or request less",
         evidence=_offending_evidence(head),
     )
 
@@ -233,7 +233,7 @@ def not_understood_error(exception: Exception) -> ProtocolViolation:
     """Return the error for an exception in the dialect's code, raised by the child's output."""
     return ProtocolViolation(
         "X0604",
-        f"what it wrote could not be understood: {exception!r}",
+        f"its output could not be read: {exception!r}",
         help="if the extension is right, this is a bug in its dialect here: report it",
     )
 
@@ -253,7 +253,7 @@ def stream_overrun_error(extension: str) -> UsageError:
         "X1306",
         "this stream was not read: its queue is full, and other calls wait behind it",
         extension=extension,
-        help="read the stream faster, or leave it when you have what you need",
+        help="read the stream faster, or close it when you need no more events",
     )
 
 

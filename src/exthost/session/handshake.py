@@ -69,7 +69,7 @@ async def shake_hands(
 async def run_initial_steps(session: Session, steps: Exchanges) -> None:
     """Run the requests that a facet (an attribute that only one dialect has) needs after the
     handshake, before any call."""
-    await _run(session, "what follows the handshake", steps, _ignore)
+    await _run(session, "the steps after the handshake", steps, _ignore)
 
 
 def _help_for_exit(session: Session) -> str:
@@ -80,15 +80,15 @@ def _help_for_exit(session: Session) -> str:
             "correct that line"
         )
     if any("\\r" in line and "No such file" in line for line in evidence.stderr):
-        return "the line ends of the script are those of Windows: save it with plain \\n ones"
+        return "the script has Windows line ends: save it with plain \\n"
     if evidence.exit == "exited with 0" and not evidence.stderr:
         return (
             "it exited by itself, without an error: an extension reads requests in a loop, until "
             "its stdin ends"
         )
     if evidence.stderr:
-        return "what it wrote to stderr tells why"
-    return "run its command by hand: it wrote nothing to stderr that tells why"
+        return "see its stderr for the cause"
+    return "run its command by hand: its stderr does not name the cause"
 
 
 def _ignore(_: Any) -> None:
@@ -126,7 +126,7 @@ async def _wait(session: Session, future: "asyncio.Future[Any]") -> None:
     """Wait for the end of a handshake. Raises HandshakeFailed early if the child has sent a faulty
     reply and nothing since then, because waiting longer would not help.
 
-    The future itself is awaited, and not a task or `asyncio.wait`, because these take one more
+    The future itself is awaited, not a task or `asyncio.wait`, because these take one more
     event-loop iteration. In that iteration, a child that replies and exits at once would be taken
     for a child that did not reply.
     """
@@ -178,7 +178,7 @@ class _SilenceCheck:
 
 
 def _is_meant_as_reply(session: Session) -> bool:
-    """Return whether the output is a faulty reply, and not text that a program prints while it
+    """Return whether the output is a faulty reply, not text that a program prints while it
     starts. In a framing with lengths, text does not form a frame, so any frame is a reply."""
     output = session.first_output.replace(b"\0", b"")  # it may be UTF-16
     has_lengths = session.dialect.framing(1024).suffix is None
@@ -233,7 +233,7 @@ def _handshake_error(
         limit = session.limits.handshake if seconds is None else seconds
         code, message = "X0504", f"it did not shake hands in {limit:g} s"
         help = (
-            f"does it speak {dialect.name}? and does it flush what it prints? if it is slow to "
+            f"does it speak {dialect.name}? and does it flush its output? if it is slow to "
             "start, as a program that is compiled first, raise limits.handshake or --timeout"
         )
         if not output:
@@ -244,11 +244,11 @@ def _handshake_error(
         elif (steps := session.diagnostics.handshake) and steps.answered and steps.awaited:
             message += f": it answered {steps.answered}, but not {steps.awaited}"
             help = (
-                f"look at what it does at {steps.awaited}: its stderr may tell; if it is only "
+                f"check its code for {steps.awaited}: see its stderr; if it is only "
                 "slow, raise limits.handshake or --timeout"
             )
     elif isinstance(error, ExtensionGone):
-        code, message = "X0501", f"it was gone before it shook hands: {error.message}"
+        code, message = "X0501", f"the handshake failed: {error.message}"
         help = _help_for_exit(session)
     elif isinstance(error, CallFailed):
         code, message, help = "X0502", f"it refused the handshake: {error.message}", error.help
@@ -259,7 +259,7 @@ def _handshake_error(
         code = "X0506"
         dialects = ", ".join(sniffed.dialects)
         message = (
-            f"{message}; you said {dialect.name}, but it answers in {sniffed.form} ({dialects})"
+            f"{message}; you chose {dialect.name}, but it answers in {sniffed.form} ({dialects})"
         )
         help = "choose the dialect it speaks, with --dialect or `dialect = …`"
     evidence = session.diagnostics.evidence()

@@ -152,7 +152,7 @@ async def _run_handler(handler: Handler, request: Request) -> Reply | Failure:
         return Failure(request.id, error.error_message or error.message, code, error.data)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
-        if task is not None and task.cancelling():  # `cancel`: nobody waits for the answer
+        if task is not None and task.cancelling():  # `cancel`: no task waits for the answer
             raise
         return _failed(request, error)  # the handler awaited a task that was cancelled
     except Exception as error:

@@ -14,20 +14,11 @@ from exthost.events import Bus, Exited
 from exthost.model.messages import Notification, Request
 from exthost.model.shutdown_steps import ShutdownStep, Write, total_seconds
 from exthost.process.child_process import ChildProcess
-from exthost.process.shutdown import KILL_SECONDS, run_steps
+from exthost.process.shutdown import run_steps
 from exthost.process.stdin_writer import StdinWriter
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.failures import Died, EndCause
 from exthost.session.latch import Latch
-
-__all__ = [
-    "KILL_SECONDS",
-    "LAST_OUTPUT_SECONDS",
-    "EXIT_SECONDS",
-    "ProcessLifetime",
-    "Send",
-    "scale_steps",
-]
 
 _log = logging.getLogger("exthost.session")
 

@@ -1,6 +1,7 @@
 """Reply handlers: the handler of a call decides what happens with the reply.
 
     DELIVER                  the result ends the call, unchanged
+    ANSWER                   the reply itself ends the call, even if it is an error reply
     MapResultHandler         the result ends the call, mapped by a function
     OneRequestOrMoreHandler  the mapped result ends the call, unless the reply requires more
                              requests; the call then continues with a generator
@@ -64,6 +65,21 @@ class ReplyHandler:
 
 
 DELIVER = ReplyHandler()
+
+
+class AnswerHandler(ReplyHandler):
+    """Delivers the reply itself: a Reply (without its id, which the call has) or a Failure."""
+
+    __slots__ = ()
+
+    def on_result(self, params: Any, result: Any) -> Any:
+        return Reply(None, result)
+
+    def on_failure(self, method: str, params: Any, failure: Failure) -> Any:
+        return failure
+
+
+ANSWER = AnswerHandler()
 
 
 class MapResultHandler(ReplyHandler):

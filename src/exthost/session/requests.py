@@ -4,8 +4,6 @@ An id is never used twice in a conversation. If a request cannot be encoded, or 
 frame (the framed bytes of one message), an error is raised and the request is not kept.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from exthost.dialects.codec import Codec
@@ -13,7 +11,8 @@ from exthost.dialects.steps import Subscribe
 from exthost.errors import UsageError
 from exthost.model.messages import Id, Message
 from exthost.session.call import Call
-from exthost.session.effects import Frame
+from exthost.session.effects import Frame, join_frame
+from exthost.session.observation import MessageObserver
 from exthost.wire.framing import Framing
 
 # A payload larger than this is not joined with the rest of its frame, to save a copy.
@@ -21,8 +20,6 @@ _JOIN_BYTES = 64 * 1024
 
 # How many optional requests without a reply are remembered.
 _MAX_UNANSWERED = 8
-
-_NO_GUARD = nullcontext()
 
 
 class RequestTable:
@@ -32,10 +29,7 @@ class RequestTable:
     subscriptions  the requests that stay open, by id; None if none was sent
     unanswered     the ids of the last optional requests that got no reply in time
     next_id        the id of the next request
-    guard          entered while a request is numbered, because another thread may call `send` at
-                   the same time; the caller of `send` enters it itself
-    on_sent        called with a frame, its method and its call before the frame is written, except
-                   for the frames of `send`, which the observer replaces; None without an observer
+    observer       sees each frame before it is written; None without an observer
     """
 
     __slots__ = (
@@ -44,9 +38,8 @@ class RequestTable:
         "_framing",
         "_join_bytes",
         "_suffix",
-        "guard",
         "next_id",
-        "on_sent",
+        "observer",
         "pending",
         "subscriptions",
         "unanswered",
@@ -59,8 +52,7 @@ class RequestTable:
         self._suffix = framing.suffix
         self._join_bytes = min(_JOIN_BYTES, max_message)
         self.next_id = first_id
-        self.guard: AbstractContextManager[object] = _NO_GUARD
-        self.on_sent: Callable[[Frame, str, Call | None], None] | None = None
+        self.observer: MessageObserver | None = None
         self.pending: dict[Any, Call] = {}
         self.subscriptions: dict[Any, Subscribe] | None = None
         self.unanswered: tuple[Any, ...] = ()
@@ -82,25 +74,26 @@ class RequestTable:
         self.next_id = id + 1
         call.id = id
         self.pending[id] = call
+        if self.observer is not None:
+            self.observer.sent(join_frame(frame), method, call)
         return frame
 
     def send_step(self, call: Call, method: str, params: Any, id: Id | None) -> Frame:
         """Return the frame of a further request of a call. `id` is an id that the dialect chose;
         None means the next id."""
-        with self.guard:
-            request_id = self.next_id if id is None else id
-            payload = self._encode_request(method, params, request_id)
-            frame = (
-                self._framing.wrap(payload)
-                if len(payload) <= self._join_bytes
-                else self._split_frame(payload)
-            )
-            if id is None:
-                self.next_id += 1
-            call.id = request_id
-            self.pending[request_id] = call
-        if self.on_sent is not None:
-            self.on_sent(frame, method, call)
+        request_id = self.next_id if id is None else id
+        payload = self._encode_request(method, params, request_id)
+        frame = (
+            self._framing.wrap(payload)
+            if len(payload) <= self._join_bytes
+            else self._split_frame(payload)
+        )
+        if id is None:
+            self.next_id += 1
+        call.id = request_id
+        self.pending[request_id] = call
+        if self.observer is not None:
+            self.observer.sent(join_frame(frame), method, call)
         return frame
 
     def _split_frame(self, payload: bytes) -> Frame:
@@ -112,33 +105,31 @@ class RequestTable:
             raise
         return header, payload, trailer
 
-    def encode(self, message: Message) -> Frame:
+    def encode(self, message: Message) -> bytes:
         """Return the frame of a message that has no reply."""
         frame = self._framing.wrap(self._codec.encode(message))
-        if self.on_sent is not None:
-            self.on_sent(frame, "", None)
+        if self.observer is not None:
+            self.observer.sent(frame, "", None)
         return frame
 
     def subscribe(self, subscription: Subscribe) -> tuple[Id, Frame]:
         """Number and keep a request that stays open; return its id and its frame."""
         request = subscription.request
-        with self.guard:
-            id = self.next_id
-            frame = self._framing.wrap(self._encode_request(request.method, request.params, id))
-            self.next_id = id + 1
+        id = self.next_id
+        frame = self._framing.wrap(self._encode_request(request.method, request.params, id))
+        self.next_id = id + 1
         if self.subscriptions is None:
             self.subscriptions = {}
         self.subscriptions[id] = subscription
-        if self.on_sent is not None:
-            self.on_sent(frame, request.method, None)
+        if self.observer is not None:
+            self.observer.sent(frame, request.method, None)
         return id, frame
 
     def keep_without_request(self, call: Call) -> Any:
-        """Keep a call that waits for the host or for a notification, and not for a reply. Return
+        """Keep a call that waits for the host or for a notification, not for a reply. Return
         its id, a tuple, which no child can send."""
-        with self.guard:
-            id: Any = (self.next_id,)
-            self.next_id += 1
+        id: Any = (self.next_id,)
+        self.next_id += 1
         call.id = id
         self.pending[id] = call
         return id

@@ -3,14 +3,15 @@
 It reads the child's stdout, passes the frames to the conversation, and performs the effects that
 the conversation returns. It writes the frames that the conversation encodes.
 
-    start → Conversation.send → StdinWriter        read → Conversation.receive → effects → perform
+    send_call → Conversation.send → StdinWriter    read → Conversation.receive → effects → perform
 
 **The end.** A session ends once, in `end`, for one cause: the child exited, closed a pipe, broke
 the rules, stopped reading, or was closed by the host. All its calls end at that moment.
 
 **Threads.** Everything runs on the loop's thread, except what the blocking API runs on its callers'
-threads: `start` of a simple call, for which `lock` guards the numbering of requests and the write,
-and `BlockingReader.read_reply`. Without such callers (`is_shared` is false), `start` does not lock.
+threads: `send_call` of a simple call, and `BlockingReader.read_reply`. `lock` guards the
+conversation and the writes. Without such callers (`is_shared` is false), a simple call takes no
+lock.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import get_ident
+from typing import Any
 
 from exthost.dialects.base import Dialect
 from exthost.errors import ExthostError
@@ -25,6 +27,7 @@ from exthost.model.messages import Message, Notification
 from exthost.model.offer import Offer
 from exthost.model.spec import Limits
 from exthost.process.child_process import ChildProcess
+from exthost.process.shutdown import KILL_SECONDS
 from exthost.process.stdin_writer import StdinWriter
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session import failures
@@ -39,9 +42,9 @@ from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler
 from exthost.session.internal_calls import InternalCalls
 from exthost.session.latch import Latch
-from exthost.session.observation import MessageObserver, Observation
+from exthost.session.observation import MessageObserver, SafeObserver
 from exthost.session.phase import Phase
-from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime, scale_steps
+from exthost.session.process_lifetime import ProcessLifetime, scale_steps
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue
 from exthost.wire.framing import Item
@@ -92,7 +95,8 @@ class Session:
         self.lost_calls = 0  # how many calls were in flight when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
         self.conversation = Conversation(dialect, limits.max_message, first_id)
-        self.lock = self.conversation.requests.guard = threading.Lock()
+        # Reentrant, because an observer of the messages may send a notification.
+        self.lock = threading.RLock()
         self.diagnostics = Diagnostics(owner.extension, child, owner.bus, loop, dialect.traits)
         self._owner = owner
         self._stop_seconds = stop_seconds
@@ -118,6 +122,7 @@ class Session:
             loop,
             on_items=self._on_items,
             on_end=self._on_end_of_output,
+            may_serve_call=self.conversation.may_serve_call,
         )
         self.blocking_reader = make_blocking_reader(self._reader, self.conversation, owner)
         self.lifetime = ProcessLifetime(
@@ -153,14 +158,12 @@ class Session:
 
     def observe(self, observer: MessageObserver) -> Callable[[], None]:
         """Let an observer see each message; return a function that ends the observation."""
-        observation = Observation(self.conversation, observer, self._on_items)
-        self._send = observation.send
-        self._reader.pass_to(observation.on_items, may_lend=False)
+        self.conversation.observe(SafeObserver(observer))
+        self._reader.allow_loans(False)
 
         def end() -> None:
-            observation.end()
-            self._send = self.conversation.send
-            self._reader.pass_to(self._on_items, may_lend=True)
+            self.conversation.observe(None)
+            self._reader.allow_loans(True)
 
         return end
 
@@ -195,7 +198,7 @@ class Session:
             self._read_before_sending(call.method)
         call.session = self
         if not call.reply_handler.is_simple:
-            self.perform(self.conversation.begin(call))
+            self.drive(self.conversation.begin, call)
         elif self._is_shared:
             with self.lock:
                 if self.cause is not None:  # the session may have ended while this thread waited
@@ -213,7 +216,7 @@ class Session:
             self.loop.call_soon_threadsafe(reader.resume)
 
     def write(self, frame: Frame) -> None:
-        """Write a frame that the conversation encoded, together with others as in `start`."""
+        """Write a frame that the conversation encoded, together with others as in `send_call`."""
         with self.lock:
             if self.cause is not None:
                 return
@@ -230,7 +233,7 @@ class Session:
 
     def _read_before_sending(self, method: str) -> None:
         """Read before a request is sent, in positional dialects (replies carry no id): output that
-        the child has written already is no reply to this request, and must not match it."""
+        the child has written already is not a reply to this request, and must not match it."""
         if not self.pending and self._reader.is_reading and get_ident() == self.thread:
             wakes = self._owner.wakes
             wakes.in_task = True  # the loop resumes callers later: no task runs inside another
@@ -248,7 +251,7 @@ class Session:
             return
         with self.lock:
             if self.cause is None:
-                self._write_frame(self.conversation.requests.encode(message))
+                self._writer.write(self.conversation.encode(message))
         if self._writer.unwritten_bytes > _MAX_UNWRITTEN_BYTES and get_ident() == self.thread:
             self._pause_until_drained()
 
@@ -269,15 +272,15 @@ class Session:
 
     def abandon(self, call: Call, why: str) -> None:
         """Give up a call, and send a cancellation if the dialect has one."""
-        self.perform(self.conversation.abandon(call, why))
+        self.drive(self.conversation.abandon, call, why)
 
     def leave_stream(self, stream: StreamQueue, why: str) -> None:
         """Cancel a stream whose consumer has left."""
-        self.perform(self.conversation.leave(stream, why))
+        self.drive(self.conversation.leave, stream, why)
 
     def continue_without_reply(self, call: Call) -> None:
         """Continue a call whose optional request got no reply."""
-        self.perform(self.conversation.continue_without_reply(call))
+        self.drive(self.conversation.continue_without_reply, call)
 
     # -- receiving ---------------------------------------------------------------------------
 
@@ -286,7 +289,10 @@ class Session:
         wakes = self._owner.wakes
         wakes.is_held = True
         try:
-            self.perform(self.conversation.receive(items))
+            if self._is_shared:
+                self.drive(self.conversation.receive, items)
+            else:
+                self.perform(self.conversation.receive(items))
             if self.conversation.unawaited_units:
                 self._reader.unawaited_units += self.conversation.take_unawaited_units()
         finally:
@@ -306,6 +312,13 @@ class Session:
         if self._idle is not None and self.is_idle:
             self._idle.set()
             self._idle = None
+
+    def drive(self, method: Callable[..., list[Effect]], *arguments: Any) -> None:
+        """Call a method of the conversation while no other thread uses it, and perform the
+        effects."""
+        with self.lock:
+            effects = method(*arguments)
+        self.perform(effects)
 
     def pause_for(self, stream: EventStream) -> None:
         """Pause reading until the consumer of this stream has caught up."""
@@ -351,7 +364,7 @@ class Session:
         self.retired = retired
         self.diagnostics.drain_stderr()
         self._reader.close()
-        if self._close_task is not None:  # the host ends the process, so its exit is no fault
+        if self._close_task is not None:  # the host ends the process, so its exit is not a fault
             cause = failures.ClosedByHost()
         with self.lock:
             self.cause = cause

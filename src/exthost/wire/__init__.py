@@ -8,4 +8,5 @@ In reading order:
     headers    a frame is a block of headers with Content-Length, and a body
     prefixed   a frame is a 32-bit length and a body
     jsontext   decodes and encodes JSON text
+    typed_values  converts decoded values to dataclasses, with checks
 """

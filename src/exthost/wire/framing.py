@@ -42,11 +42,14 @@ SHORTEST_MESSAGE_BYTES = 8
 # of the frame itself is up to the extension.
 EVIDENCE_BYTES = 4096
 
+# How many bytes of an incomplete frame are examined: they have the short fields before a large one.
+HEAD_BYTES = 256
+
 
 class Skipped(NamedTuple):
     """Bytes that are not part of any frame.
 
-    `head` holds the first of them, `size` is their number. For a frame that is too long, `size` is
+    `head` has the first of them, `size` is their number. For a frame that is too long, `size` is
     the number of bytes that had come when the framing discarded it.
     """
 
@@ -85,6 +88,9 @@ class NoReadBuffer:
 
     def release(self) -> None:
         pass
+
+    def incomplete_head(self) -> bytes:
+        return b""
 
 
 def next_read_size(size: int, frames: int) -> int:
@@ -128,6 +134,10 @@ class Framing(Protocol):
 
     def release(self) -> None:
         """Free the memory that is kept for the next large frame."""
+
+    def incomplete_head(self) -> bytes:
+        """Return the first `HEAD_BYTES` bytes of the incomplete frame, as far as they have come. A
+        framing whose frames cannot be recognised by them returns b""."""
 
     def end(self) -> Broken | None:
         """Handle the end of the stream. Return a Broken if it comes inside a frame, else None."""

@@ -11,6 +11,7 @@ Any other mistake breaks the stream, because the framing then cannot find the ne
 
 from exthost.wire.framing import (
     EVIDENCE_BYTES,
+    HEAD_BYTES,
     LARGE_READ_BYTES,
     READ_BYTES,
     Broken,
@@ -137,6 +138,9 @@ class Headers(NoReadBuffer):
     def _break(self, items: list[Item], why: str, head: bytes) -> None:
         self._broken = True
         items.append(Broken(why, head[:EVIDENCE_BYTES]))
+
+    def incomplete_head(self) -> bytes:
+        return bytes((self._body or b"")[:HEAD_BYTES])
 
     def end(self) -> Broken | None:
         if self._broken:

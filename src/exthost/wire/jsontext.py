@@ -1,9 +1,8 @@
 """Decodes JSON text to values, and encodes values to JSON text.
 
-This is the only module that imports msgspec. It uses the standard library's json in two cases: for
-text that msgspec rejects although other programs write it (Node escapes lone surrogates), and for
-everything if msgspec is not installed, so that extension authors can share this code without a
-dependency.
+It uses msgspec, and the standard library's json in two cases: for text that msgspec rejects
+although other programs write it (Node escapes lone surrogates), and for everything if msgspec is
+not installed, so that extension authors can share this code without a dependency.
 
 Whatever the bytes are (not UTF-8, NaN, a hundred thousand brackets), this module raises only
 `NotJson` and `UsageError`.
@@ -29,6 +28,13 @@ from exthost.wire.framing import Bytes
 _LEADING_ID = re.compile(
     rb'\s*\{(?:\s*"(?!method")[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[-+.\w]+)\s*,)*?'
     rb'\s*"id"\s*:\s*(\d{1,20})\s*(?:\}|,(?!\s*"method"))'
+)
+
+# Matches the beginning of a text that is not a reply: neither an object nor an array (a batch), or
+# an object with a `method` after fields as above.
+_NOT_A_REPLY = re.compile(
+    rb'\s*(?:[^\s{\[]|\{(?:\s*"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[-+.\w]+)\s*,)*?'
+    rb'\s*"method"\s*:)'
 )
 
 # DEL, C1 and bidirectional controls, in UTF-8.
@@ -135,10 +141,10 @@ def reply_decoder(*markers: str) -> Callable[[list[Any]], list[tuple[int, Any]] 
     def decode_replies(frames: list[Any]) -> list[tuple[int, Any]] | None:
         try:
             lines = b"\n".join(frames)  # raises if an item is not a frame
-            # A value could continue on the next line, and a line could hold two values. But inside
+            # A value could continue on the next line, and a line could have two values. But inside
             # a value no newline is between `}` and `{`. So if every newline is between them, each
-            # frame holds at least one value, and if there are as many values as frames, each frame
-            # holds exactly one. The search is for `}`, newline and the first bytes of the first
+            # frame has at least one value, and if there are as many values as frames, each frame
+            # has exactly one. The search is for `}`, newline and the first bytes of the first
             # frame, because a longer text is found faster.
             gaps = len(frames) - 1
             if lines[:1] != b"{" or lines[-1:] != b"}" or lines.count(b"\n") != gaps:
@@ -208,3 +214,9 @@ def leading_id(head: bytes) -> int | None:
     None if it has no id there."""
     match = _LEADING_ID.match(head)
     return int(match[1]) if match else None
+
+
+def may_be_reply(head: bytes) -> bool:
+    """Return whether a text that begins with these bytes may be a reply: not if it is not a message
+    at all, or has a method."""
+    return _NOT_A_REPLY.match(head) is None

@@ -1,7 +1,7 @@
 """Line framing: a frame is one line without its `\\n`. Blank lines are ignored.
 
 Accepts what real extensions print: a byte-order mark at the beginning, `\\r\\n`, blank lines and
-text that is no message. Such text becomes a frame, too; the codec then reports it as noise. A line
+text that is not a message. Such text becomes a frame; the codec then reports it as noise. A line
 that is longer than the limit is reported as one `Skipped` as soon as that is known, and discarded
 up to its newline.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from exthost.errors import UsageError
 from exthost.wire.framing import (
     EVIDENCE_BYTES,
+    HEAD_BYTES,
     LARGE_READ_BYTES,
     READ_BYTES,
     Broken,
@@ -158,10 +159,13 @@ class Lines:
         if not self._used:
             self._memory = None
 
+    def incomplete_head(self) -> bytes:
+        return bytes((self._memory if self._used else self._partial_line or b"")[:HEAD_BYTES])
+
     def _add_part(self, part: bytes, items: list[Item]) -> None:
         """Add a part to the incomplete line.
 
-        A line is reported and discarded as soon as it is too long, and not at its newline: the
+        A line is reported and discarded as soon as it is too long, not at its newline: the
         newline may never come, and the call that waits for the line must fail.
         """
         if self.is_discarding:

@@ -11,7 +11,7 @@ from exthost.authoring.check.findings import Report
 from exthost.authoring.check.run import run_checks
 from exthost.authoring.check.settings import Settings
 from exthost.config import spec_from_mapping
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 CHILD = Path(__file__).parents[2] / "extensions" / "cigen_child.py"
 
@@ -24,16 +24,18 @@ async def check(*flags: str, calls: tuple[Any, ...] = (), **options: Any) -> Rep
 
 
 @pytest.mark.parametrize("calls", [(), (("generate", {}),)])
-async def test_a_plugin_that_expects_no_plan_is_advised_to_say_so(calls: tuple[Any, ...]) -> None:
+async def test_a_plugin_that_expects_no_plan_is_advised_to_declare_it(
+    calls: tuple[Any, ...],
+) -> None:
     report = await check("alone", calls=calls)
     [finding] = report.faults
     assert finding.rule.name == "result"
-    assert "no PlanResult" in finding.message
+    assert "not a PlanResult" in finding.message
     assert "plan = false" in finding.fix
 
 
 @pytest.mark.parametrize("flags", [(), ("alone",)])
-async def test_a_plugin_that_gets_what_it_expects_has_no_fault(flags: tuple[str, ...]) -> None:
+async def test_a_plugin_whose_expectations_are_met_has_no_fault(flags: tuple[str, ...]) -> None:
     options: dict[str, Any] = {"plan": False} if flags else {}
     report = await check(*flags, **options)
     assert not report.faults

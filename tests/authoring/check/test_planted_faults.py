@@ -60,8 +60,8 @@ FAULTS = [
     Fault("method-in-reply", "morphir", "message-form", "a response has a method as well"),
     Fault("method-in-reply", "nexo", "message-form", "a response has a method as well"),
     Fault("only-null-error", "nexo", "reply-form", "no result, and its error is null"),
-    Fault("only-results", "morphir", "stdout-noise", "is JSON, but no message"),
-    Fault("asks", "morphir", "message-form", "cannot ask the host"),
+    Fault("only-results", "morphir", "stdout-noise", "is JSON, but not a message"),
+    Fault("asks", "morphir", "message-form", "cannot send requests to the host"),
     Fault("no-token", "mcp", "notification-form", "progressToken is missing"),
     Fault("null-id-notification", "nexo", "notification-form", "tools/progress has a member id"),
     Fault("no-version", "mcp", "version-member", "no jsonrpc"),
@@ -161,7 +161,7 @@ async def test_a_planted_fault_is_found_and_named(fault: Fault, tmp_path: Path) 
 async def test_without_a_fault_every_check_passes(dialect: str, tmp_path: Path) -> None:
     report = await check("none", dialect, tmp_path, seconds=60)
     # How fast it is says something of the machine only.
-    assert [one.message for one in report.findings if one.rule.name != "speed"] == []
+    assert [finding.message for finding in report.findings if finding.rule.name != "speed"] == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_the_large_message_is_within_the_limit_of_messages(
     spec = planted("none", "nexo", tmp_path)
     spec = replace(spec, limits=replace(spec.limits, max_message=limit))
     report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
-    [outcome] = [one for one in report.outcomes if one.rule.name == "large-message"]
+    [outcome] = [item for item in report.outcomes if item.rule.name == "large-message"]
     assert (outcome.status, outcome.reason) == (status, reason)
     assert report.ok
 
@@ -193,10 +193,10 @@ while (line := sys.stdin.buffer.readline(65536)).endswith(b"\\n"):
 """
 
 
-async def test_a_program_that_takes_a_long_line_for_the_end_is_told_of_the_line() -> None:
+async def test_the_error_for_a_program_that_takes_a_long_line_for_the_end_names_the_line() -> None:
     spec = connection_spec([sys.executable, "-c", LIMITED_LINES], "morphir", {})
     report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
-    [outcome] = [one for one in report.outcomes if one.rule.name == "large-message"]
+    [outcome] = [item for item in report.outcomes if item.rule.name == "large-message"]
     assert outcome.status == "warning" and "Scanner.Buffer" in outcome.rule.fix
     assert "exited with 0" in outcome.findings[0].message
     assert not report.faults
@@ -220,8 +220,8 @@ async def test_a_process_that_ends_on_its_own_is_one_finding_wherever_it_ends(
     ("name", "dialect", "fix"),
     [
         ("no-capabilities", "mcp", 'add "capabilities": {"tools": {}} to the result of'),
-        ("endless-list", "mcp", "leave nextCursor out of the last page"),
-        ("offers-nothing", "mcp", "name what it has in `capabilities`"),
+        ("endless-list", "mcp", "omit nextCursor from the last page"),
+        ("offers-nothing", "mcp", "list its features in `capabilities`"),
         ("unknown-hook", "nexo", "the hooks are before_message, "),
     ],
 )
@@ -230,7 +230,7 @@ async def test_a_mistake_in_the_offer_is_one_finding_with_its_own_fix(
 ) -> None:
     settings = Settings(reply_seconds=60)
     report = await run_checks(planted(name, dialect, tmp_path), os.environ, settings)
-    [finding] = [one for one in report.findings if one.rule.name != "speed"]
+    [finding] = [item for item in report.findings if item.rule.name != "speed"]
     assert fix in (finding.fix or finding.rule.fix)
 
 
@@ -238,14 +238,16 @@ async def test_a_call_that_ends_the_process_shows_the_beginning_of_its_stack(
     tmp_path: Path,
 ) -> None:
     report = await check("deep-error", "nexo", tmp_path, seconds=60)
-    [finding] = [one for one in report.faults if one.rule.name == "unknown-tool"]
+    [finding] = [fault for fault in report.faults if fault.rule.name == "unknown-tool"]
     assert finding.stderr[0] == "Error: no such city"
     assert "catch exceptions around each call" in finding.fix
 
 
-async def test_a_reply_that_is_no_result_is_told_the_form_of_one(tmp_path: Path) -> None:
+async def test_the_error_for_a_reply_that_is_not_a_result_shows_the_form_of_one(
+    tmp_path: Path,
+) -> None:
     report = await check("no-content", "mcp", tmp_path, seconds=60)
-    [finding] = [one for one in report.faults if one.rule.name == "result"]
+    [finding] = [fault for fault in report.faults if fault.rule.name == "result"]
     assert '{"content": [{"type": "text"' in finding.fix
 
 
@@ -254,7 +256,7 @@ async def test_a_handshake_that_fails_for_a_broken_rule_refers_to_that_rule(
 ) -> None:
     report = await check("headers", "morphir", tmp_path, seconds=60)
     handshake, frame = report.faults
-    assert handshake.fix == "correct what is told below of frame"
+    assert handshake.fix == "correct the faults reported below for frame"
     assert frame.rule.name == "frame" and "without headers" in frame.fix
 
 
@@ -285,7 +287,7 @@ async def test_a_process_that_a_call_leaves_is_found_and_ended(tmp_path: Path) -
 
 async def test_a_child_that_the_extension_ends_is_not_left(tmp_path: Path) -> None:
     report = await check("ends-its-child", "morphir", tmp_path, seconds=60)
-    assert [one.message for one in report.findings if one.rule.name != "speed"] == []
+    assert [finding.message for finding in report.findings if finding.rule.name != "speed"] == []
     assert "orphans" in {outcome.rule.name for outcome in report.with_status("passed")}
 
 
@@ -304,7 +306,7 @@ async def test_a_tool_that_fails_when_it_is_called_has_kept_the_protocol(
 
 
 @pytest.mark.more  # waits for a reply that never comes
-async def test_a_call_that_blocks_is_no_fault_of_anything_else(tmp_path: Path) -> None:
+async def test_a_call_that_blocks_causes_no_other_fault(tmp_path: Path) -> None:
     calls: tuple[tuple[str, Any], ...] = (("none", {}), ("shout", {"text": "hi"}), ("count", {}))
     settings = Settings(reply_seconds=REPLY_SECONDS, calls=calls)
     report = await run_checks(planted("blocks-in-call", "nexo", tmp_path), os.environ, settings)
@@ -335,7 +337,7 @@ async def test_a_handshake_that_gets_no_answer_names_the_cause_first(
     assert report.score == 0  # hardly anything of it was checked
 
 
-async def test_a_program_that_is_silent_is_not_told_that_it_exited() -> None:
+async def test_a_silent_program_is_not_reported_as_exited() -> None:
     """The check itself ends the process when it has waited long enough."""
     silent = "import sys\nfor line in sys.stdin: pass"
     spec = connection_spec([sys.executable, "-S", "-E", "-c", silent], "morphir", {})
@@ -368,7 +370,7 @@ def test_handlers_that_the_sdk_does_not_offer_are_a_warning() -> None:
         (Offer(hooks=("before_tool_call",)), False),
     ],
 )
-def test_an_extension_that_offers_nothing_is_told_so(offer: Offer, is_empty: bool) -> None:
+def test_an_extension_that_offers_nothing_is_reported(offer: Offer, is_empty: bool) -> None:
     assert bool(audit_emptiness(offer)) is is_empty
 
 
@@ -383,9 +385,9 @@ def test_tools_that_only_the_manifest_or_only_the_handshake_names_are_a_warning(
 
 
 def test_there_are_thirty_faults_and_every_rule_has_one() -> None:
-    assert len({one.name for one in FAULTS}) >= 30
+    assert len({item.name for item in FAULTS}) >= 30
     rules = {rule.name for rule in all_rules(Conformance())}
     # These need a manifest, a program that is not there, and a limit: see the tests of the verb.
     # A tool that fails breaks no rule of a dialect: it has a test above.
     without = {"manifest", "start", "time", "tool-failure"}
-    assert rules - {one.rule for one in FAULTS} == without
+    assert rules - {item.rule for item in FAULTS} == without

@@ -24,8 +24,8 @@ SERVERS = Path(sys.executable).parent
 
 def assert_passes(report: Report) -> None:
     # How fast it is says something of the machine only.
-    findings = [one for one in report.findings if one.rule.name != "speed"]
-    assert [(one.rule.name, one.message) for one in findings] == []
+    findings = [finding for finding in report.findings if finding.rule.name != "speed"]
+    assert [(finding.rule.name, finding.message) for finding in findings] == []
 
 
 @pytest.mark.sampled

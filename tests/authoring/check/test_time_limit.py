@@ -14,7 +14,7 @@ def outcomes_after(*, has_connected: bool, start_seconds: float) -> dict[str, Ou
     return {outcome.rule.name: outcome for outcome in ledger.outcomes("out of time")}
 
 
-def test_slow_starts_are_no_fault() -> None:
+def test_slow_starts_are_not_faults() -> None:
     outcomes = outcomes_after(has_connected=True, start_seconds=7.0)
     assert outcomes["time"].status == "skipped" and "--timeout" in outcomes["time"].reason
     (slow,) = outcomes["speed"].findings

@@ -19,7 +19,7 @@ from exthost.model.messages import Noise
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.trace_format import read_recording
 from tests.authoring.sdk.programs import JSON_DIALECTS, SAMPLE, command, write_manifest
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS
+from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS
 
 DIALECTS = (*JSON_DIALECTS, "cigen")
 PLUGIN = Path(__file__).parents[3] / "examples" / "cigen" / "cigen-provider-demo"
@@ -61,7 +61,7 @@ async def use(extension: exthost.Extension) -> list[Any]:
         extension.call_tool("work", {"steps": 3}),
         extension.call_tool("count", {"to": 3}),
     ]
-    results: list[Any] = [one.raw for one in await asyncio.gather(*calls)]
+    results: list[Any] = [result.raw for result in await asyncio.gather(*calls)]
     with pytest.raises(exthost.errors.ExthostError):
         await extension.call("no/such/method", {})
     return results
@@ -87,7 +87,7 @@ async def test_the_program_that_was_recorded_shows_no_difference(
     assert (header["format"], header["version"]) == ("exthost-trace", 1)
     assert (header["extension"], header["dialect"]) == ("sample", dialect)
     script = read(file)
-    received = [one for one in script.records if one.direction == "received" and one.is_message]
+    received = [item for item in script.records if item.direction == "received" and item.is_message]
     outcome = play_host(script, words_of(dialect, tmp_path), seconds=RUN_SECONDS)
     assert outcome.difference is None, outcome.difference
     assert outcome.compared == len(received) >= 3
@@ -99,13 +99,13 @@ def exchange(script: Script) -> int:
     child, host = ExtensionRole(script), HostRole(script)
     spoken = child.first_messages()
     while True:
-        for one in spoken:
-            if not isinstance(one, StderrLine | Noise):
-                assert host.receive(one) is None
+        for item in spoken:
+            if not isinstance(item, StderrLine | Noise):
+                assert host.receive(item, None) is None
         messages = host.due_messages()
         if not messages:
             break
-        spoken = [one for message in messages for one in child.receive(message)]
+        spoken = [item for message in messages for item in child.receive(message)]
     assert host.is_over and child.is_over and child.differences == []
     return host.compared
 
@@ -117,8 +117,8 @@ async def test_the_recording_stands_in_for_the_program(dialect: str, tmp_path: P
     results = await record(dialect, words_of(dialect, tmp_path), tmp_path, first)
     words = [*EXTHOST, "replay", str(first)]
     assert await record(dialect, words, tmp_path, second) == results
-    exits = [one.text for one in records(second) if one.kind == "exited"]
-    assert exits == ["exited with 0"], [one.text for one in records(second) if one.text]
+    exits = [item.text for item in records(second) if item.kind == "exited"]
+    assert exits == ["exited with 0"], [item.text for item in records(second) if item.text]
 
 
 def records(file: Path) -> tuple[TraceRecord, ...]:
@@ -126,7 +126,9 @@ def records(file: Path) -> tuple[TraceRecord, ...]:
 
 
 @pytest.mark.parametrize("dialect", ["nexo", "synaps"])
-async def test_another_id_for_the_extension_is_no_difference(dialect: str, tmp_path: Path) -> None:
+async def test_another_id_for_the_extension_is_not_a_difference(
+    dialect: str, tmp_path: Path
+) -> None:
     file = tmp_path / "recorded.jsonl"
     await record(dialect, words_of(dialect, tmp_path), tmp_path, file)
     script = read(file)

@@ -13,7 +13,7 @@ from exthost import Extension
 HERE = Path(__file__).parent
 SAMPLE = HERE / "sample.py"
 NOISY = HERE / "noisy.py"
-WAITING = HERE / "waiting.py"
+WAITING = HERE / "waiting_extension.py"
 
 JSON_DIALECTS = ("morphir", "nexo", "synaps", "roder", "mcp")
 

@@ -26,22 +26,22 @@ async def test_a_hundred_calls_run_at_the_same_time(dialect: str, tmp_path: Path
 
 async def test_plain_functions_run_one_at_a_time_in_the_order_of_their_requests() -> None:
     ext = Extension("plain")
-    seen: list[int] = []
+    observed: list[int] = []
 
     @ext.tool
     def note(number: int) -> int:
-        seen.append(number)
+        observed.append(number)
         return number
 
     async with testing.connect(ext, dialect="nexo") as client:
         results = await asyncio.gather(
             *(client.call_tool("note", {"number": number}) for number in range(100))
         )
-    assert seen == list(range(100)) and [one.data for one in results] == seen
+    assert observed == list(range(100)) and [result.data for result in results] == observed
 
 
 @pytest.mark.parametrize("tool", ["hang", "hang_in_a_thread"])
-async def test_a_cancelled_call_is_told_to_its_handler(tool: str, tmp_path: Path) -> None:
+async def test_a_cancelled_call_is_reported_to_its_handler(tool: str, tmp_path: Path) -> None:
     async with started(WAITING, "mcp", tmp_path) as ext:
         under_way = asyncio.Event()
         call = asyncio.create_task(
@@ -204,19 +204,21 @@ async def test_the_items_of_a_generator_that_a_function_returns_are_sent_as_they
 
         return numbers()
 
-    seen: list[str] = []
+    observed: list[str] = []
 
     def on_progress(progress: Any) -> None:
-        seen.append(progress.message)
+        observed.append(progress.message)
         went_on.set()
 
     async with testing.connect(ext, dialect="mcp") as client:
         await client.call_tool("slowly", on_progress=on_progress)
-    assert seen == ["1", "2"]
+    assert observed == ["1", "2"]
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-async def test_a_plain_function_that_returns_a_coroutine_is_told_what_to_change() -> None:
+async def test_the_error_for_a_plain_function_that_returns_a_coroutine_says_what_to_change() -> (
+    None
+):
     ext = Extension("forgetful")
 
     async def later() -> int:

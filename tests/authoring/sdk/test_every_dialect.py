@@ -23,7 +23,7 @@ from tests.authoring.sdk.programs import (
     started,
     write_manifest,
 )
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
 def plain(result: Any) -> Any:
@@ -72,15 +72,15 @@ def test_the_manifest_that_it_prints_is_all_that_a_host_needs(dialect: str, tmp_
 
 async def test_in_mcp_progress_and_items_are_progress_notifications(tmp_path: Path) -> None:
     async with started(SAMPLE, "mcp", tmp_path) as ext:
-        seen: list[Progress] = []
-        await ext.call_tool("work", {"steps": 2}, on_progress=seen.append)
-        assert [(one.progress, one.total, one.message) for one in seen] == [
+        observed: list[Progress] = []
+        await ext.call_tool("work", {"steps": 2}, on_progress=observed.append)
+        assert [(item.progress, item.total, item.message) for item in observed] == [
             (1, 2, "step 1"),
             (2, 2, "step 2"),
         ]
-        seen.clear()
-        await ext.call_tool("count", {"to": 3}, on_progress=seen.append)
-        assert [one.message for one in seen] == ["1", "2", "3"]
+        observed.clear()
+        await ext.call_tool("count", {"to": 3}, on_progress=observed.append)
+        assert [item.message for item in observed] == ["1", "2", "3"]
 
 
 async def test_in_mcp_progress_always_increases_and_nothing_of_it_is_lost() -> None:
@@ -94,12 +94,12 @@ async def test_in_mcp_progress_always_increases_and_nothing_of_it_is_lost() -> N
             yield f"item {day}"
         await ctx.progress(1, 2, "once more")
 
-    seen: list[Progress] = []
+    observed: list[Progress] = []
     async with testing.connect(ext, dialect="mcp") as client:
-        await client.call_tool("history", on_progress=seen.append)
+        await client.call_tool("history", on_progress=observed.append)
     words = ["day 1", "item 1", "day 2", "item 2", "once more"]
-    assert [progress.message for progress in seen] == words
-    values = [progress.progress for progress in seen]
+    assert [progress.message for progress in observed] == words
+    values = [progress.progress for progress in observed]
     assert values == sorted(set(values)) and (values[0], values[2]) == (1, 2)
 
 
@@ -116,10 +116,10 @@ async def test_in_mcp_the_progress_of_a_handler_is_not_replaced_by_the_number_of
             ctx.progress(start + step * 1000, start + 1000, "step")
             yield "item"
 
-    seen: list[Progress] = []
+    observed: list[Progress] = []
     async with testing.connect(ext, dialect="mcp") as client:
-        await client.call_tool("history", on_progress=seen.append)
-    values = [progress.progress for progress in seen]
+        await client.call_tool("history", on_progress=observed.append)
+    values = [progress.progress for progress in observed]
     assert len(values) == 6 and values == sorted(set(values)), values
     assert (values[0], values[4]) == (start, start + 1000)
     assert values[3] == pytest.approx(start, rel=1e-5, abs=1e-5)
@@ -127,9 +127,9 @@ async def test_in_mcp_the_progress_of_a_handler_is_not_replaced_by_the_number_of
 
 async def test_in_nexo_progress_reaches_the_caller(tmp_path: Path) -> None:
     async with started(SAMPLE, "nexo", tmp_path) as ext:
-        seen: list[Progress] = []
-        await ext.call_tool("work", {"steps": 2}, on_progress=seen.append)
-    assert [(one.progress, one.total, one.message) for one in seen] == [
+        observed: list[Progress] = []
+        await ext.call_tool("work", {"steps": 2}, on_progress=observed.append)
+    assert [(item.progress, item.total, item.message) for item in observed] == [
         (1, 2, "step 1"),
         (2, 2, "step 2"),
     ]
@@ -185,7 +185,7 @@ async def raw(ext: exthost.Extension, name: str, arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
-async def test_bad_arguments_are_told_in_the_words_of_the_dialect(
+async def test_bad_arguments_are_reported_in_the_words_of_the_dialect(
     dialect: str, tmp_path: Path
 ) -> None:
     async with started(SAMPLE, dialect, tmp_path) as ext:
@@ -227,14 +227,18 @@ async def test_an_exception_is_an_error_reply_and_its_traceback_is_on_stderr(
         text = "\n".join(lines)
         assert "Traceback" in text and "the value is odd" in text
         # Only the author's own frames; a result without one is named by its handler.
-        assert re.search(r'Traceback .*:\n +File "[^"]*/waiting.py"', text), text
-        assert re.search(r'File "[^"]*/waiting.py", line \d+, in unwritable: its arg', text), text
+        assert re.search(r'Traceback .*:\n +File "[^"]*/waiting_extension.py"', text), text
+        assert re.search(
+            r'File "[^"]*/waiting_extension.py", line \d+, in unwritable: its arg', text
+        ), text
         assert "/exthost/authoring/sdk/" not in text, text
         assert "come back tomorrow" not in text
 
 
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
-async def test_an_unknown_tool_and_an_unknown_method_are_told(dialect: str, tmp_path: Path) -> None:
+async def test_an_unknown_tool_and_an_unknown_method_are_reported(
+    dialect: str, tmp_path: Path
+) -> None:
     async with started(SAMPLE, dialect, tmp_path) as ext:
         with pytest.raises(CallFailed, match="nothing_like_it"):
             await raw(ext, "nothing_like_it", {})
@@ -254,9 +258,7 @@ async def test_a_result_that_the_host_would_not_read_is_an_error(
 
 @pytest.mark.parametrize("program", [SAMPLE, WAITING], ids=["blocking", "asynchronous"])
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
-async def test_without_a_dialect_it_speaks_what_the_host_begins_with(
-    dialect: str, program: Path
-) -> None:
+async def test_without_a_dialect_it_detects_that_of_the_host(dialect: str, program: Path) -> None:
     words = [sys.executable, str(program)]
     env = {"PYTHONPATH": os.pathsep.join(sys.path)}
     limits: Any = {"handshake": "60s", "start": "60s"}
@@ -264,13 +266,13 @@ async def test_without_a_dialect_it_speaks_what_the_host_begins_with(
         assert ext.tools
 
 
-def test_a_program_that_nobody_talks_to_ends() -> None:
+def test_a_program_whose_stdin_is_at_its_end_exits() -> None:
     words = [sys.executable, str(SAMPLE)]
     nobody = subprocess.DEVNULL
     assert subprocess.run(words, stdin=nobody, timeout=150, check=False).returncode == 0
 
 
-def test_help_and_words_that_are_no_options_are_answered() -> None:
+def test_help_and_words_that_are_not_options_are_answered() -> None:
     words = [sys.executable, str(SAMPLE)]
     done = subprocess.run(
         [*words, "--help"], capture_output=True, text=True, timeout=150, check=True
@@ -282,7 +284,7 @@ def test_help_and_words_that_are_no_options_are_answered() -> None:
     assert done.returncode == 2 and "'--dilect'" in done.stderr
 
 
-def test_what_no_host_says_is_refused() -> None:
+def test_input_that_no_host_sends_is_refused() -> None:
     words = [sys.executable, str(SAMPLE)]
     done = subprocess.run(
         words, input="GET / HTTP/1.1\n", capture_output=True, text=True, timeout=150, check=False

@@ -12,11 +12,10 @@ import pytest
 
 import exthost
 from exthost import sdk
-from exthost.authoring.sdk import manifests
 from exthost.authoring.sdk.connection import report_unsupported
-from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity
 from exthost.authoring.sdk.dialects.nexo import NexoEndpoint
-from exthost.authoring.sdk.dialects.synaps import SynapsEndpoint
+from exthost.authoring.sdk.dialects.synaps import SYNAPS_HOOKS, SynapsEndpoint
+from exthost.authoring.sdk.endpoints.endpoint import Endpoint, Identity
 from exthost.dialects.nexo import hooks
 from exthost.errors import CallFailed
 from exthost.sdk import Extension, HookEvent, Turn, testing
@@ -114,11 +113,11 @@ async def test_the_text_of_a_result_is_the_same_in_every_dialect(dialect: str) -
 @pytest.mark.parametrize("dialect", ["nexo", "synaps"])
 async def test_a_hook_may_block_and_modify(dialect: str) -> None:
     ext = Extension("guard")
-    seen: list[HookEvent] = []
+    observed: list[HookEvent] = []
 
     @ext.hook("before_tool_call")
     def guard(event: HookEvent) -> Any:
-        seen.append(event)
+        observed.append(event)
         if event.arguments == {"city": "Atlantis"}:
             return sdk.Block("it has sunk")
         if event.arguments == {"city": "Byzantium"}:
@@ -135,7 +134,7 @@ async def test_a_hook_may_block_and_modify(dialect: str) -> None:
         blocked = await run("Atlantis")
         assert blocked.abort and blocked.reason == "it has sunk"
         assert (await run("Byzantium")).override == {"arguments": {"city": "Istanbul"}}
-    assert [event.tool for event in seen] == ["weather"] * 3
+    assert [event.tool for event in observed] == ["weather"] * 3
 
 
 @pytest.mark.parametrize("dialect", ["nexo", "synaps"])
@@ -167,7 +166,7 @@ def test_a_hook_that_the_dialect_does_not_have_is_named_on_stderr(
 
 def test_the_hooks_of_a_dialect_are_those_of_its_manifests() -> None:
     assert NexoEndpoint.supported_hooks == hooks.HOOKS
-    assert SynapsEndpoint.supported_hooks == tuple(manifests.SYNAPS_HOOKS)
+    assert SynapsEndpoint.supported_hooks == tuple(SYNAPS_HOOKS)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -189,11 +188,11 @@ async def test_a_provider_streams_in_synaps_and_in_roder(is_async: bool) -> None
         def repeat_plainly(turn: Turn) -> Iterator[Any]:
             yield from words(turn)
 
-    said = [{"role": "user", "content": "polly wants"}]
+    messages = [{"role": "user", "content": "polly wants"}]
     async with testing.connect(ext, dialect="synaps") as client:
-        completion = await client.providers.complete("p-1", said)
+        completion = await client.providers.complete("p-1", messages)
         assert completion.content[0]["text"] == "pollywants"
-        async with client.providers.stream("p-1", said) as stream:
+        async with client.providers.stream("p-1", messages) as stream:
             kinds = [type(event).__name__ async for event in stream]
         assert len(kinds) == 4 and stream.result.content == completion.content
     async with testing.connect(ext, dialect="roder") as client:
@@ -257,7 +256,7 @@ async def test_a_generator_plans_and_generates_in_cigen() -> None:
     def generate(request: Any) -> dict[str, str]:
         if not request.graph:
             raise sdk.ToolError("there is nothing to generate")
-        return {f"{one.id}.yml": f"target: {request.target}\n" for one in request.graph}
+        return {f"{item.id}.yml": f"target: {request.target}\n" for item in request.graph}
 
     async with testing.connect(ext, dialect="cigen") as client:
         schema = {"version": "1", "jobs": [{"id": "build"}]}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exthost.authoring.sdk.dialects.first_message import detect_dialect
+from exthost.authoring.sdk.first_message import detect_dialect
 
 
 @pytest.mark.parametrize(

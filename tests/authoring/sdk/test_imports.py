@@ -8,13 +8,13 @@ import pytest
 
 from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE
 
-REFUSING = Path(__file__).with_name("refusing.py")
+WITHOUT_PACKAGES = Path(__file__).with_name("without_packages.py")
 SOURCE = Path(__file__).parents[3] / "src"
 
 
 def run(dialect: str) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
-        [sys.executable, "-S", str(REFUSING), str(SAMPLE), "--dialect", dialect],
+        [sys.executable, "-S", str(WITHOUT_PACKAGES), str(SAMPLE), "--dialect", dialect],
         env={"PYTHONPATH": str(SOURCE)},
         input=b"",
         capture_output=True,
@@ -29,6 +29,6 @@ def test_it_runs_where_nothing_else_can_be_imported(dialect: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_without_protobuf_cigen_says_what_is_missing() -> None:
+def test_without_protobuf_the_error_for_cigen_names_the_missing_package() -> None:
     done = run("cigen")
     assert done.returncode == 2 and b"needs the package protobuf" in done.stderr

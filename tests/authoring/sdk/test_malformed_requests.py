@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 import exthost.sdk
-from exthost.authoring.sdk.dialects import load_endpoint_class
-from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity
-from exthost.authoring.sdk.dialects.mcp_exchange import parse_exchange
+from exthost.authoring.sdk.dialects import load_dialect
+from exthost.authoring.sdk.endpoints.endpoint import Endpoint, Identity
+from exthost.authoring.sdk.endpoints.mcp_exchange import parse_exchange
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.json_text import encode
 from exthost.authoring.sdk.wire.writer import BlockingWriter
@@ -41,7 +41,7 @@ def running_endpoint(dialect: str) -> Iterator[Endpoint]:
     identity = Identity("odd", "1.0.0", "", extension.registry, manifest)
     fd = os.open(os.devnull, os.O_WRONLY)
     server = Server(BlockingWriter(fd))
-    server.endpoint = endpoint = load_endpoint_class(dialect)(identity, server)
+    server.endpoint = endpoint = load_dialect(dialect).endpoint(identity, server)
     try:
         yield endpoint
         assert server.wait_until_idle(30)

@@ -36,8 +36,8 @@ async def test_the_client_of_the_official_package_uses_it_after_a_handshake() ->
     program, *args = command(SAMPLE, "mcp")
     server = mcp.StdioServerParameters(command=program, args=args)
     async with mcp.stdio_client(server) as pipes, mcp.ClientSession(*pipes) as session:
-        told = await session.initialize()
-        assert told.server_info.name == "sample" and told.instructions == "Adds and counts"
+        report = await session.initialize()
+        assert report.server_info.name == "sample" and report.instructions == "Adds and counts"
         listed = await session.list_tools()
         assert [tool.name for tool in listed.tools] == ["add", "work", "count"]
         result = await session.call_tool("add", {"a": 1, "b": 2})
@@ -84,8 +84,8 @@ def test_stateless_results_fit_the_types_of_the_revision() -> None:
         {"method": "tools/call", "params": call},
         {"method": "tools/call", "params": {**call, "arguments": {}}},
     )
-    told = stateless.DiscoverResult.model_validate(discovered["result"])
-    assert told.supported_versions[0] == "2026-07-28"
+    report = stateless.DiscoverResult.model_validate(discovered["result"])
+    assert report.supported_versions[0] == "2026-07-28"
     tools = stateless.ListToolsResult.model_validate(listed["result"])
     assert [tool.name for tool in tools.tools] == ["add", "work", "count"]
     result = stateless.CallToolResult.model_validate(called["result"])
@@ -106,7 +106,7 @@ def test_several_requests_in_one_line_are_all_answered() -> None:
     with piped(SAMPLE, "mcp") as process:
         output, _ = process.communicate(json.dumps(calls).encode(), timeout=LONG_SECONDS)
     replies = [json.loads(line) for line in output.splitlines()]
-    assert [one["result"]["structuredContent"]["result"] for one in replies] == [1, 2, 3]
+    assert [reply["result"]["structuredContent"]["result"] for reply in replies] == [1, 2, 3]
 
 
 def test_a_state_that_the_server_did_not_give_is_refused() -> None:

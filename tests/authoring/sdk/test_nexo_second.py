@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from exthost.authoring.sdk.dialects import nexo_second
+from exthost.authoring.sdk.endpoints import nexo_second
 from exthost.config import Config, config_from_mapping
 from exthost.dialects.meanings import Progress
 from exthost.errors import CallFailed
 from exthost.host.host import Host
 from exthost.sdk import Block, Context, Extension, HookEvent, ToolError, testing
 from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 
 
 def with_manifest(folder: Path) -> Config:
@@ -36,9 +36,9 @@ async def test_the_program_prints_its_manifest_and_runs_with_it(tmp_path: Path) 
         assert [*host.tools] == ["sample_add", "sample_work", "sample_count"]
         assert (await host.call_tool("sample_add", {"a": 1, "b": 2})).data == 3
         assert (await host.call_tool("sample_count", {"to": 3})).data == [1, 2, 3]
-        seen: list[Progress] = []
-        await host.call_tool("sample_work", {"steps": 1}, on_progress=seen.append)
-        assert [progress.message for progress in seen] == ["step 1"]
+        observed: list[Progress] = []
+        await host.call_tool("sample_work", {"steps": 1}, on_progress=observed.append)
+        assert [progress.message for progress in observed] == ["step 1"]
         assert host["sample"].stats.crashes == 0
 
 

@@ -47,7 +47,7 @@ def take_pattern(value: Annotated[str, Param(pattern="^(")]) -> None: ...
 def take_pydantic_pattern(value: Annotated[str, Field(pattern="^(")]) -> None: ...
 
 
-NO_PATTERN = "the parameter value: the pattern '^(' is no regular expression"
+NO_PATTERN = "the parameter value: the pattern '^(' is not a regular expression"
 
 REFUSED: list[tuple[Callable[..., Any], str]] = [
     (take_init_var, "the parameter value: Scaled has no JSON schema: its InitVar b has no default"),

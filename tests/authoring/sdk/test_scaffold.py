@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from exthost.authoring.sdk.errors import UsageError
-from exthost.authoring.sdk.languages import DIALECTS, LANGUAGES, language_files
-from exthost.authoring.sdk.scaffold import PROGRAM, TEMPLATES, create, project_files
+from exthost.authoring.sdk.dialects import built_in_names, load_dialect
+from exthost.authoring.sdk.errors import SdkUsageError
+from exthost.authoring.sdk.languages import LANGUAGES, language_files
+from exthost.authoring.sdk.scaffold import PROGRAM, create, project_files
 from tests.authoring.sdk.programs import LONG_SECONDS
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
-PROJECTS = [(template, dialect) for template, fits in TEMPLATES.items() for dialect in fits]
+DIALECTS = built_in_names()
+PROJECTS = [
+    (template, dialect) for dialect in DIALECTS for template in load_dialect(dialect).templates
+]
 # Each project's own test is a pytest of its own, seconds each: make test has two of them.
 TRIED = [
     one
@@ -44,7 +48,7 @@ def test_a_new_extension_passes_its_own_test_and_is_inspected(
         words, cwd=folder, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
     )
     assert done.returncode == 0, done.stdout
-    [line] = [one for one in (folder / "README.md").read_text().splitlines() if "inspect" in one]
+    [line] = [item for item in (folder / "README.md").read_text().splitlines() if "inspect" in item]
     target = line.partition("#")[0].split()[2:]
     shown = run_inside("inspect", *target, cwd=folder, env=ENVIRONMENT)
     assert shown.returncode == 0, shown.stderr
@@ -80,7 +84,7 @@ def test_the_commands_of_its_readme_work_in_a_new_environment(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("template", "dialect"), PROJECTS)
-def test_its_readme_names_the_verbs_for_authors_and_what_to_install(
+def test_its_readme_names_the_verbs_for_authors_and_the_packages_to_install(
     template: str, dialect: str
 ) -> None:
     files = project_files("fresh", dialect, template)
@@ -106,16 +110,16 @@ def test_its_program_is_short_and_formatted(template: str, dialect: str, tmp_pat
 @pytest.mark.parametrize(
     ("name", "dialect", "template", "message"),
     [
-        ("Fresh", "mcp", "tool", "is no name"),
+        ("Fresh", "mcp", "tool", "is not a name"),
         ("fresh", "esperanto", "tool", "there is no dialect"),
         ("fresh", "mcp", "poem", "there is no template"),
         ("fresh", "mcp", "hook", "its templates are: tool"),
     ],
 )
-def test_what_cannot_be_made_is_refused(
+def test_an_impossible_project_is_refused(
     name: str, dialect: str, template: str, message: str
 ) -> None:
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(SdkUsageError, match=message):
         project_files(name, dialect, template)
 
 
@@ -128,7 +132,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
         for _ in range(2)
     )
     assert first.returncode == 0 and "fresh/extension.py" in first.stdout
-    assert second.returncode == 2 and "is there already" in second.stderr
+    assert second.returncode == 2 and "already exists" in second.stderr
 
 
 # The one that `make node` installs.
@@ -203,9 +207,9 @@ def _strips_types(search_path: str) -> bool:
 
 
 def test_a_language_has_the_default_template_of_the_dialect(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no place for a tool"):
+    with pytest.raises(SdkUsageError, match="no place for a tool"):
         create(str(tmp_path / "fresh"), "cigen", "tool", "go")
-    with pytest.raises(UsageError, match="no hook"):
+    with pytest.raises(SdkUsageError, match="no hook"):
         create(str(tmp_path / "fresh"), "nexo", "hook", "go")
 
 

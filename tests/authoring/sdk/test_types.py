@@ -125,7 +125,7 @@ json_values = st.recursive(
 
 @settings(max_examples=200)
 @given(types, json_values)
-def test_a_handler_accepts_what_its_schema_accepts(annotation: Any, value: Any) -> None:
+def test_a_handler_accepts_the_values_that_its_schema_accepts(annotation: Any, value: Any) -> None:
     is_valid = jsonschema_rs.is_valid(build_schema(annotation), value)
     try:
         build_converter(annotation)(value, "value")
@@ -192,7 +192,7 @@ EXAMPLES: list[tuple[Any, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("annotation", "value", "expected"), EXAMPLES)
-def test_values_become_what_their_annotation_says(
+def test_values_get_the_type_of_their_annotation(
     annotation: Any, value: Any, expected: Any
 ) -> None:
     assert jsonschema_rs.is_valid(build_schema(annotation), value)
@@ -217,7 +217,7 @@ FAULTS: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("annotation", "value", "message"), FAULTS)
-def test_a_fault_names_its_place_and_what_was_expected(
+def test_a_fault_names_its_place_and_the_expected_value(
     annotation: Any, value: Any, message: str
 ) -> None:
     with pytest.raises(Mismatch) as caught:
@@ -317,7 +317,7 @@ def test_a_function_is_described_by_its_signature_and_its_docstring() -> None:
     assert function.output_schema == {"type": "array", "items": {"type": "string"}}
 
 
-def test_every_fault_of_the_arguments_is_told_at_once() -> None:
+def test_every_fault_of_the_arguments_is_reported_at_once() -> None:
     def add(a: int, b: int, **more: int) -> int:
         return a + b
 
@@ -393,7 +393,7 @@ class Shape(enum.Enum):
     POINT = "p"
 
 
-def test_an_enum_whose_values_are_not_all_scalars_is_told_by_name() -> None:
+def test_an_enum_whose_values_are_not_all_scalars_is_reported_by_name() -> None:
     def draw(shape: Shape = Shape.POINT, kind: Literal[Shape.LINE] | None = None) -> list[Any]:
         return [shape, kind]
 

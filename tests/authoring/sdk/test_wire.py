@@ -23,7 +23,7 @@ from tests.authoring.sdk.programs import (
     started,
     write_manifest,
 )
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 
 
 @pytest.mark.sampled
@@ -71,7 +71,7 @@ ext.run()
 """
 
 
-async def test_in_cigen_what_is_printed_before_the_extension_is_made_does_no_harm(
+async def test_in_cigen_output_before_the_extension_is_made_does_no_harm(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "early.py"
@@ -147,7 +147,7 @@ def test_calls_under_way_at_the_end_of_input_are_answered_or_cancelled() -> None
         {"id": 3, "method": "pid", "params": {}},
     ]
     with piped(WAITING, "morphir") as process:
-        lines = "".join(json.dumps(one) + "\n" for one in asked)
+        lines = "".join(json.dumps(request) + "\n" for request in asked)
         output, _ = process.communicate(lines.encode(), timeout=LONG_SECONDS)
         replies = [json.loads(line) for line in output.splitlines()]
         by_id = {reply.get("id"): reply for reply in replies}
@@ -194,7 +194,7 @@ def test_the_death_of_the_parent_ends_it_though_its_stdin_stays_open() -> None:
             os.close(write_end)
 
 
-def test_a_host_that_does_not_read_holds_the_writer_up_and_loses_nothing() -> None:
+def test_a_host_that_does_not_read_delays_the_writer_and_loses_nothing() -> None:
     size, calls = 300_000, 20
     with piped(WAITING, "morphir") as process:
         assert process.stdin is not None and process.stdout is not None
@@ -239,7 +239,7 @@ def test_frames_are_the_same_whole_byte_by_byte_and_at_every_cut(
 ) -> None:
     assert framing().feed(data) == frames
     single = framing()
-    assert [one for byte in data for one in single.feed(bytes([byte]))] == frames
+    assert [item for byte in data for item in single.feed(bytes([byte]))] == frames
     assert single.rest() == b""
     for cut in range(len(data)):
         halves = framing()

@@ -114,7 +114,9 @@ def test_paths_compare_name_by_name_as_the_walk_meets_them() -> None:
 
 
 @given(CANDIDATES, LISTED)
-def test_disabled_ids_are_gone_and_nobody_else(candidates: list[Candidate], ids: list[str]) -> None:
+def test_disabled_ids_are_gone_and_all_others_stay(
+    candidates: list[Candidate], ids: list[str]
+) -> None:
     kept = filter_disabled(candidates, ids)
     assert list(kept) == [c for c in candidates if ids.count(c.id) == 0]
     assert filter_disabled(kept, ids) == kept
@@ -176,7 +178,7 @@ def test_a_disabled_winner_does_not_bring_its_shadow_to_life() -> None:
     assert [d.code for d in settled.diagnostics] == ["X0205"]
 
 
-def test_the_one_in_the_shadow_is_told_with_both_paths() -> None:
+def test_the_shadowed_extension_is_reported_with_both_paths() -> None:
     found = [candidate("a", "/r/x"), candidate("a", "/s/x", root=1)]
     [warning] = filter_candidates(found, disabled=[], allowlist=[]).diagnostics
     assert (warning.level, warning.path) == ("warning", "/s/x/plugin.toml")
@@ -193,7 +195,7 @@ def test_an_absent_allowlisted_id_is_a_warning_each() -> None:
     ]
 
 
-def test_an_id_both_allowed_and_disabled_is_not_said_to_be_lost() -> None:
+def test_an_id_both_allowed_and_disabled_is_not_reported_as_lost() -> None:
     settled = filter_candidates([candidate("a", "/a")], disabled=["a"], allowlist=["a"])
     assert settled.candidates == ()
     [warning] = settled.diagnostics

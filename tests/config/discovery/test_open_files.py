@@ -19,10 +19,10 @@ def config(tmp_path: Path) -> Path:
 
 def reported(config: Path) -> list[str]:
     diagnostics = find_extensions(read_config(config)).diagnostics
-    return [Path(one.path).name for one in diagnostics if one.code == "X0113"]
+    return [Path(diagnostic.path).name for diagnostic in diagnostics if diagnostic.code == "X0113"]
 
 
-def test_what_everybody_can_write_is_reported(config: Path) -> None:
+def test_files_that_everybody_can_write_are_reported(config: Path) -> None:
     assert reported(config) == []
     config.chmod(0o666)
     (config.parent / "extensions").chmod(0o1777)
@@ -36,7 +36,7 @@ def test_what_everybody_can_write_is_reported(config: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_what_another_user_owns_is_reported(config: Path) -> None:
+def test_files_that_another_user_owns_are_reported(config: Path) -> None:
     os.chown(config, 65534, 65534)
     os.chown(config.parent / "extensions", 65534, 65534)
     assert reported(config) == ["exthost.toml", "extensions"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exthost.config.discovery.links import write_links
-from exthost.config.discovery.report import Report
+from exthost.config.discovery.report import SearchReport
 from exthost.config.discovery.search import discover
 from exthost.dialects.manifest_format import (
     Accepted,
@@ -108,16 +108,16 @@ def program(folder: Path, name: str, mode: int = 0o755) -> Path:
 
 def search(
     *roots: Path, formats: tuple[ManifestFormat, ...] = FORMATS, **settings: object
-) -> Report:
+) -> SearchReport:
     paths = tuple(str(root) for root in roots)
     return discover(Settings(search_paths=paths, **settings), formats)  # type: ignore[arg-type]
 
 
-def ids(report: Report) -> list[str]:
+def ids(report: SearchReport) -> list[str]:
     return [candidate.id for candidate in report.candidates]
 
 
-def told(report: Report) -> list[tuple[str, str, str]]:
+def diagnostics_of(report: SearchReport) -> list[tuple[str, str, str]]:
     return [(d.level, d.code, Path(d.path).name) for d in report.diagnostics]
 
 
@@ -168,13 +168,11 @@ def test_a_manifest_becomes_a_candidate_that_knows_its_place(root: Path) -> None
 
 @pytest.mark.parametrize("origin", ["", "elsewhere"])
 @pytest.mark.parametrize("cwd", [None, "", "/tmp"])
-def test_what_the_format_says_of_origin_and_cwd_stands(
-    root: Path, origin: str, cwd: str | None
-) -> None:
+def test_origin_and_cwd_of_the_format_are_kept(root: Path, origin: str, cwd: str | None) -> None:
     file = manifest(root / "a")
-    said = Spec(id="a", argv=("x",), origin=origin, cwd=cwd)
+    output = Spec(id="a", argv=("x",), origin=origin, cwd=cwd)
     fixed = ManifestFormat(
-        dialect="t", names=("plugin.toml",), read=lambda found: Accepted(spec=said)
+        dialect="t", names=("plugin.toml",), read=lambda found: Accepted(spec=output)
     )
     [found] = search(root, formats=(fixed,)).candidates
     assert found.spec.origin == (origin or str(file))
@@ -191,7 +189,7 @@ def test_switched_off_nothing_is_read_at_all(root: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(os, name, touched)
     report = discover(Settings(enabled=False, search_paths=(str(root), "/nowhere")), FORMATS)
     monkeypatch.undo()
-    assert report == Report()
+    assert report == SearchReport()
 
 
 # -- 1: roots
@@ -202,14 +200,14 @@ def test_roots_are_searched_in_order_and_a_missing_one_is_a_warning(tmp_path: Pa
     manifest(tmp_path / "a" / "two")
     report = search(tmp_path / "z", tmp_path / "missing", tmp_path / "a")
     assert [(c.id, c.root_index) for c in report.candidates] == [("one", 0), ("two", 2)]
-    assert told(report) == [("warning", "X0204", "missing")]
+    assert diagnostics_of(report) == [("warning", "X0204", "missing")]
 
 
 def test_a_root_that_is_a_file_is_a_warning(root: Path) -> None:
     file = manifest(root / "a")
     report = search(file, root)
     assert ids(report) == ["a"]
-    assert told(report) == [("warning", "X0204", "plugin.toml")]
+    assert diagnostics_of(report) == [("warning", "X0204", "plugin.toml")]
 
 
 def test_a_root_that_no_system_could_open_is_a_warning(root: Path) -> None:
@@ -283,7 +281,7 @@ def test_an_unreadable_folder_is_a_warning_and_the_walk_goes_on(
     monkeypatch.setattr(os, "scandir", scandir)
     report = search(root)
     assert ids(report) == ["a", "z"]
-    assert told(report) == [("warning", "X0204", "locked")]
+    assert diagnostics_of(report) == [("warning", "X0204", "locked")]
     assert "permission denied" in report.diagnostics[0].message
 
 
@@ -330,25 +328,23 @@ def test_the_report_does_not_depend_on_the_order_of_the_disk(
 def test_only_the_exact_name_counts(root: Path) -> None:
     for name in ("Plugin.toml", "plugin.toml.bak", "my-plugin.toml"):
         (manifest(root / name)).rename(root / name / name)
-    assert search(root) == Report()
+    assert search(root) == SearchReport()
 
 
-def test_a_folder_or_a_pipe_of_that_name_is_no_manifest(root: Path) -> None:
+def test_a_folder_or_a_pipe_of_that_name_is_not_a_manifest(root: Path) -> None:
     (root / "a" / "plugin.toml").mkdir(parents=True)
     (root / "b").mkdir()
     os.mkfifo(root / "b" / "plugin.toml")
-    assert search(root) == Report()
+    assert search(root) == SearchReport()
 
 
-def test_links_are_not_followed_unless_asked_and_nothing_is_said(
-    root: Path, tmp_path: Path
-) -> None:
+def test_links_are_not_followed_by_default_and_not_reported(root: Path, tmp_path: Path) -> None:
     outside = manifest(tmp_path / "outside" / "x")
     (root / "folder").symlink_to(outside.parent)
     (root / "f").mkdir()
     (root / "f" / "plugin.toml").symlink_to(outside)
     (root / "toy-provider-x").symlink_to("/bin/sh")
-    assert search(root) == Report()
+    assert search(root) == SearchReport()
 
 
 def test_a_link_inside_the_root_is_followed_when_asked(root: Path) -> None:
@@ -385,14 +381,14 @@ def test_a_link_out_of_the_root_is_an_error_and_skipped(
     link.symlink_to(target)
     report = search(root, follow_links=True)
     assert ids(report) == ["fine"]
-    assert told(report) == [("error", "X0203", link.name)]
+    assert diagnostics_of(report) == [("error", "X0203", link.name)]
     assert str(target) in report.diagnostics[0].message
 
 
 def test_a_root_whose_name_begins_like_ours_is_outside(tmp_path: Path, root: Path) -> None:
     manifest(tmp_path / "root2" / "x")
     (root / "link").symlink_to(tmp_path / "root2")
-    assert told(search(root, follow_links=True)) == [("error", "X0203", "link")]
+    assert diagnostics_of(search(root, follow_links=True)) == [("error", "X0203", "link")]
 
 
 def test_inside_a_folder_that_was_linked_only_its_own_links_are_followed(
@@ -409,10 +405,10 @@ def test_inside_a_folder_that_was_linked_only_its_own_links_are_followed(
     assert ids(search(root)) == [], "a recorded link says nothing of others"
     report = search(root, follow_links=True)
     assert ids(report) == ["toy-provider-x"]
-    assert told(report) == [("error", "X0203", "out")]
+    assert diagnostics_of(report) == [("error", "X0203", "out")]
 
 
-def test_what_lies_behind_a_link_out_of_the_root_is_not_even_listed(
+def test_files_behind_a_link_out_of_the_root_are_not_even_listed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "all").symlink_to("/")
@@ -421,15 +417,15 @@ def test_what_lies_behind_a_link_out_of_the_root_is_not_even_listed(
     assert listed == [str(root)]
 
 
-def test_links_elsewhere_that_are_no_manifests_are_nobodys_business(root: Path) -> None:
+def test_links_elsewhere_that_are_not_manifests_are_ignored(root: Path) -> None:
     (root / "notes.txt").symlink_to("/etc/hostname")
     (root / "gone").symlink_to("/nowhere")
-    assert search(root, follow_links=True) == Report()
+    assert search(root, follow_links=True) == SearchReport()
 
 
 def test_a_manifest_link_to_nothing_is_a_warning(root: Path) -> None:
     (root / "plugin.toml").symlink_to("gone")
-    assert told(search(root, follow_links=True)) == [("warning", "X0204", "plugin.toml")]
+    assert diagnostics_of(search(root, follow_links=True)) == [("warning", "X0204", "plugin.toml")]
 
 
 @pytest.mark.parametrize("target", ["..", ".", "../..", "../b"])
@@ -449,7 +445,7 @@ def test_a_link_to_itself_is_a_warning(root: Path) -> None:
     (root / "self").symlink_to("self")
     report = search(root, follow_links=True)
     assert ids(report) == ["a"]
-    assert told(report) == [("warning", "X0204", "self")]
+    assert diagnostics_of(report) == [("warning", "X0204", "self")]
 
 
 def test_links_that_multiply_each_other_cost_no_more_than_the_folders(
@@ -483,7 +479,7 @@ def test_a_real_folder_is_preferred_to_a_link_beside_it(root: Path) -> None:
 
 
 @pytest.mark.parametrize("link", ["node_modules", "other"])
-def test_a_link_is_no_way_round_the_ignored_names(root: Path, link: str) -> None:
+def test_a_link_does_not_lead_around_the_ignored_names(root: Path, link: str) -> None:
     target = "other-folder" if link == "node_modules" else "node_modules"
     manifest(root / "deep" / "er" / "still" / "more" / target, "x")
     (root / link).symlink_to(f"deep/er/still/more/{target}")
@@ -517,16 +513,16 @@ def test_a_rejection_must_give_a_reason() -> None:
         Rejected(())
 
 
-def test_a_reader_that_trips_costs_one_manifest_and_not_the_search(root: Path) -> None:
+def test_a_reader_that_fails_costs_one_manifest_but_not_the_search(root: Path) -> None:
     manifest(root / "a", text="crash = true")
     manifest(root / "b")
     report = search(root)
     assert ids(report) == ["b"]
-    assert told(report) == [("error", "X0202", "plugin.toml")]
+    assert diagnostics_of(report) == [("error", "X0202", "plugin.toml")]
     assert "RecursionError" in report.diagnostics[0].message
 
 
-def test_an_error_that_does_not_say_where_is_about_the_manifest(root: Path) -> None:
+def test_an_error_without_a_place_is_about_the_manifest(root: Path) -> None:
     file = manifest(root / "a")
 
     def read(found: ManifestFile) -> Verdict:
@@ -554,13 +550,13 @@ def test_a_manifest_that_goes_away_meanwhile_was_never_there(root: Path) -> None
 def test_a_manifest_too_large_to_be_one_is_an_error(root: Path) -> None:
     manifest(root / "a", text="#" * (1024 * 1024 + 1))
     report = search(root)
-    assert told(report) == [("error", "X0201", "plugin.toml")]
+    assert diagnostics_of(report) == [("error", "X0201", "plugin.toml")]
     assert (report.scanned, report.invalid) == (1, 1)
 
 
-def test_a_file_that_is_no_extension_is_passed_over_in_silence(root: Path) -> None:
+def test_a_file_that_is_not_an_extension_is_skipped_silently(root: Path) -> None:
     manifest(root / "a", text="not_mine = true")
-    assert search(root) == Report(scanned=1)
+    assert search(root) == SearchReport(scanned=1)
 
 
 def test_of_two_formats_for_one_name_the_first_that_wants_it_decides(root: Path) -> None:
@@ -647,7 +643,7 @@ def test_a_manifest_in_a_folder_of_its_own_belongs_to_the_folder_above(root: Pat
     assert found.spec.argv == ("python3", main, lib, "--x", ".")
 
 
-def test_only_what_really_lies_in_the_folder_is_held_by_it(root: Path) -> None:
+def test_only_files_that_really_are_in_the_folder_belong_to_it(root: Path) -> None:
     place = root / "clock" / ".toy-plugin"
     place.mkdir(parents=True)
     words = ("../other/main.py", "/lib/a.py", "linked.py", "lib", "a\0b", "x" * 5000)
@@ -706,7 +702,7 @@ def test_programs_are_never_read(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert ids(report) == ["toy-provider-a"]
 
 
-def test_a_program_owns_itself_and_not_the_folder_it_shares(root: Path) -> None:
+def test_a_program_owns_itself_but_not_the_folder_it_shares(root: Path) -> None:
     file = program(root, "toy-provider-a")
     program(root, "toy-provider-b")
     manifest(root / "nested")

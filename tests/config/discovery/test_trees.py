@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exthost.config import DiscoverySettings
-from exthost.config.discovery.report import Report
+from exthost.config.discovery.report import SearchReport
 from exthost.config.discovery.search import discover
 from exthost.dialects.nexo.manifest import FORMAT
 from tests.dialects.requirements import shows
@@ -43,10 +43,10 @@ def plant(base: Path, places: set[tuple[str, ...]], links: list[Link]) -> None:
             at.symlink_to(base.joinpath("root" if link.inside else "beside", *link.target))
 
 
-def found(base: Path, *, depth: int, follow: bool) -> Report:
+def found(base: Path, *, depth: int, follow: bool) -> SearchReport:
     root = (str(base / "root"),)
-    said = DiscoverySettings(search_paths=root, max_depth=depth, follow_links=follow)
-    return discover(said, [FORMAT])
+    output = DiscoverySettings(search_paths=root, max_depth=depth, follow_links=follow)
+    return discover(output, [FORMAT])
 
 
 def expected(places: set[tuple[str, ...]], depth: int) -> set[tuple[str, ...]]:
@@ -67,16 +67,19 @@ def test_depth_ignored_folders_and_nesting_agree_with_the_page(
         (base / "root").mkdir()
         plant(base, places, [])
         report = found(base, depth=depth, follow=False)
-        kept = {Path(one.folder).relative_to(base / "root").parts for one in report.candidates}
+        kept = {
+            Path(candidate.folder).relative_to(base / "root").parts
+            for candidate in report.candidates
+        }
         assert kept == expected(places, depth)
-        ids = [one.id for one in report.candidates]
+        ids = [candidate.id for candidate in report.candidates]
         assert ids == sorted(ids) and not report.diagnostics
 
 
 @shows("nexo-disc-03")
 @settings(max_examples=60, deadline=None)
 @given(places=st.sets(PLACES, max_size=6), links=st.lists(LINKS, max_size=5), follow=st.booleans())
-def test_no_link_leads_out_of_the_root_and_every_way_out_is_told(
+def test_no_link_leads_out_of_the_root_and_every_such_link_is_reported(
     places: set[tuple[str, ...]], links: list[Link], follow: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -85,16 +88,19 @@ def test_no_link_leads_out_of_the_root_and_every_way_out_is_told(
         (base / "beside").mkdir()
         plant(base, places, links)
         report = found(base, depth=6, follow=follow)
-        for one in report.candidates:
-            assert Path(one.path).resolve().is_relative_to(base / "root")
-            assert one.id.endswith("-root")
+        for candidate in report.candidates:
+            assert Path(candidate.path).resolve().is_relative_to(base / "root")
+            assert candidate.id.endswith("-root")
         if not follow:
             assert not report.diagnostics
-            kept = {Path(one.folder).relative_to(base / "root").parts for one in report.candidates}
+            kept = {
+                Path(candidate.folder).relative_to(base / "root").parts
+                for candidate in report.candidates
+            }
             assert kept == expected(places, 6)
-        for told in report.diagnostics:
-            if told.code == "X0203":
-                assert told.level == "error"
-                assert not Path(told.path).resolve().is_relative_to(base / "root")
+        for reported in report.diagnostics:
+            if reported.code == "X0203":
+                assert reported.level == "error"
+                assert not Path(reported.path).resolve().is_relative_to(base / "root")
             else:  # a link to nothing, or one id that is reached in two ways
-                assert told.level == "warning"
+                assert reported.level == "warning"

@@ -70,7 +70,7 @@ def test_a_package_that_prunes_its_writer_is_refused(tmp_path: Path) -> None:
     assert list(specs) == ["top"] and refusal(specs["top"]) == "X0396"
 
 
-def test_who_may_write_elsewhere_or_is_not_held_refuses_nobody(tmp_path: Path) -> None:
+def test_an_uncontained_extension_that_can_write_elsewhere_refuses_no_other(tmp_path: Path) -> None:
     plugin(tmp_path / "packages" / "toy", "toy")
     plugin(tmp_path / "packages" / "other", "other")
     (tmp_path / "data").mkdir()
@@ -97,7 +97,7 @@ def test_a_package_does_not_leave_its_override_by_another_id(tmp_path: Path) -> 
     assert found(tmp_path, overrides={"toy": HELD}, defaults=HELD)["toy2"].refusal is None
 
 
-def test_an_override_of_one_that_is_disabled_or_broken_refuses_nobody(tmp_path: Path) -> None:
+def test_an_override_of_a_disabled_or_broken_extension_refuses_no_other(tmp_path: Path) -> None:
     manifest = plugin(tmp_path / "toy", "toy")
     plugin(tmp_path / "other", "other")
     discovery = {"search_paths": [str(tmp_path)], "disabled": ["toy"]}
@@ -108,7 +108,9 @@ def test_an_override_of_one_that_is_disabled_or_broken_refuses_nobody(tmp_path: 
     assert list(specs) == ["other"] and refusal(specs["other"]) == ""
 
 
-def test_who_takes_the_id_of_another_in_one_search_path_is_refused(tmp_path: Path) -> None:
+def test_an_extension_that_takes_the_id_of_another_in_one_search_path_is_refused(
+    tmp_path: Path,
+) -> None:
     plugin(tmp_path / "guard", "guard", capabilities=GUARD)
     plugin(tmp_path / "aaa", "guard")
     spec = found(tmp_path)["guard"]
@@ -128,7 +130,7 @@ def test_between_search_paths_the_first_is_used(tmp_path: Path) -> None:
     assert refusal(found(tmp_path, **sections)["toy"]) == ""
 
 
-def test_an_override_of_one_that_is_disabled_is_not_told_as_unused(tmp_path: Path) -> None:
+def test_an_override_of_a_disabled_extension_is_not_reported_as_unused(tmp_path: Path) -> None:
     plugin(tmp_path / "toy", "toy")
     discovery = {"search_paths": [str(tmp_path)], "disabled": ["toy"]}
     overrides = {"toy": HELD, "gone": HELD}

@@ -30,11 +30,11 @@ def test_one_byte_too_many_is_refused(tmp_path: Path) -> None:
     assert "larger" in refusal(file).message
 
 
-def test_no_file_is_none_and_not_an_error(tmp_path: Path) -> None:
+def test_a_missing_file_gives_none_instead_of_an_error(tmp_path: Path) -> None:
     assert read_file(str(tmp_path / "m")) is None
 
 
-def test_a_pipe_that_nobody_writes_to_is_refused_without_waiting(tmp_path: Path) -> None:
+def test_a_pipe_without_a_writer_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "m")
     assert "regular file" in refusal(tmp_path / "m").message
 
@@ -56,7 +56,7 @@ def test_a_file_whose_stated_size_is_nothing_is_read_all_the_same() -> None:
     assert read_file("/proc/version") == Path("/proc/version").read_bytes() != b""
 
 
-def test_what_the_system_forbids_is_refused_in_its_words(
+def test_a_refusal_of_the_system_is_reported_in_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Tests may run as root, who may read everything: the refusal is played.

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.authoring.check.test_planted_faults import BAD
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
 def bad(dialect: str, fault: str) -> list[str]:
@@ -43,14 +43,14 @@ def test_the_report_as_data_has_score_and_every_check() -> None:
     code, report = checked("--call", 'shout {"text": "hi"}', *bad("morphir", "none"))
     assert code == 0
     assert report["ok"] is True and report["score"] >= 95
-    status = {one["check"]: one["status"] for one in report["checks"]}
+    status = {check["check"]: check["status"] for check in report["checks"]}
     assert status["result"] == "passed" and status["cancel"] == "skipped"
 
 
 def test_a_program_that_cannot_be_started_is_a_fault() -> None:
     code, report = checked("--dialect", "mcp", "--", "no-such-program-anywhere")
     assert code == 1
-    (start,) = [one for one in report["checks"] if one["check"] == "start"]
+    (start,) = [check for check in report["checks"] if check["check"] == "start"]
     assert "no-such-program-anywhere" in start["findings"][0]["message"]
     assert report["score"] == 0
 
@@ -61,7 +61,7 @@ def test_a_program_that_never_finishes_its_handshake_is_a_fault(limit: str) -> N
     reads_only = (sys.executable, "-S", "-E", "-c", "import sys; sys.stdin.read()")
     code, report = checked("--timeout", limit, "--dialect", "morphir", "--", *reads_only)
     assert code == 1
-    (fault,) = [one for one in report["checks"] if one["status"] == "fault"]
+    (fault,) = [check for check in report["checks"] if check["status"] == "fault"]
     assert fault["check"] == "time"
     assert "did not finish its handshake" in fault["findings"][0]["message"]
 
@@ -74,7 +74,7 @@ def test_a_manifest_with_a_mistake_is_a_fault(tmp_path: Path) -> None:
     assert "plugin" in report["checks"][0]["findings"][0]["message"]
 
 
-def test_what_cannot_be_checked_at_all_is_a_mistake_of_usage(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_subject_of_check_is_a_usage_error(tmp_path: Path) -> None:
     assert run_inside("check", cwd=tmp_path).returncode == 2
     assert run_inside("check", "nothing-here", cwd=tmp_path).returncode == 2
     assert run_inside("check", "--call", "x {", "--", "true", cwd=tmp_path).returncode == 2

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.dialects.requirements import shows
-from tests.faces.cli.running import run_inside as run
-from tests.faces.cli.test_cli import told
+from tests.faces.cli.cli_process import run_inside as run
+from tests.faces.cli.test_cli import run_json
 
 ROOT = Path(__file__).parents[3]
 RUST = ROOT / "examples" / "cigen" / "rust"
@@ -32,14 +32,14 @@ SILENT_IN = ("mcp", "synaps", "morphir", "nexo")
 
 
 def call(*words: str, flags: tuple[str, ...] = (), code: int = 0) -> Any:
-    return told("call", *words, "--dialect", "cigen", "--", *CHILD, *flags, code=code)
+    return run_json("call", *words, "--dialect", "cigen", "--", *CHILD, *flags, code=code)
 
 
 def test_generate_finds_out_the_dialect_and_sends_the_plan_first() -> None:
-    result = told("call", "generate", "--args", SCHEMA, "--", *CHILD, silent_in=SILENT_IN)
-    heard = json.loads(result["fragments"][0]["content"])["heard"]
-    assert [kind for kind, _ in heard] == ["Hello", "PlanRequest", "GenerateRequest"]
-    assert heard[2][1]["graph"] == [{"id": "build", "type": "RESOURCE_TYPE_JOB"}]
+    result = run_json("call", "generate", "--args", SCHEMA, "--", *CHILD, silent_in=SILENT_IN)
+    received = json.loads(result["fragments"][0]["content"])["heard"]
+    assert [kind for kind, _ in received] == ["Hello", "PlanRequest", "GenerateRequest"]
+    assert received[2][1]["graph"] == [{"id": "build", "type": "RESOURCE_TYPE_JOB"}]
 
 
 @shows("cigen-call-11")
@@ -51,8 +51,8 @@ def test_a_plugin_that_expects_no_plan_is_noticed_and_an_option_helps() -> None:
     assert error["code"] == "X0622" and "--option plan=false" in error["help"]
     done = run(*words, "--option", "plan=false", "--", *CHILD, "alone")
     result = json.loads(done.stdout)
-    heard = json.loads(result["fragments"][0]["content"])["heard"]
-    assert [kind for kind, _ in heard] == ["Hello", "GenerateRequest"]
+    received = json.loads(result["fragments"][0]["content"])["heard"]
+    assert [kind for kind, _ in received] == ["Hello", "GenerateRequest"]
 
 
 def test_an_option_is_for_one_extension() -> None:
@@ -107,7 +107,9 @@ def test_each_failure_has_its_code_and_its_exit(
 
 def test_all_diagnostics_are_in_the_evidence_of_a_failed_call() -> None:
     error = call("generate", "--args", asking("plan:fail"), code=1)["error"]
-    titles = [one["title"] for one in error["evidence"]["answer"]["data"]["diagnostics"]]
+    titles = [
+        diagnostic["title"] for diagnostic in error["evidence"]["answer"]["data"]["diagnostics"]
+    ]
     assert titles == ["bad plan", "and a warning"]
 
 
@@ -122,7 +124,9 @@ def test_files_are_written_only_when_that_is_asked_for(tmp_path: Path) -> None:
     ]
     args = asking("fragments", fragments=json.dumps(pieces))
     printed = call("generate", "--args", args)
-    assert [one["path"] for one in printed["fragments"]] == [".ci/a.yml"] * 2 + ["log"] * 2
+    assert [fragment["path"] for fragment in printed["fragments"]] == [".ci/a.yml"] * 2 + [
+        "log"
+    ] * 2
     assert not out.exists()
     assert call("generate", "--args", args, "--write", str(out)) == printed
     assert (out / ".ci" / "a.yml").read_text() == "a: 1\nb: 2\n"
@@ -141,13 +145,13 @@ def test_a_fragment_that_leads_out_exits_with_4_and_nothing_is_written(
     args = asking("fragments", fragments=json.dumps(pieces))
     error = call("generate", "--args", args, "--write", str(out), code=4)["error"]
     assert error["code"] == "X0320" and path in error["message"] and error["extension"]
-    assert [one.name for one in tmp_path.rglob("*")] == ["out", "link"]
+    assert [item.name for item in tmp_path.rglob("*")] == ["out", "link"]
 
 
 @pytest.mark.parametrize(
     "path", ["more/toy/x.py", "~later/x", "tool.py", "my.toml", "extensions/x", "sub/plugin.toml"]
 )
-def test_what_a_config_runs_or_searches_is_written_only_if_it_is_named(
+def test_files_that_a_config_runs_or_searches_are_written_only_if_named(
     path: str, tmp_path: Path
 ) -> None:
     entry = """
@@ -178,7 +182,7 @@ def test_without_a_config_the_default_search_path_is_protected(tmp_path: Path) -
 def test_options_that_mean_nothing_to_a_dialect_are_refused(option: str, code: str) -> None:
     text = str(ROOT / "examples" / "morphir" / "text.py")
     words = ["call", "echo", option, "a:b", "--dialect", "morphir"]
-    assert told(*words, "--", sys.executable, text, code=2)["error"]["code"] == code
+    assert run_json(*words, "--", sys.executable, text, code=2)["error"]["code"] == code
 
 
 @shows("cigen-load-10")
@@ -190,19 +194,22 @@ def test_plugins_are_found_in_a_folder_by_their_names(tmp_path: Path) -> None:
     script(plugins / "cigen-other")
     (plugins / "cigen-provider-text").write_text("not executable")
     (tmp_path / "exthost.toml").write_text('[discovery]\nsearch_paths = ["plugins"]\n')
-    listed = told("list", cwd=tmp_path)
-    assert [(one["id"], one["dialect"], one["state"]) for one in listed["extensions"]] == [
+    listed = run_json("list", cwd=tmp_path)
+    assert [
+        (extension["id"], extension["dialect"], extension["state"])
+        for extension in listed["extensions"]
+    ] == [
         ("cigen-lang-b", "cigen", "admitted"),
         ("cigen-provider-a", "cigen", "admitted"),
     ]
     assert listed["diagnostics"] == []
     words = ["call", "plan", "--args", SCHEMA]
     for chosen in (["--capability", "lang:*"], ["--capability", "provider:a"]):
-        assert told(*words, *chosen, cwd=tmp_path)["resources"][0]["id"] == "build"
-    assert told(*words, code=2, cwd=tmp_path)["error"]["code"] == "X1204"
+        assert run_json(*words, *chosen, cwd=tmp_path)["resources"][0]["id"] == "build"
+    assert run_json(*words, code=2, cwd=tmp_path)["error"]["code"] == "X1204"
     named = ["call", "provider/a:plan", "--args", SCHEMA]
-    assert told(*named, cwd=tmp_path)["resources"][0]["id"] == "build"
-    assert told("inspect", "plugins/cigen-lang-b", cwd=tmp_path)["name"] == "lang/b"
+    assert run_json(*named, cwd=tmp_path)["resources"][0]["id"] == "build"
+    assert run_json("inspect", "plugins/cigen-lang-b", cwd=tmp_path)["name"] == "lang/b"
 
 
 @shows("cigen-load-10")
@@ -222,7 +229,7 @@ def test_plugins_are_found_on_path_by_search_and_by_bare_name(tmp_path: Path) ->
     )
     env = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     listed = json.loads(run("list", "--json", cwd=tmp_path, env=env).stdout)
-    found = [one["id"] for one in listed["extensions"]]
+    found = [extension["id"] for extension in listed["extensions"]]
     assert found == ["bare", "cigen-provider-a", "cigen-provider-c"]
     done = run("inspect", "cigen-provider-c", "--json", cwd=tmp_path, env=env)
     assert json.loads(done.stdout)["name"] == "provider/c"
@@ -231,7 +238,7 @@ def test_plugins_are_found_on_path_by_search_and_by_bare_name(tmp_path: Path) ->
 
 
 def test_inspect_shows_name_capabilities_and_conflicts() -> None:
-    report = told("inspect", "--dialect", "cigen", "--", sys.executable, str(DEMO))
+    report = run_json("inspect", "--dialect", "cigen", "--", sys.executable, str(DEMO))
     assert (report["name"], report["version"]) == ("provider/demo", "0.1.0")
     assert report["capabilities"] == ["provider:demo"]
     assert report["warnings"] == [] and report["extra"]["conflicts_with"] == ["provider:*"]
@@ -270,5 +277,5 @@ def command(request: pytest.FixtureRequest) -> list[str]:
 
 
 def test_the_example_plugins_plan_and_generate(command: list[str]) -> None:
-    result = told("call", "generate", "--args", SCHEMA, "--", *command, silent_in=SILENT_IN)
+    result = run_json("call", "generate", "--args", SCHEMA, "--", *command, silent_in=SILENT_IN)
     assert result["fragments"][0]["content"] == "jobs:\n  build: {}\n"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,10 +12,10 @@ from typing import Any
 import pytest
 
 from exthost.dialects import find
-from exthost.faces.cli.verbs import VERBS
+from exthost.faces.cli.verbs import COMMON_VERBS, VERB_GROUPS, VERBS
 from exthost.model import error_catalog
-from tests.extensions.driving import command as hostile_command
-from tests.faces.cli.running import (
+from tests.extensions.harness import command as hostile_command
+from tests.faces.cli.cli_process import (
     EXTHOST,
     PATIENT,
     RUN_SECONDS,
@@ -22,7 +23,7 @@ from tests.faces.cli.running import (
     run_process,
     write_config,
 )
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import run_inside as run
 from tests.host.test_host import FRAGILE, TEXT
 
 CATALOG = error_catalog.load(*find.iter_error_tables())
@@ -30,7 +31,7 @@ PYTHON = [sys.executable, "-S", "-E"]
 TEXT_COMMAND = ("--dialect", "morphir", "--", *PYTHON, str(TEXT))
 
 
-def told(*words: str, code: int = 0, **more: Any) -> Any:
+def run_json(*words: str, code: int = 0, **more: Any) -> Any:
     """The JSON that a verb prints; it must be all of stdout."""
     done = run(*(_json(words) if "--" in words else (*words, "--json")), **more)
     assert done.returncode == code, done.stdout + done.stderr
@@ -69,8 +70,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_inspect_tells_what_it_offers_and_what_it_was_given() -> None:
-    report = told("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT)
+def test_inspect_shows_the_offer_and_the_grants() -> None:
+    report = run_json("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT)
     assert (report["id"], report["dialect"], report["version"]) == ("text", "morphir", "")
     assert report["tools"][1] == {
         "name": "ext_text_shout",
@@ -87,7 +88,7 @@ def test_inspect_tells_what_it_offers_and_what_it_was_given() -> None:
     assert "PATH" in report["environment"]["passed"]
 
 
-def test_inspect_names_the_secrets_that_were_held_back() -> None:
+def test_inspect_names_the_secrets_that_were_withheld() -> None:
     words = _json(("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT))
     done = run(*words, env=os.environ | {"MY_API_KEY": "hunter2"})
     assert "MY_API_KEY" in json.loads(done.stdout)["environment"]["held_back"]
@@ -101,12 +102,12 @@ def test_inspect_takes_options_of_the_dialect(era: str, tmp_path: Path) -> None:
     )
     option = f"era={era}"
     command = [sys.executable, str(tmp_path / "both.py")]
-    report = told("inspect", "--dialect", "mcp", "--option", option, "--", *command)
+    report = run_json("inspect", "--dialect", "mcp", "--option", option, "--", *command)
     assert report["extra"]["era"] == era
 
 
 def test_inspect_takes_a_name_from_the_config(folder: Path) -> None:
-    assert told("inspect", "text", cwd=folder)["id"] == "text"
+    assert run_json("inspect", "text", cwd=folder)["id"] == "text"
 
 
 @pytest.mark.parametrize(
@@ -122,24 +123,26 @@ def test_inspect_takes_a_name_from_the_config(folder: Path) -> None:
     ],
 )
 def test_call_prints_the_bare_result(words: list[str], result: Any) -> None:
-    assert told("call", *words, "--dialect", "morphir", "--", *PYTHON, TEXT) == result
+    assert run_json("call", *words, "--dialect", "morphir", "--", *PYTHON, TEXT) == result
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "[" * 100_000])
-def test_what_only_looks_like_json_is_text_as_an_argument_and_no_args(text: str) -> None:
-    assert told("call", "echo", f"a={text}", *TEXT_COMMAND) == {"a": text}
-    error = told("call", "echo", "--args", f'{{"a": {text}}}', *TEXT_COMMAND, code=2)["error"]
+def test_text_that_only_looks_like_json_is_text_as_an_argument_but_invalid_as_args(
+    text: str,
+) -> None:
+    assert run_json("call", "echo", f"a={text}", *TEXT_COMMAND) == {"a": text}
+    error = run_json("call", "echo", "--args", f'{{"a": {text}}}', *TEXT_COMMAND, code=2)["error"]
     assert error["code"] == "X1316" and "--args" in error["message"]
 
 
 def test_a_time_limit_of_nothing_is_refused() -> None:
     assert (
         "longer than 0"
-        in told("call", "echo", "--timeout", "0", *TEXT_COMMAND, code=2)["error"]["message"]
+        in run_json("call", "echo", "--timeout", "0", *TEXT_COMMAND, code=2)["error"]["message"]
     )
 
 
-def test_call_reads_what_windows_pipes_into_it() -> None:
+def test_call_reads_the_encoding_of_windows_pipes() -> None:
     done = run(*_json(("call", "echo", "--args", "-", *TEXT_COMMAND)), input='\ufeff{"a": 1}\r\n')
     assert json.loads(done.stdout) == {"a": 1}, done.stderr
 
@@ -161,8 +164,8 @@ def test_call_prints_the_text_that_a_model_reads(words: list[str], text: str) ->
     assert (done.returncode, done.stdout) == (0, text), done.stderr
 
 
-def test_text_is_for_tools_and_not_for_methods() -> None:
-    error = told("call", "echo", "--text", "--method", *TEXT_COMMAND, code=2)["error"]
+def test_text_is_for_tools_but_not_for_methods() -> None:
+    error = run_json("call", "echo", "--text", "--method", *TEXT_COMMAND, code=2)["error"]
     assert error["code"] == "X1316" and "--text" in error["message"]
 
 
@@ -171,15 +174,15 @@ def test_call_reads_its_arguments_from_stdin() -> None:
     assert json.loads(run_process(*words, input='{"text": "hi"}').stdout) == {"text": "HI"}
 
 
-def test_a_number_where_a_string_is_wanted_is_told_how_to_write_it(folder: Path) -> None:
-    error = told("call", "text", "shout", "text=123", cwd=folder, code=2)["error"]
+def test_the_error_for_a_number_in_place_of_a_string_shows_how_to_write_it(folder: Path) -> None:
+    error = run_json("call", "text", "shout", "text=123", cwd=folder, code=2)["error"]
     assert error["code"] == "X1301" and """text='"…"'""" in error["help"]
-    assert told("call", "text", "shout", 'text="123"', cwd=folder) == {"text": "123"}
+    assert run_json("call", "text", "shout", 'text="123"', cwd=folder) == {"text": "123"}
 
 
 def test_call_finds_a_tool_of_the_config_by_each_of_its_names(folder: Path) -> None:
     for words in (["ext_text_shout"], ["text:shout"], ["text", "shout"], ["shout"]):
-        assert told("call", *words, "text=hi", cwd=folder) == {"text": "HI"}
+        assert run_json("call", *words, "text=hi", cwd=folder) == {"text": "HI"}
 
 
 @pytest.mark.parametrize(
@@ -198,29 +201,29 @@ def test_call_finds_a_tool_of_the_config_by_each_of_its_names(folder: Path) -> N
         (["text", "echo", "--timeout", "5 parsecs"], 2, "X1316"),
     ],
 )
-def test_a_failed_call_tells_its_code_in_json_and_by_its_exit(
+def test_a_failed_call_shows_its_code_in_json_and_by_its_exit(
     folder: Path, words: list[str], exit_code: int, error_code: str
 ) -> None:
-    error = told("call", *words, cwd=folder, code=exit_code)["error"]
+    error = run_json("call", *words, cwd=folder, code=exit_code)["error"]
     assert error["code"] == error_code
     assert set(error) == {"code", "kind", "extension", "message", "help", "evidence"}
     assert error["kind"] == CATALOG[error_code].kind
 
 
-def test_a_crash_tells_exit_status_and_stderr(folder: Path) -> None:
-    error = told("call", "fragile", "divide", "a=1", "b=0", cwd=folder, code=7)["error"]
+def test_a_crash_reports_exit_status_and_stderr(folder: Path) -> None:
+    error = run_json("call", "fragile", "divide", "a=1", "b=0", cwd=folder, code=7)["error"]
     assert error["evidence"]["exit"] == "exited with 1"
     assert error["evidence"]["stderr"][-1] == "ZeroDivisionError: division by zero"
 
 
 def test_a_timeout_exits_with_6() -> None:
     words = ["call", "keep", "--method", "--timeout", "200ms", "--dialect", "morphir"]
-    assert told(*words, "--", *hostile_command(), code=6)["error"]["kind"] == "CallTimeout"
+    assert run_json(*words, "--", *hostile_command(), code=6)["error"]["kind"] == "CallTimeout"
 
 
-def test_a_program_that_is_no_extension_does_not_shake_hands(tmp_path: Path) -> None:
+def test_a_program_that_is_not_an_extension_fails_its_handshake(tmp_path: Path) -> None:
     for program in ("true", "false"):
-        error = told("inspect", "--dialect", "morphir", "--", program, code=5)["error"]
+        error = run_json("inspect", "--dialect", "morphir", "--", program, code=5)["error"]
         assert error["kind"] == "HandshakeFailed"
 
 
@@ -230,13 +233,13 @@ def test_cat_cannot_shake_hands(tmp_path: Path) -> None:
         '[[extensions]]\nname = "cat"\nlimits = {handshake = "300ms"}\n'
         'source = {type = "process", command = "cat"}\n'
     )
-    error = told("inspect", "cat", cwd=tmp_path, code=5)["error"]
+    error = run_json("inspect", "cat", cwd=tmp_path, code=5)["error"]
     assert error["code"] == "X0504"
 
 
-def test_list_tells_state_and_reason_and_starts_nothing(folder: Path) -> None:
-    report = told("list", cwd=folder)
-    assert [(one["id"], one["state"]) for one in report["extensions"]] == [
+def test_list_shows_state_and_reason_and_starts_nothing(folder: Path) -> None:
+    report = run_json("list", cwd=folder)
+    assert [(item["id"], item["state"]) for item in report["extensions"]] == [
         ("text", "admitted"),
         ("fragile", "admitted"),
         ("missing", "admitted"),
@@ -244,24 +247,24 @@ def test_list_tells_state_and_reason_and_starts_nothing(folder: Path) -> None:
     ]
     keys = {"id", "dialect", "version", "state", "path", "reason", "asks_for", "sandbox"}
     keys.add("is_given")
-    assert all(set(one) == keys for one in report["extensions"])
+    assert all(set(item) == keys for item in report["extensions"])
     assert report["diagnostics"] == []
 
 
 def test_one_that_is_switched_off_is_not_started_by_its_name(folder: Path) -> None:
-    error = told("inspect", "off", cwd=folder, code=2)["error"]
+    error = run_json("inspect", "off", cwd=folder, code=2)["error"]
     assert error["code"] == "X1206" and "switched off" in error["message"]
     assert "exthost enable off" in error["help"]
 
 
 def test_tools_starts_nothing_unless_asked(folder: Path) -> None:
-    silent = told("tools", cwd=folder)
+    silent = run_json("tools", cwd=folder)
     assert silent == {
         "tools": [],
         "not_asked": ["text", "fragile", "missing"],
         "failed": [],
     }
-    asked = told("tools", "--start", cwd=folder, code=5)
+    asked = run_json("tools", "--start", cwd=folder, code=5)
     assert [tool["name"] for tool in asked["tools"]] == [
         "ext_text_echo",
         "ext_text_shout",
@@ -279,13 +282,14 @@ def test_stdout_is_data_and_stderr_is_talk(folder: Path) -> None:
     assert "error[X0401]" in done.stderr and "help:" in done.stderr
 
 
-def test_what_an_extension_says_of_itself_cannot_steer_a_terminal(tmp_path: Path) -> None:
-    told = [{"name": "a\nb", "description": "two\nlines \x1b[31mred"}]
+def test_the_own_description_of_an_extension_cannot_control_a_terminal(tmp_path: Path) -> None:
+    tools = [{"name": "a\nb", "description": "two\nlines \x1b[31mred"}]
     child = tmp_path / "child.py"
     child.write_text(
         "import json, sys\n"
         "for line in sys.stdin:\n"
-        f"    print(json.dumps({{'id': json.loads(line)['id'], 'result': {told!r}}}), flush=True)\n"
+        f"    reply = {{'id': json.loads(line)['id'], 'result': {tools!r}}}\n"
+        "    print(json.dumps(reply), flush=True)\n"
     )
     done = run("inspect", "--dialect", "morphir", "--", *PYTHON, str(child))
     assert done.returncode == 0, done.stderr
@@ -297,11 +301,11 @@ def test_one_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "exthost.toml").write_text(
         '[[extensions]]\nname = "far"\nsource = { type = "grpc", address = "x" }\n'
     )
-    error = told("inspect", "far", code=4, cwd=tmp_path)["error"]
+    error = run_json("inspect", "far", code=4, cwd=tmp_path)["error"]
     assert error["code"] == "X0331" and "grpc" in error["message"]
 
 
-def test_no_config_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_config_is_reported_with_the_next_step(tmp_path: Path) -> None:
     done = run("list", cwd=tmp_path)
     assert done.returncode == 2 and "--config" in done.stderr
 
@@ -309,14 +313,43 @@ def test_no_config_is_told_with_what_to_do(tmp_path: Path) -> None:
 def test_explain_knows_every_code() -> None:
     for code, entry in CATALOG.items():
         assert entry.meaning and entry.fix, code
-    assert told("explain", "x0401")["title"] == CATALOG["X0401"].title
-    assert set(told("explain")) == set(CATALOG)
+    assert run_json("explain", "x0401")["title"] == CATALOG["X0401"].title
+    assert set(run_json("explain")) == set(CATALOG)
     assert run("explain", "X9999").returncode == 2
 
 
 def test_an_unknown_verb_is_answered_with_the_nearest() -> None:
     done = run("inspekt")
     assert done.returncode == 2 and "inspect" in done.stderr
+
+
+def listed_verbs(text: str) -> list[str]:
+    return [verb for verb in re.findall(r"^  (\w+) ", text, re.MULTILINE) if verb != "exthost"]
+
+
+def test_the_help_groups_the_verbs_by_task() -> None:
+    text = run("--help").stdout
+    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [*VERB_GROUPS, "examples"]
+    assert list(VERB_GROUPS) == ["run", "look", "change", "write", "trust"]
+    for name, verbs in VERB_GROUPS.items():
+        group = text.partition(f"\n{name}:\n")[2].partition("\n\n")[0]
+        assert listed_verbs(group) == list(verbs)
+    assert listed_verbs(text) == list(VERBS)
+
+
+def test_help_without_a_verb_shows_the_ten_most_used() -> None:
+    done = run("help")
+    assert (done.returncode, listed_verbs(done.stdout)) == (0, list(COMMON_VERBS))
+    assert len(COMMON_VERBS) == 10 and "exthost --help" in done.stdout
+
+
+@pytest.mark.parametrize("verb", ["call", "list", "mcp"])
+def test_help_with_a_verb_shows_the_help_of_the_verb(verb: str) -> None:
+    done, expected = run("help", verb), run(verb, "--help")
+    assert (done.returncode, done.stdout) == (
+        0,
+        expected.stdout,
+    ) and f"exthost {verb}" in done.stdout
 
 
 @pytest.mark.parametrize("verb", sorted(VERBS))
@@ -337,12 +370,12 @@ def python(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    seen = (
+    observed = (
         "import sys, exthost.faces.cli; exthost.faces.cli.main(['--help']); "
         "print('MODULES', *sys.modules, sep=chr(10))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", seen],
+        [sys.executable, "-c", observed],
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS,
@@ -384,7 +417,7 @@ def test_run_supervises_until_ctrl_c_and_leaves_nothing(folder: Path) -> None:
     assert "text: stopped" in rest
 
 
-def test_ctrl_c_twice_kills_what_does_not_want_to_end(tmp_path: Path) -> None:
+def test_ctrl_c_twice_kills_processes_that_do_not_end(tmp_path: Path) -> None:
     program, *args = hostile_command("stubborn")
     (tmp_path / "exthost.toml").write_text(
         f'[[extensions]]\nname = "h"\n'
@@ -406,11 +439,11 @@ def test_ctrl_c_twice_kills_what_does_not_want_to_end(tmp_path: Path) -> None:
         assert process.wait(timeout=RUN_SECONDS) == 130
 
 
-def test_what_asks_a_running_host_pays_for_no_loop_and_only_the_table_for_rich() -> None:
+def test_queries_to_a_running_host_need_no_loop_and_only_the_table_needs_rich() -> None:
     def imported(*modules: str) -> set[str]:
-        seen = f"import sys, {', '.join(modules)}; print(*sys.modules, sep=chr(10))"
+        observed = f"import sys, {', '.join(modules)}; print(*sys.modules, sep=chr(10))"
         done = subprocess.run(
-            [sys.executable, "-c", seen],
+            [sys.executable, "-c", observed],
             capture_output=True,
             text=True,
             timeout=RUN_SECONDS,
@@ -431,7 +464,7 @@ def test_a_call_of_one_extension_is_in_the_audit_of_the_config(tmp_path: Path) -
         f'[audit]\npath = "{audit}"\n[[extensions]]\nname = "text"\n'
         f'source = {{ type = "process", command = "{sys.executable}", args = {args} }}\n'
     )
-    told("call", "text", "shout", "text=hi", "--config", str(config))
+    run_json("call", "text", "shout", "text=hi", "--config", str(config))
     (record,) = [json.loads(line) for line in audit.read_text().splitlines()]
     assert (record["extension"], record["method"], record["outcome"]) == ("text", "shout", "result")
 
@@ -442,9 +475,9 @@ def test_a_name_that_several_have_is_never_chosen_for_the_caller(tmp_path: Path)
     toml = source.replace('":', '" =')
     entries = [f"[[extensions]]\nname = '{name}'\nsource = {toml}\n" for name in ("one", "two")]
     (tmp_path / "exthost.toml").write_text("".join(entries))
-    error = told("call", "shout", "text=hi", code=2, cwd=tmp_path)["error"]
+    error = run_json("call", "shout", "text=hi", code=2, cwd=tmp_path)["error"]
     assert error["code"] == "X1204" and "ext_one_shout, ext_two_shout" in error["help"]
-    assert told("call", "ext_two_shout", "text=hi", cwd=tmp_path) == {"text": "HI"}
+    assert run_json("call", "ext_two_shout", "text=hi", cwd=tmp_path) == {"text": "HI"}
 
 
 def test_tools_in_the_form_of_an_api_are_all_of_stdout(folder: Path) -> None:
@@ -459,11 +492,11 @@ def test_tools_in_the_form_of_an_api_are_all_of_stdout(folder: Path) -> None:
 
 
 def test_the_schema_of_the_config_is_printed() -> None:
-    assert told("schema")["title"] == "exthost.toml"
+    assert run_json("schema")["title"] == "exthost.toml"
 
 
 @pytest.mark.parametrize("is_installed", [False, True])
-def test_doctor_says_that_a_pool_needs_ray(
+def test_doctor_reports_that_a_pool_needs_ray(
     is_installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if is_installed:
@@ -476,11 +509,11 @@ def test_doctor_says_that_a_pool_needs_ray(
         monkeypatch.setitem(sys.modules, "ray", None)
     write_config(tmp_path, extension("far", more='pool = { engine = "ray" }'), extension("near"))
     done = run("doctor", "--json", cwd=tmp_path)
-    errors = [one for one in json.loads(done.stdout)["findings"] if one["level"] == "error"]
+    errors = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "error"]
     if is_installed:
         assert (done.returncode, errors) == (0, []), done.stdout
         return
     assert done.returncode == 5, done.stdout
-    assert [(one["extension"], one["code"]) for one in errors] == [("far", "X0424")]
+    assert [(item["extension"], item["code"]) for item in errors] == [("far", "X0424")]
     assert "not installed" in errors[0]["message"]
     assert errors[0]["fix"] == "pip install 'exthost[ray]'"

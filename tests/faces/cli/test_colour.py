@@ -18,15 +18,13 @@ def usual(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_a_terminal_gets_colours_and_a_pipe_gets_none() -> None:
+def test_a_terminal_gets_colours_and_a_pipe_does_not() -> None:
     assert paint("error:", "error", Terminal()) == "\x1b[1;31merror:\x1b[0m"
     assert paint("error:", "error", io.StringIO()) == "error:"
     assert paint("error:", "unknown", Terminal()) == "error:"
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_whoever_wants_no_colours_gets_none(
-    name: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_colours_can_be_turned_off(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
     assert paint("error:", "error", Terminal()) == "error:"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from exthost.faces.cli.common import show_json
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
-def test_json_escapes_what_a_terminal_obeys_and_stays_the_same_json(
+def test_json_escapes_terminal_control_characters_and_stays_the_same_json(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     value = {"a": "\x9b31m \x9d \x7f \u202e \u2066", "b": "käse \x1b"}

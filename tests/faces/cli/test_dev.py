@@ -122,7 +122,7 @@ def test_a_change_of_the_sources_is_seen(change: str, tmp_path: Path) -> None:
     assert len(changed_files(before, read_stamps([tmp_path]))) == 1
 
 
-def test_what_tools_write_themselves_does_not_count(tmp_path: Path) -> None:
+def test_files_that_tools_write_themselves_do_not_count(tmp_path: Path) -> None:
     before = read_stamps([tmp_path])
     for name in ("__pycache__/a.pyc", "node_modules/x.js", ".git/index", "a.pyc", "a.log"):
         path = tmp_path / name

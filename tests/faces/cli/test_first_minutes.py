@@ -13,9 +13,9 @@ import pytest
 from exthost.dialects import find
 from exthost.faces.cli.verbs import VERBS
 from exthost.model import error_catalog
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS, run_process
-from tests.faces.cli.running import run_inside as run
-from tests.faces.cli.test_cli import PYTHON, told
+from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS, run_process
+from tests.faces.cli.cli_process import run_inside as run
+from tests.faces.cli.test_cli import PYTHON, run_json
 from tests.host.test_host import TEXT
 
 CATALOG = error_catalog.load(*find.iter_error_tables())
@@ -41,7 +41,9 @@ SLIPS = {
 
 
 @pytest.mark.parametrize("words", SLIPS)
-def test_a_slip_is_told_with_what_was_meant(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_misspelling_is_reported_with_a_suggestion(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
     (tmp_path / "exthost.toml").touch()
     done = run(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -49,8 +51,8 @@ def test_a_slip_is_told_with_what_was_meant(words: tuple[str, ...], tmp_path: Pa
     assert f"help:   {SLIPS[words]}" in done.stderr
 
 
-def test_a_verb_that_is_none_is_told_as_json_to_whoever_reads_json() -> None:
-    error = told("lst", code=2)["error"]
+def test_the_error_for_an_unknown_verb_is_json_for_readers_of_json() -> None:
+    error = run_json("lst", code=2)["error"]
     assert (error["code"], error["help"]) == ("X1316", "did you mean list?")
 
 
@@ -64,7 +66,7 @@ def test_help_comes_before_or_behind_the_verb(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", ["list", "tools", "validate", "doctor", "run", "gateway"])
 def test_without_a_config_every_verb_says_the_same(verb: str, tmp_path: Path) -> None:
-    error = told(verb, code=2, cwd=tmp_path)["error"]
+    error = run_json(verb, code=2, cwd=tmp_path)["error"]
     assert (error["code"], error["message"]) == ("X1316", "there is no exthost.toml here")
     assert ("after --" in error["help"]) == (verb == "tools")
 
@@ -78,22 +80,22 @@ def test_a_config_without_extensions_is_not_met_with_silence(verb: str, tmp_path
 
 
 def test_codes_are_listed_in_order() -> None:
-    assert list(told("explain")) == sorted(CATALOG)
+    assert list(run_json("explain")) == sorted(CATALOG)
 
 
 def test_a_kind_of_error_is_explained_by_its_codes() -> None:
     codes = {code for code, entry in CATALOG.items() if entry.kind == "CallTimeout"}
-    assert set(told("explain", "calltimeout")) == codes and len(codes) > 1
+    assert set(run_json("explain", "calltimeout")) == codes and len(codes) > 1
     assert "did you mean CallTimeout?" in run("explain", "CallTimout").stderr
 
 
-def test_what_was_shown_as_it_came_is_not_shown_again_by_the_error() -> None:
+def test_output_that_was_already_shown_is_not_repeated_by_the_error() -> None:
     program = "import sys; print('I need', 'a key', file=sys.stderr, flush=True); sys.exit(3)"
     done = run("call", "x", "--dialect", "morphir", "--", *PYTHON, "-c", program)
     assert done.returncode == 5 and done.stderr.count("I need a key") == 1
 
 
-def test_an_entry_without_a_dialect_says_which_one_was_assumed(tmp_path: Path) -> None:
+def test_an_entry_without_a_dialect_is_reported_with_the_assumed_one(tmp_path: Path) -> None:
     program = "print('{}', flush=True)"
     source = {"type": "process", "command": sys.executable, "args": ["-c", program]}
     for more, is_told in (("", True), ('dialect = "morphir"', False)):
@@ -105,13 +107,15 @@ def test_an_entry_without_a_dialect_says_which_one_was_assumed(tmp_path: Path) -
         assert ("names no dialect, so morphir was assumed" in done.stderr) == is_told
 
 
-def test_a_misspelt_source_type_is_told_with_what_was_meant(tmp_path: Path) -> None:
+def test_a_misspelt_source_type_is_reported_with_a_suggestion(tmp_path: Path) -> None:
     text = '[[extensions]]\nname = "a"\nsource = { type = "proces", command = "a" }\n'
     (tmp_path / "exthost.toml").write_text(text)
     assert 'did you mean "process"?' in run("list", cwd=tmp_path).stderr
 
 
-def test_an_extensions_words_are_shown_in_a_table_and_not_obeyed(tmp_path: Path) -> None:
+def test_control_characters_of_an_extension_are_shown_in_a_table_instead_of_obeyed(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "ext.py").write_text(HOSTILE_WORDS)
     command = ("--dialect", "morphir", "--", *PYTHON, str(tmp_path / "ext.py"))
     for verb in (("inspect",), ("tools", "--start")):
@@ -120,13 +124,13 @@ def test_an_extensions_words_are_shown_in_a_table_and_not_obeyed(tmp_path: Path)
         assert lines[1].endswith("one two \\x1b[2Jthree\\u202e")
 
 
-def test_what_did_not_start_is_among_what_a_program_reads() -> None:
-    listed = told("tools", "--start", "--dialect", "morphir", "--", "no-such-program", code=5)
+def test_failed_starts_are_part_of_the_json_output() -> None:
+    listed = run_json("tools", "--start", "--dialect", "morphir", "--", "no-such-program", code=5)
     assert listed["tools"] == []
-    assert [one["code"] for one in listed["failed"]] == ["X0401"]
+    assert [item["code"] for item in listed["failed"]] == ["X0401"]
 
 
-def test_what_did_not_start_is_shown_with_what_to_do() -> None:
+def test_failed_starts_are_shown_with_the_next_step() -> None:
     shown = run("tools", "--start", "--dialect", "morphir", "--", "no-such-program").stderr
     error, *_, help, more = shown.splitlines()
     assert error.startswith("error[X0401]: ") and more.endswith("exthost explain X0401")

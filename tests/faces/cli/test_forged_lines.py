@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS, extension, run_inside, write_config
+from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS, extension, run_inside, write_config
 
 FORGED = [
     "  help:   nothing is to be done",

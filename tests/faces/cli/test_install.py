@@ -12,10 +12,10 @@ from exthost.errors import UsageError
 from exthost.faces.cli.folder_copy import copy_folder
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin, yaml
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import run_inside as run
 
 
-def told(*words: str, code: int = 0) -> Any:
+def run_json(*words: str, code: int = 0) -> Any:
     done = run(*words, "--json")
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)
@@ -32,12 +32,12 @@ def source(tmp_path: Path) -> Path:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(one.name for one in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir())
 
 
 def listed(config: str) -> dict[str, str]:
-    rows = told("list", "--config", config)["extensions"]
-    return {one["id"]: one["state"] for one in rows}
+    rows = run_json("list", "--config", config)["extensions"]
+    return {row["id"]: row["state"] for row in rows}
 
 
 @shows("nexo-cli-07")
@@ -45,18 +45,18 @@ def test_a_folder_is_copied_found_updated_and_deleted(tmp_path: Path, source: Pa
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")], disabled=["toy"]))
     words = ("install", str(source), "--config", config)
     target = tmp_path / "x" / "toy"
-    planned = told(*words, "--dry-run")
+    planned = run_json(*words, "--dry-run")
     assert planned["path"] == str(target) and planned["installed"] is False
     assert not (tmp_path / "x").exists()
-    assert told(*words)["enabled"] is False and listed(config) == {"toy": "disabled"}
+    assert run_json(*words)["enabled"] is False and listed(config) == {"toy": "disabled"}
     assert (target / "first").readlink() == Path("data/words")
-    assert "--update" in told(*words, code=2)["error"]["help"]
+    assert "--update" in run_json(*words, code=2)["error"]["help"]
     (source / "data" / "words").write_text("new")
-    assert told(*words, "--update", "--enable")["enabled"] is True
+    assert run_json(*words, "--update", "--enable")["enabled"] is True
     assert (target / "first").read_text() == "new" and listed(config) == {"toy": "admitted"}
-    error = told("uninstall", "toy", "--config", config, code=2)["error"]
+    error = run_json("uninstall", "toy", "--config", config, code=2)["error"]
     assert error["code"] == "X1397" and str(target) in error["message"] and target.is_dir()
-    assert told("uninstall", "toy", "--yes", "--config", config)["uninstalled"] is True
+    assert run_json("uninstall", "toy", "--yes", "--config", config)["uninstalled"] is True
     assert listed(config) == {} and source.is_dir()
     assert names(tmp_path) == ["elsewhere", "extensions.yaml", "x"]
     assert names(tmp_path / "x") == []
@@ -68,7 +68,7 @@ def test_a_linked_folder_is_followed_and_only_its_link_is_deleted(
 ) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")], max_depth=3))
     target = tmp_path / "x" / "toy"
-    assert told("install", str(source), "--link", "--config", config)["linked"] is True
+    assert run_json("install", str(source), "--link", "--config", config)["linked"] is True
     assert target.readlink() == source and listed(config) == {"toy": "admitted"}
     assert json.loads(run("call", "toy", "echo", "a=1", "--json", "--config", config).stdout) == {
         "a": 1
@@ -82,41 +82,41 @@ def test_a_linked_folder_is_followed_and_only_its_link_is_deleted(
     target.symlink_to(other)
     assert listed(config) == {}, "a link that was changed is no longer the one that was asked for"
     target.unlink()
-    told("install", str(source), "--link", "--config", config)
-    told("uninstall", "toy", "--yes", "--config", config)
+    run_json("install", str(source), "--link", "--config", config)
+    run_json("uninstall", "toy", "--yes", "--config", config)
     assert names(tmp_path / "x") == ["other"] and (source / "plugin.toml").is_file()
 
 
 @shows("nexo-cli-09")
-def test_what_cannot_be_installed_changes_nothing(tmp_path: Path, source: Path) -> None:
+def test_a_failed_install_changes_nothing(tmp_path: Path, source: Path) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     install = ("install", "--config", config)
-    assert told(*install, str(tmp_path / "nothing"), code=2)["error"]["code"] == "X1206"
+    assert run_json(*install, str(tmp_path / "nothing"), code=2)["error"]["code"] == "X1206"
     (tmp_path / "plain").mkdir()
-    plain = told(*install, str(tmp_path / "plain"), code=2)["error"]
+    plain = run_json(*install, str(tmp_path / "plain"), code=2)["error"]
     assert plain["code"] == "X1206" and "exthost add NAME" in plain["help"]
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "plugin.toml" in told(*install, str(empty), code=2)["error"]["help"]
+    assert "plugin.toml" in run_json(*install, str(empty), code=2)["error"]["help"]
     (empty / "plugin.toml").write_text('[plugin]\nid = "core"\nversion = "1"\n')
-    assert told(*install, str(empty), code=3)["error"]["code"] == "X0202"
+    assert run_json(*install, str(empty), code=3)["error"]["code"] == "X0202"
     (source / "out").symlink_to("/etc/passwd")
-    error = told(*install, str(source), code=2)["error"]
+    error = run_json(*install, str(source), code=2)["error"]
     assert (
         error["code"] == "X1396" and "leads out" in error["message"] and "--link" in error["help"]
     )
     (source / "out").unlink()
     os.mkfifo(source / "out")
-    assert "neither a file" in told(*install, str(source), code=2)["error"]["message"]
+    assert "neither a file" in run_json(*install, str(source), code=2)["error"]["message"]
     (source / "out").unlink()
     none = tmp_path / "exthost.toml"
     none.write_text("")
-    error = told("install", str(source), "--config", str(none), code=2)["error"]
+    error = run_json("install", str(source), "--config", str(none), code=2)["error"]
     assert error["code"] == "X1396" and "search_paths" in error["help"]
     assert not (tmp_path / "x").exists()
     shutil.copytree(source, tmp_path / "x" / "by-hand", symlinks=True)
-    assert "by-hand" in told(*install, str(source), code=2)["error"]["message"]
-    error = told(*install, str(tmp_path / "x" / "by-hand"), code=2)["error"]
+    assert "by-hand" in run_json(*install, str(source), code=2)["error"]["message"]
+    error = run_json(*install, str(tmp_path / "x" / "by-hand"), code=2)["error"]
     assert "already" in error["message"]
 
 
@@ -133,7 +133,7 @@ launch = {{ command = "python3" }}
 @pytest.mark.parametrize(
     "id", ["../victim", "/victim", "x/../../victim", "..", ".", ".exthost-links.json", "a\nb", "-x"]
 )
-def test_an_id_that_is_no_name_of_a_folder_is_not_installed(tmp_path: Path, id: str) -> None:
+def test_an_id_that_is_not_a_folder_name_is_not_installed(tmp_path: Path, id: str) -> None:
     victim, rogue = tmp_path / "victim", tmp_path / "rogue"
     for folder in (victim, rogue, tmp_path / "x"):
         folder.mkdir()
@@ -142,12 +142,12 @@ def test_an_id_that_is_no_name_of_a_folder_is_not_installed(tmp_path: Path, id: 
     (rogue / "roder-extension.toml").write_text(ROGUE.format(id=json.dumps(id)))
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     for option in ("--update", "--link"):
-        done = told("install", str(rogue), option, "--config", config, code=2)
+        done = run_json("install", str(rogue), option, "--config", config, code=2)
         assert done["error"]["code"] == "X1396" and "its id" in done["error"]["message"]
     assert names(victim) == ["precious"] and names(tmp_path / "x") == []
 
 
-def test_a_copy_has_no_set_user_id_bit_and_nobody_else_can_write_it(
+def test_a_copy_has_no_set_user_id_bit_and_is_writable_only_by_its_owner(
     tmp_path: Path, source: Path
 ) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
@@ -157,7 +157,7 @@ def test_a_copy_has_no_set_user_id_bit_and_nobody_else_can_write_it(
     (source / "data").chmod(0o3777)
     umask = os.umask(0o022)
     try:
-        told("install", str(source), "--config", config)
+        run_json("install", str(source), "--config", config)
     finally:
         os.umask(umask)
     modes = {
@@ -170,7 +170,7 @@ def test_a_copy_has_no_set_user_id_bit_and_nobody_else_can_write_it(
 def test_a_copy_has_no_link_back_to_its_source(tmp_path: Path, source: Path) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     (source / "back").symlink_to(source / "data" / "words")
-    error = told("install", str(source), "--config", config, code=2)["error"]
+    error = run_json("install", str(source), "--config", config, code=2)["error"]
     assert error["code"] == "X1396" and "back" in error["message"]
     assert not (tmp_path / "x" / "toy").exists()
 
@@ -194,7 +194,7 @@ def test_a_folder_larger_than_the_disk_is_not_copied(tmp_path: Path, source: Pat
     (source / "bomb").touch()
     os.truncate(source / "bomb", 2**43)
     words = ("install", str(source), "--config", config, "--max-size", "100TB")
-    error = told(*words, code=2)["error"]
+    error = run_json(*words, code=2)["error"]
     assert error["code"] == "X1396" and "free" in error["message"]
     assert not (tmp_path / "x" / "toy").exists()
 
@@ -205,16 +205,16 @@ def test_the_size_of_a_copy_is_limited(tmp_path: Path, source: Path) -> None:
     os.truncate(source / "large", 2**30)
     words = ("install", str(source), "--config", config)
     for options in ((), ("--dry-run",), ("--max-size", "1000MB")):
-        error = told(*words, *options, code=2)["error"]
+        error = run_json(*words, *options, code=2)["error"]
         assert error["code"] == "X1396" and "--max-size" in error["help"], error
         assert not (tmp_path / "x" / "toy").exists()
-    assert told(*words, "--max-size", "2GiB", "--dry-run")["installed"] is False
+    assert run_json(*words, "--max-size", "2GiB", "--dry-run")["installed"] is False
     (source / "large").unlink()
     for number in range(30):
         (source / f"small-{number}").touch()
-    assert "4,096" in told(*words, "--max-size", "100KB", code=2)["error"]["message"]
-    assert told(*words, "--max-size", "1MB")["installed"] is True
-    assert told(*words, "--update", "--max-size", "nothing", code=2)["error"]["code"] == "X1316"
+    assert "4,096" in run_json(*words, "--max-size", "100KB", code=2)["error"]["message"]
+    assert run_json(*words, "--max-size", "1MB")["installed"] is True
+    assert run_json(*words, "--update", "--max-size", "nothing", code=2)["error"]["code"] == "X1316"
 
 
 def test_a_folder_that_grows_during_the_copy_is_not_copied_whole(tmp_path: Path) -> None:
@@ -230,21 +230,21 @@ def test_a_folder_that_grows_during_the_copy_is_not_copied_whole(tmp_path: Path)
 def test_an_update_is_of_an_installed_copy(tmp_path: Path, source: Path) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     words = ("install", str(source), "--config", config)
-    error = told(*words, "--update", code=2)["error"]
+    error = run_json(*words, "--update", code=2)["error"]
     assert error["code"] == "X1206" and "--update" in error["help"]
     assert not (tmp_path / "x").exists()
-    told(*words)
-    error = told(*words, "--update", "--link", code=2)["error"]
+    run_json(*words)
+    error = run_json(*words, "--update", "--link", code=2)["error"]
     assert error["code"] == "X1316" and "uninstall" in error["help"]
     assert not (tmp_path / "x" / "toy").is_symlink()
 
 
-def test_a_command_that_is_advised_can_be_pasted_whatever_the_id_is(tmp_path: Path) -> None:
+def test_an_advised_command_can_be_pasted_for_any_id(tmp_path: Path) -> None:
     rogue = tmp_path / "x" / "rogue"
     rogue.mkdir(parents=True)
     (rogue / "roder-extension.toml").write_text(ROGUE.format(id='"$(reboot)"'))
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
-    error = told("uninstall", "$(reboot)", "--config", config, code=2)["error"]
+    error = run_json("uninstall", "$(reboot)", "--config", config, code=2)["error"]
     assert error["help"] == "exthost uninstall '$(reboot)' --yes"
 
 
@@ -253,9 +253,9 @@ def test_a_search_path_is_never_deleted_and_an_entry_of_the_config_is_not_its_bu
     tmp_path: Path, source: Path
 ) -> None:
     config = str(yaml(tmp_path, search_paths=[str(source)]))
-    error = told("uninstall", "toy", "--yes", "--config", config, code=2)["error"]
+    error = run_json("uninstall", "toy", "--yes", "--config", config, code=2)["error"]
     assert error["code"] == "X1396" and (source / "plugin.toml").is_file()
     entry = tmp_path / "exthost.toml"
     entry.write_text('[[extensions]]\nname = "a"\nsource = { type = "process", command = "a" }\n')
-    error = told("uninstall", "a", "--yes", "--config", str(entry), code=2)["error"]
+    error = run_json("uninstall", "a", "--yes", "--config", str(entry), code=2)["error"]
     assert error["help"].endswith("exthost remove a")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from exthost.faces.cli.table_selection import TableSelection
-from tests.extensions.driving import command as hostile_command
-from tests.faces.cli.running import extension, exthost, told, write_config
+from tests.extensions.harness import command as hostile_command
+from tests.faces.cli.cli_process import extension, exthost, run_json, write_config
 from tests.faces.cli.test_signals import CTRL_C, terminal
 from tests.faces.cli.test_top import row
 
@@ -21,7 +21,7 @@ def test_a_filter_is_typed_and_the_selected_one_stays_selected() -> None:
     for key in ("/", "c", "x", "backspace"):
         assert selection.handle_key(key, rows)
     shown = selection.filter_rows(rows)
-    assert [one["id"] for one in shown] == ["c"] and selection.find_index(shown) == 0
+    assert [item["id"] for item in shown] == ["c"] and selection.find_index(shown) == 0
     assert selection.handle_key("r", rows) and selection.pattern == "cr"  # still typing
     assert selection.handle_key("enter", rows) and not selection.handle_key("q", rows)
     assert selection.handle_key("escape", rows) and len(selection.filter_rows(rows)) == 3
@@ -36,14 +36,14 @@ def test_keys_of_the_table_steer_show_messages_and_the_log(tmp_path: Path) -> No
     with terminal(tmp_path, COLUMNS="80", LINES="24") as screen:
         screen.until("r restart")
         screen.until("1 of 2 extensions ready")
-        before = told(tmp_path, "status", "one")["extensions"][0]["pids"]
+        before = run_json(tmp_path, "status", "one")["extensions"][0]["pids"]
         screen.press(b"/one")
         screen.until("/one")
         screen.press(b"\r\x1b")
         screen.until("r restart")
         screen.press(b"r")
         screen.until("one: restart: ready")
-        assert told(tmp_path, "status", "one")["extensions"][0]["pids"] != before
+        assert run_json(tmp_path, "status", "one")["extensions"][0]["pids"] != before
         screen.press(b"t")
         screen.until("the messages of one, until")
         exthost(tmp_path, "call", "one", "echo", "--method", "--args", '["seen"]')

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.running import (
+from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,
     exthost,
+    run_json,
     running,
-    told,
     write_config,
 )
 
@@ -25,10 +25,10 @@ def texts(folder: Path, *words: str) -> list[str]:
     return [json.loads(line)["text"] for line in done.stdout.splitlines()]
 
 
-def test_what_it_said_outlives_it_and_its_host(tmp_path: Path) -> None:
+def test_its_log_outlives_it_and_its_host(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"), extension("two"))
     with running(tmp_path):
-        [one, two] = told(tmp_path, "status")["extensions"]
+        [one, two] = run_json(tmp_path, "status")["extensions"]
         assert f"hello from {one['pids'][0]}" in texts(tmp_path, "one")
         os.kill(one["pids"][0], signal.SIGUSR1)
         with subprocess.Popen(
@@ -39,9 +39,9 @@ def test_what_it_said_outlives_it_and_its_host(tmp_path: Path) -> None:
             following.send_signal(signal.SIGINT)
             following.stdout.read()
             assert following.wait(timeout=RUN_SECONDS) == 130
-    said = texts(tmp_path, "one")
-    words = said.index("Traceback: my last words")
-    assert said.index(f"process {one['pids'][0]} exited with 3") > words
+    output = texts(tmp_path, "one")
+    words = output.index("Traceback: my last words")
+    assert output.index(f"process {one['pids'][0]} exited with 3") > words
     assert f"hello from {two['pids'][0]}" in texts(tmp_path, "two")
     lines = exthost(tmp_path, "logs", "one").stdout.splitlines()
     [last] = [line for line in lines if "last words" in line]
@@ -74,13 +74,13 @@ def test_the_logs_of_two_configs_are_kept_apart(ended: Path, tmp_path: Path) -> 
     assert (done.returncode, done.stdout) == (0, "") and "has written nothing yet" in done.stderr
 
 
-def test_a_wrong_name_is_told(tmp_path: Path) -> None:
+def test_a_wrong_name_is_reported(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
-    error = told(tmp_path, "logs", "ona", code=2)["error"]
+    error = run_json(tmp_path, "logs", "ona", code=2)["error"]
     assert (error["code"], error["help"]) == ("X1276", "did you mean 'one'?")
 
 
-def test_an_extension_cannot_write_to_the_terminal_of_who_reads_its_log(ended: Path) -> None:
+def test_an_extension_cannot_write_to_the_terminal_of_a_reader_of_its_log(ended: Path) -> None:
     shown = exthost(ended, "logs", "rude").stdout
     assert "\x1b" not in shown and "\\x1b]0;owned\\x07 title" in shown
     assert texts(ended, "rude")[3] == "\x1b]0;owned\x07 title"

@@ -10,9 +10,9 @@ from exthost.config import config_from_mapping
 from exthost.errors import Refused
 from tests.dialects.requirements import shows
 from tests.dialects.test_mcp import command, said
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.extensions.nexo_tree import plugin
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import run_inside as run
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -41,13 +41,13 @@ for line in sys.stdin:
 
 
 @shows("mcp-real-03")
-def test_the_dialect_of_a_bare_command_is_found_out_and_each_try_told() -> None:
+def test_the_dialect_of_a_bare_command_is_detected_and_each_try_is_reported() -> None:
     weather = EXAMPLES / "nexo" / "extensions" / "weather" / "weather.py"
     done = run("inspect", "--json", "--", sys.executable, "-S", "-E", str(weather))
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["dialect"] == "nexo"
-    tried = {one["dialect"]: one["answer"] for one in report["tried"]}
+    tried = {item["dialect"]: item["answer"] for item in report["tried"]}
     assert next(iter(tried)) == "mcp" and "names no protocolVersion" in tried["mcp"]
     assert "morphir" in tried and "nexo" not in tried
 
@@ -62,7 +62,7 @@ def test_a_server_is_known_at_the_first_try() -> None:
     assert "typed" in {tool["tool"] for tool in json.loads(listed.stdout)["tools"]}
 
 
-def test_what_a_server_says_of_itself_is_shown_as_json() -> None:
+def test_the_own_description_of_a_server_is_shown_as_json() -> None:
     done = run("inspect", "--dialect", "mcp", "--", *command({"era": "handshake"}))
     assert done.returncode == 0, done.stderr
     assert 'tools={"listChanged": true}' in done.stderr and "{'" not in done.stderr
@@ -90,7 +90,7 @@ def test_a_result_that_calls_itself_an_error_is_exit_1() -> None:
     assert "error[" not in quiet.stderr
 
 
-def test_the_error_of_a_result_comes_after_what_the_server_wrote_and_repeats_none_of_it(
+def test_the_error_of_a_result_comes_after_the_output_of_the_server_without_repeating_it(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "wordy.py").write_text(WORDY_SERVER)

@@ -11,9 +11,9 @@ import pytest
 from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.dialects.mcp.config_files import CONFIG_FILES
 from exthost.faces.cli.server_files import find_servers
-from exthost.faces.cli.server_import import State, Verdict, plan_import
+from exthost.faces.cli.server_import import ImportDecision, Verdict, plan_import
 from exthost.model.spec import HostEnvRef
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 SERVER = {"command": "npx", "args": ["-y", "pkg"]}
 
@@ -43,8 +43,8 @@ def run(machine: Path, *words: str, code: int = 0, **more: str) -> Any:
     return json.loads(done.stdout)
 
 
-def states(told: Mapping[str, Any]) -> dict[str, str]:
-    return {server["name"]: server["state"] for server in told["servers"]}
+def states(report: Mapping[str, Any]) -> dict[str, str]:
+    return {server["name"]: server["state"] for server in report["servers"]}
 
 
 def test_the_file_of_each_program_is_found_and_understood(machine: Path) -> None:
@@ -61,11 +61,11 @@ def test_the_file_of_each_program_is_found_and_understood(machine: Path) -> None
         (server,) = found.servers
         assert (server.program, server.file) == (known.program, path) and not found.problems
         (verdict,) = plan_import(found.servers, (), project)
-        assert verdict.state is State.NEW and verdict.table["command"] == "npx"
+        assert verdict.state is ImportDecision.NEW and verdict.table["command"] == "npx"
         path.unlink()
 
 
-def test_what_would_be_added_is_shown_and_with_write_it_is_added(machine: Path) -> None:
+def test_planned_additions_are_shown_and_with_write_they_are_added(machine: Path) -> None:
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"git": SERVER}})
     write(machine / "project/.mcp.json", {"mcpServers": {"here": {"command": "./x"}}})
     config = write(machine / "project/exthost.toml", "# mine\n[defaults.limits]\ncall = '9s'")
@@ -92,7 +92,7 @@ def test_without_a_config_one_is_made_beside_the_project_and_paths_still_lead_th
     assert first.cwd == str(machine / "project") and second.cwd == f"{machine}/project/sub"
 
 
-def test_what_is_not_added_is_told_with_its_reason(machine: Path) -> None:
+def test_an_entry_that_is_not_added_is_reported_with_its_reason(machine: Path) -> None:
     servers = {
         "off": {"command": "x", "disabled": True},
         "out": {"command": "x", "enabled": False},
@@ -104,8 +104,8 @@ def test_what_is_not_added_is_told_with_its_reason(machine: Path) -> None:
     }
     write(machine / "home/.cursor/mcp.json", {"mcpServers": servers})
     write(machine / "home/.gemini/settings.json", "{hush")
-    told = run(machine, "--write")
-    assert states(told) == {
+    report = run(machine, "--write")
+    assert states(report) == {
         "off": "disabled",
         "out": "disabled",
         "far": "remote",
@@ -114,12 +114,12 @@ def test_what_is_not_added_is_told_with_its_reason(machine: Path) -> None:
         "unset": "unusable",
         "number": "unusable",
     }
-    details = {server["name"]: server["detail"] for server in told["servers"]}
+    details = {server["name"]: server["detail"] for server in report["servers"]}
     assert "https://h.example" in details["far"] and "${NOT_SET}" in details["unset"]
     assert not (machine / "project/exthost.toml").exists()
     done = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
     assert "settings.json: cannot be read" in done.stderr and "nothing to add" in done.stderr
-    assert "hush" not in json.dumps(told) + done.stdout + done.stderr
+    assert "hush" not in json.dumps(report) + done.stdout + done.stderr
 
 
 def test_of_two_servers_of_one_name_the_second_has_its_program_s_name_too(machine: Path) -> None:
@@ -155,17 +155,17 @@ def test_secrets_become_references_and_are_copied_only_on_request(machine: Path)
     asked = {"command": "x", "env": {"API_KEY": "${input:key}", "A": "${A}", "M": "${M:-m}"}}
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"s": {"command": "x", **SECRETS}}})
     write(machine / "project/.vscode/mcp.json", {"servers": {"asked": asked}})
-    told = run(machine, "--write", M_TOKEN="hush-5")
-    variables = {server["name"]: server["variables"] for server in told["servers"]}
+    report = run(machine, "--write", M_TOKEN="hush-5")
+    variables = {server["name"]: server["variables"] for server in report["servers"]}
     assert variables == {"asked": ["API_KEY", "A"], "s": ["GITHUB_TOKEN", "DSN", "K"]}
     config = machine / "project/exthost.toml"
-    assert "hush" not in config.read_text() + json.dumps(told)
+    assert "hush" not in config.read_text() + json.dumps(report)
     asked_spec, spec = read_config(config).specs
     assert all(isinstance(value, HostEnvRef) for value in spec.env.values())
     assert asked_spec.env["M"] == "m"
     config.unlink()
-    told = run(machine, "--write", "--with-secrets")
-    assert "hush" not in json.dumps(told) and "hush-1" in config.read_text()
+    report = run(machine, "--write", "--with-secrets")
+    assert "hush" not in json.dumps(report) and "hush-1" in config.read_text()
     assert config.stat().st_mode & 0o077 == 0
 
 
@@ -187,7 +187,10 @@ HIDDEN_ARGUMENTS = [
 def test_a_server_with_a_secret_among_its_arguments_is_left_to_the_user(machine: Path) -> None:
     for args in HIDDEN_ARGUMENTS:
         (verdict,) = verdicts(machine, {"command": "x", "args": args}, SOME_SECRET="hush")
-        assert verdict.state in (State.SECRET, State.UNUSABLE) and "hush" not in repr(verdict)
+        assert verdict.state in (
+            ImportDecision.SECRET,
+            ImportDecision.UNUSABLE,
+        ) and "hush" not in repr(verdict)
 
 
 def verdicts(machine: Path, server: Any, **more: str) -> list[Verdict]:
@@ -197,19 +200,19 @@ def verdicts(machine: Path, server: Any, **more: str) -> list[Verdict]:
     return plan_import(found.servers, (), project)
 
 
-def test_ordinary_arguments_are_no_secrets(machine: Path) -> None:
+def test_ordinary_arguments_are_not_secrets(machine: Path) -> None:
     args = ["-y", "@scope/pkg@1.2", "--port=80", "https://host/path?mode=x", "KEY", "--keyboard=us"]
     (verdict,) = verdicts(machine, {"command": "x", "args": args})
-    assert (verdict.state, verdict.detail) == (State.NEW, " ".join(["x", *args]))
+    assert (verdict.state, verdict.detail) == (ImportDecision.NEW, " ".join(["x", *args]))
 
 
-def test_a_file_can_be_named_and_a_name_that_nobody_has_is_an_error(machine: Path) -> None:
+def test_a_file_can_be_named_and_an_unknown_name_is_an_error(machine: Path) -> None:
     file = write(machine / "any.json", {"mcpServers": {"git": SERVER}})
     assert states(run(machine, "--from", str(file), "--write")) == {"git": "added"}
     (spec,) = read_config(machine / "project/exthost.toml").specs
     assert spec.cwd == str(machine)
-    told = run(machine, "gti", "--from", str(file), code=2)
-    assert told["error"]["code"] == "X1490" and "'git'" in told["error"]["help"]
+    report = run(machine, "gti", "--from", str(file), code=2)
+    assert report["error"]["code"] == "X1490" and "'git'" in report["error"]["help"]
     done = run_inside("mcp", "import", "--from", "no.json", cwd=machine / "project")
     assert "no.json: there is no such file" in done.stderr
 
@@ -217,8 +220,8 @@ def test_a_file_can_be_named_and_a_name_that_nobody_has_is_an_error(machine: Pat
 def test_a_config_that_is_not_toml_is_left_alone(machine: Path) -> None:
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"git": SERVER}})
     mine = write(machine / "project/mcp.json", {"mcpServers": {}})
-    told = run(machine, "--write", "--config", "mcp.json", code=2)
-    assert told["error"]["code"] == "X1327" and json.loads(mine.read_text()) == {"mcpServers": {}}
+    report = run(machine, "--write", "--config", "mcp.json", code=2)
+    assert report["error"]["code"] == "X1327" and json.loads(mine.read_text()) == {"mcpServers": {}}
 
 
 def test_codex_s_own_file_is_a_config(machine: Path) -> None:
@@ -260,7 +263,7 @@ def test_settings_that_are_left_out_are_named(machine: Path) -> None:
     assert "a.excludeTools: unknown here" in shown.stderr
 
 
-def test_a_url_is_shown_without_what_may_be_a_key(machine: Path) -> None:
+def test_a_url_is_shown_without_possible_keys(machine: Path) -> None:
     url = "https://u:p@example.org:8443/mcp/0123456789abcdef0123?key=1#f"
     write(machine / "project" / ".mcp.json", {"mcpServers": {"a": {"url": url}}})
     (found,) = run(machine)["servers"]

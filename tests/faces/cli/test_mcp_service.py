@@ -14,14 +14,14 @@ import pytest
 from exthost.faces.cli.common import Args
 from exthost.faces.cli.http_options import Address, read_address
 from exthost.faces.cli.mcp_service import add_http_options, http_arguments
-from tests.faces.cli.running import (
+from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,
     exthost,
     run_inside,
+    run_json,
     running,
-    told,
     wait_for,
     write_config,
 )
@@ -74,16 +74,16 @@ def on_stdio(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
 def test_a_host_that_serves_mcp_is_seen_and_steered(tmp_path: Path, words: list[str]) -> None:
     write_config(tmp_path, extension("one"))
     with on_stdio(tmp_path, *words) as host:
-        status = told(tmp_path, "status")
+        status = run_json(tmp_path, "status")
         assert status["host"]["pid"] == host.pid
         [before] = status["extensions"]
-        assert told(tmp_path, "restart", "one")["pids"] != before["pids"]
+        assert run_json(tmp_path, "restart", "one")["pids"] != before["pids"]
         assert "ready" in exthost(tmp_path, "logs", "one").stdout
         assert host.stdin is not None and host.stdout is not None
         host.stdin.write(json.dumps(HELLO) + "\n")
         host.stdin.flush()
         assert json.loads(host.stdout.readline())["result"]["serverInfo"]["name"] == "exthost"
-    assert told(tmp_path, "status", code=2)["error"]["code"] == "X1275"
+    assert run_json(tmp_path, "status", code=2)["error"]["code"] == "X1275"
 
 
 def test_run_serves_http_beside_its_socket(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_run_serves_http_beside_its_socket(tmp_path: Path) -> None:
         assert host.stdout is not None
         service = json.loads(host.stdout.readline())
         assert service["url"].startswith("http://localhost:") and service["token"]
-        assert told(tmp_path, "status")["host"]["pid"] == host.pid
+        assert run_json(tmp_path, "status")["host"]["pid"] == host.pid
         host.send_signal(signal.SIGINT)
         host.communicate(timeout=RUN_SECONDS)
         assert host.returncode == 130
@@ -114,7 +114,7 @@ def test_a_gateway_beside_a_host_runs_on_its_own_and_says_so(tmp_path: Path) -> 
         warning = wait_for(gateway, "warning:")
         assert f"process {host.pid}" in warning and "cannot reach this process" in warning
         wait_for(gateway, "extensions ready")
-        assert told(tmp_path, "status")["host"]["pid"] == host.pid
+        assert run_json(tmp_path, "status")["host"]["pid"] == host.pid
         gateway.communicate(timeout=RUN_SECONDS)
         assert gateway.returncode == 0
 
@@ -142,6 +142,6 @@ def test_an_address_is_a_port_or_a_host_and_a_port(text: str, address: Address) 
 
 
 @pytest.mark.parametrize("text", ["", "x", "70000", "a:b", "::1:80", "-1", "localhost:", "²"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         read_address(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 ENVIRONMENT = os.environ | {
     "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -45,4 +45,4 @@ def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
     (tmp_path / "fresh").mkdir()
     done = run_inside("new", "fresh", "--dialect", "mcp", cwd=tmp_path)
     assert done.returncode == 2
-    assert "X1329" in done.stderr and "is there already" in done.stderr
+    assert "X1329" in done.stderr and "already exists" in done.stderr

@@ -12,13 +12,13 @@ import pytest
 
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin, rewrite, yaml
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS
+from tests.faces.cli.cli_process import run_inside as run
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "nexo"
 
 
-def told(*words: str, code: int = 0, **env: str) -> Any:
+def run_json(*words: str, code: int = 0, **env: str) -> Any:
     """The JSON that a verb prints; it must be all of stdout."""
     done = run(*words, "--json", env=os.environ | env)
     assert done.returncode == code, done.stdout + done.stderr
@@ -26,14 +26,14 @@ def told(*words: str, code: int = 0, **env: str) -> Any:
 
 
 def listed(config: Path, *words: str, **env: str) -> Any:
-    return told("list", "--config", str(config), *words, code=0, **env)
+    return run_json("list", "--config", str(config), *words, code=0, **env)
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Two roots, with everything in them that the page speaks of."""
     one, two = tmp_path / "one", tmp_path / "two"
-    plugin(one / "zebra", "zebra", told={"listed": ["echo", "other"]})
+    plugin(one / "zebra", "zebra", behaviour={"listed": ["echo", "other"]})
     plugin(one / "deep" / "er", "ant")
     plugin(one / "too" / "very" / "far" / "down", "far")
     plugin(one / "node_modules" / "x", "ignored")
@@ -67,7 +67,7 @@ def config(tree: Path, **more: Any) -> Path:
 @shows("nexo-disc-06", "nexo-disc-07", "nexo-disc-08", "nexo-disc-10")
 def test_exactly_the_pages_candidates_order_and_diagnostics(tree: Path) -> None:
     report = listed(config(tree), BEE_TOKEN="t")
-    assert [(one["id"], one["state"]) for one in report["extensions"]] == [
+    assert [(item["id"], item["state"]) for item in report["extensions"]] == [
         ("ant", "admitted"),
         ("gated", "refused"),
         ("zebra", "admitted"),
@@ -75,8 +75,8 @@ def test_exactly_the_pages_candidates_order_and_diagnostics(tree: Path) -> None:
         ("off", "disabled"),
     ]
     diagnostics = [
-        (one["level"], one["code"], os.path.relpath(one["path"], tree), one["line"])
-        for one in report["diagnostics"]
+        (item["level"], item["code"], os.path.relpath(item["path"], tree), item["line"])
+        for item in report["diagnostics"]
     ]
     assert diagnostics == [
         ("error", "X0202", "one/broken/plugin.toml", 2),
@@ -90,28 +90,28 @@ def test_exactly_the_pages_candidates_order_and_diagnostics(tree: Path) -> None:
 @shows("nexo-disc-03")
 def test_a_link_out_of_the_root_is_an_error_when_links_are_followed(tree: Path) -> None:
     report = listed(config(tree, follow_links=True))
-    errors = [one for one in report["diagnostics"] if one["code"] == "X0203"]
-    assert [os.path.relpath(one["path"], tree) for one in errors] == ["two/link"]
-    assert [one["id"] for one in report["extensions"]] == ["ant", "gated", "zebra", "bee", "off"]
+    errors = [item for item in report["diagnostics"] if item["code"] == "X0203"]
+    assert [os.path.relpath(item["path"], tree) for item in errors] == ["two/link"]
+    assert [item["id"] for item in report["extensions"]] == ["ant", "gated", "zebra", "bee", "off"]
 
 
 @shows("nexo-cli-05")
-def test_a_disabled_one_is_listed_and_described_and_not_started(tree: Path) -> None:
+def test_a_disabled_extension_is_listed_and_described_but_not_started(tree: Path) -> None:
     path = str(config(tree))
     (row,) = listed(config(tree), "--disabled")["extensions"]
     assert (row["id"], row["state"]) == ("off", "disabled") and "disabled" in row["reason"]
     defaults = {"stdio": {"call_timeout_ms": 1500}}
-    known = told("info", "off", "--config", str(config(tree, transport_defaults=defaults)))
+    known = run_json("info", "off", "--config", str(config(tree, transport_defaults=defaults)))
     assert known["state"] == "disabled" and known["path"].endswith("one/off/plugin.toml")
     assert known["limits"]["call"] == 1.5, "the settings of the config hold for it, too"
-    error = told("call", "off", "echo", "--config", path, code=2)["error"]
+    error = run_json("call", "off", "echo", "--config", path, code=2)["error"]
     assert "switched off" in error["message"] and "exthost enable off" in error["help"]
     none = run("list", "--disabled", "--config", str(yaml(tree, search_paths=["two"])))
     assert none.returncode == 0 and "none are disabled" in none.stderr
 
 
 @shows("nexo-disc-14")
-def test_paths_are_told_below_the_root_that_the_config_names(tmp_path: Path) -> None:
+def test_paths_are_reported_below_the_root_that_the_config_names(tmp_path: Path) -> None:
     broken = plugin(tmp_path / "real" / "broken", "broken")
     broken.write_text('[plugin]\nid = "core"\nversion = "1"\n')
     plugin(tmp_path / "real" / "bee", "bee")
@@ -119,10 +119,10 @@ def test_paths_are_told_below_the_root_that_the_config_names(tmp_path: Path) -> 
     (tmp_path / "real" / "bee" / ".mcp.json").write_text(servers)
     (tmp_path / "named").symlink_to(tmp_path / "real")
     told_of = listed(yaml(tmp_path, search_paths=["named"]), "--all")["diagnostics"]
-    places = {(os.path.relpath(one["path"], tmp_path), one["line"]) for one in told_of}
+    places = {(os.path.relpath(item["path"], tmp_path), item["line"]) for item in told_of}
     assert ("named/bee/.mcp.json", 3) in places
     assert {path for path, _ in places} == {"named/bee/.mcp.json", "named/broken/plugin.toml"}
-    found = told("validate", str(tmp_path / "named" / "broken" / "plugin.toml"), code=3)
+    found = run_json("validate", str(tmp_path / "named" / "broken" / "plugin.toml"), code=3)
     assert found["diagnostics"][0]["path"].endswith("named/broken/plugin.toml")
 
 
@@ -136,27 +136,27 @@ def test_validate_judges_urls_and_names_of_servers(tmp_path: Path) -> None:
     }
     for n, more in enumerate(bad):
         plugin(tmp_path / f"x{n}", f"x{n}", more=more)
-    found = told("validate", str(tmp_path), code=3)["diagnostics"]
-    assert [one["key"] for one in found] == list(bad.values())
+    found = run_json("validate", str(tmp_path), code=3)["diagnostics"]
+    assert [item["key"] for item in found] == list(bad.values())
 
 
 @shows("nexo-cli-06", "nexo-manifest-03")
-def test_validate_tells_of_a_manifest_for_a_later_host(tmp_path: Path) -> None:
+def test_validate_reports_a_manifest_for_a_later_host(tmp_path: Path) -> None:
     path = plugin(tmp_path / "x" / "a", "a")
     later = 'min_agent_version = "999.0.0"\nversion ='
     rewrite(path, path.read_text().replace("version =", later, 1))
     config = str(yaml(tmp_path, search_paths=["x"]))
     for words in (("validate", "--config", config), ("validate", str(tmp_path / "x"))):
-        report = told(*words, code=3)
+        report = run_json(*words, code=3)
         assert report["valid"] == []
         assert "999.0.0" in report["diagnostics"][0]["message"]
 
 
 @shows("nexo-disc-09")
-def test_an_allowlist_keeps_its_own_and_names_who_is_not_there(tree: Path) -> None:
+def test_an_allowlist_keeps_its_own_and_names_the_missing_ones(tree: Path) -> None:
     report = listed(config(tree, allowlist=["zebra", "nobody", "off"]))
-    assert [one["id"] for one in report["extensions"]] == ["zebra", "off"]
-    absent = [one["extension"] for one in report["diagnostics"] if one["code"] == "X0206"]
+    assert [item["id"] for item in report["extensions"]] == ["zebra", "off"]
+    absent = [item["extension"] for item in report["diagnostics"] if item["code"] == "X0206"]
     assert absent == ["nobody", "off"]
 
 
@@ -168,41 +168,49 @@ def test_an_unreadable_folder_is_a_warning_and_the_others_are_found(tree: Path) 
         report = listed(config(tree))
     finally:
         closed.chmod(0o755)
-    assert str(closed) in [one["path"] for one in report["diagnostics"]]
-    assert [one["id"] for one in report["extensions"]] == ["ant", "gated", "zebra", "bee", "off"]
+    assert str(closed) in [item["path"] for item in report["diagnostics"]]
+    assert [item["id"] for item in report["extensions"]] == ["ant", "gated", "zebra", "bee", "off"]
 
 
 @shows("nexo-gate-01")
 def test_a_gated_one_is_listed_with_everything_that_is_missing(tree: Path) -> None:
-    [gated] = [one for one in listed(config(tree))["extensions"] if one["id"] == "gated"]
+    [gated] = [
+        extension for extension in listed(config(tree))["extensions"] if extension["id"] == "gated"
+    ]
     assert "no-such-program" in gated["reason"] and "NO_SUCH_VARIABLE" in gated["reason"]
     assert "sh" not in gated["reason"].replace("such", "")
 
 
 @shows("nexo-env-04")
-def test_who_asks_for_a_secret_is_shown_unless_a_person_named_it(tree: Path) -> None:
+def test_the_asker_of_a_secret_is_shown_unless_a_person_named_it(tree: Path) -> None:
     def asks(path: Path) -> dict[str, list[str]]:
-        return {one["id"]: one["asks_for"] for one in listed(path)["extensions"]}
+        return {extension["id"]: extension["asks_for"] for extension in listed(path)["extensions"]}
 
     assert asks(config(tree))["bee"] == ["BEE_TOKEN"]
     assert asks(config(tree, allowlist=["bee"]))["bee"] == []
     words = run("list", "--config", str(config(tree)), env=os.environ | {"BEE_TOKEN": "t"})
     assert "bee: asks for a secret: BEE_TOKEN; it is given BEE_TOKEN" in words.stdout + words.stderr
-    [bee] = [one for one in listed(config(tree), BEE_TOKEN="t")["extensions"] if one["id"] == "bee"]
+    [bee] = [
+        extension
+        for extension in listed(config(tree), BEE_TOKEN="t")["extensions"]
+        if extension["id"] == "bee"
+    ]
     assert bee["is_given"] == ["BEE_TOKEN"]
 
 
 @shows("nexo-manifest-08")
-def test_all_mistakes_of_a_manifest_are_told_if_asked_for(tree: Path) -> None:
+def test_all_mistakes_of_a_manifest_are_reported_if_asked_for(tree: Path) -> None:
     report = listed(config(tree), "--all")
-    keys = [one["key"] for one in report["diagnostics"] if one["level"] == "error"]
+    keys = [
+        diagnostic["key"] for diagnostic in report["diagnostics"] if diagnostic["level"] == "error"
+    ]
     assert keys == ["plugin.id", "plugin.version", "capabilities", "transport", "plugin.colour"]
 
 
 def test_a_wrong_config_exits_with_3_and_names_the_line(tree: Path) -> None:
     path = tree / "extensions.yaml"
     path.write_text("extensions:\n  search_path: [one]\n")
-    error = told("list", "--config", str(path), code=3)["error"]
+    error = run_json("list", "--config", str(path), code=3)["error"]
     assert error["evidence"]["line"] == 2 and "search_paths" in error["message"]
 
 
@@ -212,23 +220,23 @@ def test_a_wrong_config_exits_with_3_and_names_the_line(tree: Path) -> None:
 @shows("nexo-call-04", "nexo-hand-05", "nexo-gate-02")
 def test_tools_are_shown_by_their_registered_names_and_called(tree: Path) -> None:
     path = str(config(tree))
-    shown = told("tools", "--config", path, BEE_TOKEN="t")
-    assert [one["name"] for one in shown["tools"]] == [
+    shown = run_json("tools", "--config", path, BEE_TOKEN="t")
+    assert [tool["name"] for tool in shown["tools"]] == [
         "ext_ant_echo",
         "ext_zebra_echo",
         "ext_bee_echo",
     ]
-    assert told("call", "ext_zebra_echo", "a=1", "--config", path) == {"a": 1}
-    assert told("call", "gated", "echo", "--config", path, code=4)["error"]["code"] == "X0301"
-    assert told("call", str(tree / "one" / "deep" / "er"), "echo", "a=1") == {"a": 1}
+    assert run_json("call", "ext_zebra_echo", "a=1", "--config", path) == {"a": 1}
+    assert run_json("call", "gated", "echo", "--config", path, code=4)["error"]["code"] == "X0301"
+    assert run_json("call", str(tree / "one" / "deep" / "er"), "echo", "a=1") == {"a": 1}
 
 
 def test_the_python_example_answers() -> None:
     path = str(EXAMPLES / "extensions.yaml")
     called = ("call", "--config", path)
-    said = told(*called, "ext_weather_get_weather", "city=Lima")
-    assert said == {"city": "Lima", "sky": "clear", "asked_by": None}
-    assert told(*called, "get_weather", "town=Lima", code=2)["error"]["code"] == "X1301"
+    output = run_json(*called, "ext_weather_get_weather", "city=Lima")
+    assert output == {"city": "Lima", "sky": "clear", "asked_by": None}
+    assert run_json(*called, "get_weather", "town=Lima", code=2)["error"]["code"] == "X1301"
 
 
 @pytest.mark.more
@@ -236,7 +244,7 @@ def test_the_node_example_answers() -> None:
     if shutil.which("node") is None:
         pytest.skip("no Node here: the Node example is not tried")
     called = ("call", "--config", str(EXAMPLES / "extensions.yaml"))
-    assert told(*called, "ext_text_count", "text=a b c") == {"words": 3}
+    assert run_json(*called, "ext_text_count", "text=a b c") == {"words": 3}
 
 
 def test_the_dialect_of_a_bare_command_is_found_out() -> None:
@@ -246,8 +254,8 @@ def test_the_dialect_of_a_bare_command_is_found_out() -> None:
 
 
 @shows("nexo-env-05")
-def test_inspect_tells_what_was_held_back(tree: Path) -> None:
-    report = told("inspect", "ant", "--config", str(config(tree)), MY_TOKEN="t")
+def test_inspect_shows_the_withheld_variables(tree: Path) -> None:
+    report = run_json("inspect", "ant", "--config", str(config(tree)), MY_TOKEN="t")
     assert "MY_TOKEN" in report["environment"]["held_back"]
     assert "AGENT_EXTENSION_ID" in report["environment"]["configured"]
 
@@ -256,30 +264,30 @@ def test_inspect_tells_what_was_held_back(tree: Path) -> None:
 
 
 @shows("nexo-cli-01")
-def test_validate_tells_every_mistake_and_exits_with_3(tree: Path) -> None:
+def test_validate_reports_every_mistake_and_exits_with_3(tree: Path) -> None:
     bad = tree / "one" / "broken"
     for target in (bad, bad / "plugin.toml"):
-        report = told("validate", str(target), "--all", code=3)
+        report = run_json("validate", str(target), "--all", code=3)
         assert not report["ok"] and len(report["diagnostics"]) == 5
-        assert {one["path"] for one in report["diagnostics"]} == {str(bad / "plugin.toml")}
-    first = told("validate", str(bad), code=3)["diagnostics"]
-    assert [(one["key"], one["line"]) for one in first] == [("plugin.id", 2)]
+        assert {item["path"] for item in report["diagnostics"]} == {str(bad / "plugin.toml")}
+    first = run_json("validate", str(bad), code=3)["diagnostics"]
+    assert [(item["key"], item["line"]) for item in first] == [("plugin.id", 2)]
     shown = run("validate", str(bad), "--all").stderr
     assert f"{bad}/plugin.toml:4: plugin.colour" in shown
 
 
 @shows("nexo-cli-01")
-def test_validate_is_content_with_what_is_right(tree: Path) -> None:
-    report = told("validate", str(tree / "two" / "zebra"))
-    assert report["ok"] and [one["id"] for one in report["valid"]] == ["zebra"]
-    assert told("validate", "--config", str(config(tree)), code=3)["ok"] is False
-    assert told("validate", str(tree / "no-such"), code=2)["error"]["kind"] == "NotFound"
-    assert told("validate", str(tree / "one" / "loop"), code=2)["error"]["kind"] == "NotFound"
+def test_validate_accepts_a_correct_config(tree: Path) -> None:
+    report = run_json("validate", str(tree / "two" / "zebra"))
+    assert report["ok"] and [item["id"] for item in report["valid"]] == ["zebra"]
+    assert run_json("validate", "--config", str(config(tree)), code=3)["ok"] is False
+    assert run_json("validate", str(tree / "no-such"), code=2)["error"]["kind"] == "NotFound"
+    assert run_json("validate", str(tree / "one" / "loop"), code=2)["error"]["kind"] == "NotFound"
 
 
 @shows("nexo-cli-02")
-def test_info_tells_what_is_known_and_starts_nothing(tree: Path) -> None:
-    known = told("info", "bee", "--config", str(config(tree)), BEE_TOKEN="t", OTHER_KEY="k")
+def test_info_shows_the_known_facts_and_starts_nothing(tree: Path) -> None:
+    known = run_json("info", "bee", "--config", str(config(tree)), BEE_TOKEN="t", OTHER_KEY="k")
     assert (known["id"], known["version"], known["state"]) == ("bee", "1.0.0", "admitted")
     assert known["tools"] == [{"name": "ext_bee_echo", "tool": "echo"}]
     assert known["secrets"] == ["BEE_TOKEN"] and known["requires"]["env"] == ["BEE_TOKEN"]
@@ -289,21 +297,23 @@ def test_info_tells_what_is_known_and_starts_nothing(tree: Path) -> None:
     assert "ext_bee_echo" in run("info", "bee", "--config", str(config(tree))).stdout
 
 
-def test_info_leaves_out_what_is_empty_and_shows_values_as_json(tree: Path) -> None:
+def test_info_leaves_out_empty_fields_and_shows_values_as_json(tree: Path) -> None:
     shown = run("info", str(tree / "one" / "off")).stdout
     assert "\npriority" in shown and "requires" not in shown
     shown = run("info", str(EXAMPLES.parent / "roder" / "python")).stdout
     assert '{"type": "event_sink", "id": "diary"}' in shown and "{'" not in shown
 
 
-def test_a_config_in_the_place_of_a_manifest_is_told_where_it_belongs(tmp_path: Path) -> None:
+def test_the_error_for_a_config_in_the_place_of_a_manifest_says_where_it_belongs(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "exthost.toml"
     path.write_text("")
     done = run("validate", str(path))
     assert done.returncode == 2 and f"of a config: --config {path}" in done.stderr
 
 
-def test_info_never_shows_what_may_be_a_secret(tree: Path) -> None:
+def test_info_never_shows_possible_secrets(tree: Path) -> None:
     server = '[mcp_servers.s]\ncommand = "x"\nenv = { A = "hush" }'
     plugin(tree / "secretive", "secretive", more=server)
     done = run("info", str(tree / "secretive"), "--json")
@@ -311,47 +321,51 @@ def test_info_never_shows_what_may_be_a_secret(tree: Path) -> None:
 
 
 @shows("nexo-cli-03", "nexo-env-04", "nexo-env-05")
-def test_doctor_tells_each_finding_with_its_fix(tree: Path) -> None:
-    report = told("doctor", "--config", str(config(tree)), code=3, BEE_TOKEN="t", OTHER_KEY="k")
+def test_doctor_reports_each_finding_with_its_fix(tree: Path) -> None:
+    report = run_json("doctor", "--config", str(config(tree)), code=3, BEE_TOKEN="t", OTHER_KEY="k")
     assert not report["ok"] and "runtime" not in report
-    by = {(one["extension"], one["level"]): one for one in report["findings"] if one["extension"]}
+    by = {
+        (finding["extension"], finding["level"]): finding
+        for finding in report["findings"]
+        if finding["extension"]
+    }
     assert "no-such-program" in by["gated", "error"]["message"]
     assert "asks for a secret: BEE_TOKEN" in by["bee", "warning"]["message"]
     assert "2 variables held back" in by["ant", "info"]["message"]
     assert "OTHER_KEY" in by["ant", "info"]["details"]
-    for one in report["findings"]:
-        assert one["fix"] or one["level"] == "warning", one
+    for finding in report["findings"]:
+        assert finding["fix"] or finding["level"] == "warning", finding
     assert "fix:" in run("doctor", "--config", str(config(tree))).stdout
 
 
 def test_a_folder_or_manifest_is_listed_without_any_config(tree: Path) -> None:
     bare = tree / "two"
-    assert [one["id"] for one in told("list", str(bare))["extensions"]] == ["bee", "zebra"]
+    assert [item["id"] for item in run_json("list", str(bare))["extensions"]] == ["bee", "zebra"]
     manifest = str(bare / "zebra" / "plugin.toml")
-    assert [one["id"] for one in told("list", manifest)["extensions"]] == ["zebra"]
-    broken = told("list", str(tree / "one" / "broken"))
+    assert [item["id"] for item in run_json("list", manifest)["extensions"]] == ["zebra"]
+    broken = run_json("list", str(tree / "one" / "broken"))
     assert broken["extensions"] == [] and broken["diagnostics"][0]["key"] == "plugin.id"
-    listed = told("list", "bee", "--config", str(config(tree)), BEE_TOKEN="t")["extensions"]
-    assert [one["id"] for one in listed] == ["bee"]
-    assert told("list", "no-such", code=2)["error"]["kind"] == "NotFound"
-    assert told("list", "beee", "--config", str(config(tree)), code=2)["error"]["help"] == (
+    listed = run_json("list", "bee", "--config", str(config(tree)), BEE_TOKEN="t")["extensions"]
+    assert [item["id"] for item in listed] == ["bee"]
+    assert run_json("list", "no-such", code=2)["error"]["kind"] == "NotFound"
+    assert run_json("list", "beee", "--config", str(config(tree)), code=2)["error"]["help"] == (
         "did you mean 'bee'?"
     )
 
 
-def test_doctor_counts_what_it_found(tree: Path) -> None:
+def test_doctor_counts_its_findings(tree: Path) -> None:
     env = os.environ | {"BEE_TOKEN": "t", "OTHER_KEY": "k"}
     done = run("doctor", "bee", "--config", str(config(tree)), env=env)
     assert "OTHER_KEY" not in done.stdout and "held back" in done.stdout
-    assert "1 extension: 1 warning, 1 info; nothing in the way" in done.stderr
+    assert "1 extension: 1 warning, 1 info; no problems" in done.stderr
     everything = run("doctor", "bee", "--all", "--config", str(config(tree)), env=env)
     assert "  OTHER_KEY\n" in everything.stdout
 
 
 @shows("nexo-context-05")
-def test_a_schema_that_is_invalid_is_told_and_the_call_goes_through(tmp_path: Path) -> None:
+def test_an_invalid_schema_is_reported_and_the_call_goes_through(tmp_path: Path) -> None:
     tools = [{"name": "odd", "input_schema": {"type": "no such type"}}]
-    plugin(tmp_path / "x", "x", told={"offer": {"tools": tools}}, tools=("odd",))
+    plugin(tmp_path / "x", "x", behaviour={"offer": {"tools": tools}}, tools=("odd",))
     done = run("call", str(tmp_path / "x"), "odd", "a=1", "--json")
     assert json.loads(done.stdout) == {"a": 1}
     assert "warning: " in done.stderr and "odd" in done.stderr
@@ -363,7 +377,7 @@ def test_the_servers_of_a_gated_extension_are_gated_with_it(tmp_path: Path) -> N
     needs = '[requires]\nbins = ["no-such-program"]\nenv = ["HOME", "A_TOKEN"]\n'
     plugin(tmp_path / "x" / "a", "a", more=server + needs)
     rows = listed(yaml(tmp_path, search_paths=["x"]), A_TOKEN="t")["extensions"]
-    assert {one["id"]: (one["state"], one["asks_for"]) for one in rows} == {
+    assert {row["id"]: (row["state"], row["asks_for"]) for row in rows} == {
         "a": ("refused", ["A_TOKEN"]),
         "a.s": ("refused", []),  # it is given only what its own dialect gives it
     }
@@ -376,46 +390,48 @@ def test_doctor_sees_a_missing_program_without_a_start_and_lets_others_be(tmp_pa
     far = plugin(tmp_path / "x" / "far", "far")
     elsewhere = '[transport]\nkind = "nats"\nsubject_prefix = "far"\n'
     rewrite(far, far.read_text().partition("[transport]")[0] + elsewhere)
-    report = told("doctor", "--config", config, BEE_TOKEN="t")
+    report = run_json("doctor", "--config", config, BEE_TOKEN="t")
     assert report["ok"], "one that runs elsewhere is nobody's mistake"
-    report = told("doctor", "--runtime", "--config", config, BEE_TOKEN="t")
+    report = run_json("doctor", "--runtime", "--config", config, BEE_TOKEN="t")
     assert report["ok"] and [row["id"] for row in report["runtime"]] == ["bee"]
-    assert [one["level"] for one in report["findings"] if one["extension"] == "far"] == ["info"]
-    report = told("doctor", "bee", "--config", config, BEE_TOKEN="t")
+    assert [
+        finding["level"] for finding in report["findings"] if finding["extension"] == "far"
+    ] == ["info"]
+    report = run_json("doctor", "bee", "--config", config, BEE_TOKEN="t")
     assert "asks for a secret: BEE_TOKEN" in str(report["findings"])
     rewrite(bee, bee.read_text().replace("command = ", 'command = "./nowhere" # '))
-    report = told("doctor", "--config", config, code=5, BEE_TOKEN="t")
-    [error] = [one for one in report["findings"] if one["level"] == "error"]
+    report = run_json("doctor", "--config", config, code=5, BEE_TOKEN="t")
+    [error] = [finding for finding in report["findings"] if finding["level"] == "error"]
     assert (error["extension"], error["code"]) == ("bee", "X0401")
 
 
 @shows("nexo-cli-03")
-def test_doctor_really_starts_each_and_tells_timings_and_drift(tmp_path: Path) -> None:
+def test_doctor_really_starts_each_and_reports_timings_and_drift(tmp_path: Path) -> None:
     offer = {"tools": ["echo", "extra"], "hooks": ["after_message"]}
-    plugin(tmp_path / "x" / "drifts", "drifts", told={"offer": offer}, tools=("echo", "gone"))
+    plugin(tmp_path / "x" / "drifts", "drifts", behaviour={"offer": offer}, tools=("echo", "gone"))
     same = {"offer": {"tools": ["echo"]}, "listed": ["echo"]}
-    plugin(tmp_path / "x" / "good", "good", told=same)
+    plugin(tmp_path / "x" / "good", "good", behaviour=same)
     config = str(yaml(tmp_path, search_paths=["x"]))
-    report = told("doctor", "--runtime", "--config", config)
+    report = run_json("doctor", "--runtime", "--config", config)
     assert report["ok"]
-    assert [(one["id"], one["ready"]) for one in report["runtime"]] == [
+    assert [(item["id"], item["ready"]) for item in report["runtime"]] == [
         ("drifts", True),
         ("good", True),
     ]
-    assert all(one["timings_ms"]["handshake"] > 0 for one in report["runtime"])
-    warned = [one for one in report["findings"] if one["level"] == "warning"]
-    assert {one["extension"] for one in warned} == {"drifts"}
-    texts = " ".join(one["message"] for one in warned)
+    assert all(item["timings_ms"]["handshake"] > 0 for item in report["runtime"])
+    warned = [item for item in report["findings"] if item["level"] == "warning"]
+    assert {item["extension"] for item in warned} == {"drifts"}
+    texts = " ".join(item["message"] for item in warned)
     assert "gone" in texts and "extra" in texts and "after_message" in texts
-    plugin(tmp_path / "x" / "bad", "bad", told={"exit": 3})
-    report = told("doctor", "--runtime", "--config", config, code=5)
-    [error] = [one for one in report["findings"] if one["level"] == "error"]
+    plugin(tmp_path / "x" / "bad", "bad", behaviour={"exit": 3})
+    report = run_json("doctor", "--runtime", "--config", config, code=5)
+    [error] = [item for item in report["findings"] if item["level"] == "error"]
     assert error["extension"] == "bad" and error["code"] == "X0501"
-    assert told("doctor", "good", "--runtime", "--config", config)["ok"]
+    assert run_json("doctor", "good", "--runtime", "--config", config)["ok"]
 
 
 @pytest.mark.parametrize("verb", ["info", "validate", "doctor"])
-def test_verbs_about_what_is_written_take_no_command(verb: str) -> None:
+def test_verbs_about_written_entries_take_no_command(verb: str) -> None:
     done = run(verb, "--", "python3", "x.py")
     assert done.returncode == 2 and "inspect" in done.stderr
 
@@ -424,7 +440,7 @@ def test_verbs_about_what_is_written_take_no_command(verb: str) -> None:
 
 
 @shows("nexo-watch-02", "nexo-watch-03")
-def test_run_tells_of_changed_manifests_and_replaces_them(tmp_path: Path) -> None:
+def test_run_reports_changed_manifests_and_replaces_them(tmp_path: Path) -> None:
     path = plugin(tmp_path / "x" / "a", "a")
     watch = {"enabled": True, "debounce_ms": 50, "reload": True}
     config = yaml(tmp_path, search_paths=["x"], watch=watch)
@@ -451,7 +467,7 @@ def test_run_tells_of_changed_manifests_and_replaces_them(tmp_path: Path) -> Non
 
 
 @shows("nexo-watch-05")
-def test_run_tells_each_change_once(tmp_path: Path) -> None:
+def test_run_reports_each_change_once(tmp_path: Path) -> None:
     path = plugin(tmp_path / "x" / "a", "a")
     config = yaml(tmp_path, search_paths=["x"], watch={"enabled": True, "debounce_ms": 50})
     process = subprocess.Popen(

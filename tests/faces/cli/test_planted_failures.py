@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.faces.cli.cli_process import run_inside, running, wait_for
 from tests.faces.cli.planted_failures import FAILURES, LOOPS, UPDATES, Failure, normalised
-from tests.faces.cli.running import run_inside, running, wait_for
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -20,11 +20,11 @@ SLOW = {
 @pytest.mark.parametrize(
     "failure",
     [
-        pytest.param(one, id=one.name, marks=[pytest.mark.more] if one.name[:2] in SLOW else [])
-        for one in FAILURES
+        pytest.param(item, id=item.name, marks=[pytest.mark.more] if item.name[:2] in SLOW else [])
+        for item in FAILURES
     ],
 )
-def test_a_planted_failure_is_told_as_ever(failure: Failure, tmp_path: Path) -> None:
+def test_a_planted_failure_is_still_reported(failure: Failure, tmp_path: Path) -> None:
     failure.write(tmp_path)
     done = run_inside(*failure.words, cwd=tmp_path, env={**os.environ, **failure.env})
     shown = f"exit {done.returncode}\n{done.stdout}{done.stderr}"
@@ -34,7 +34,7 @@ def test_a_planted_failure_is_told_as_ever(failure: Failure, tmp_path: Path) -> 
 
 
 @pytest.mark.more
-def test_a_crash_loop_is_told_as_ever(tmp_path: Path) -> None:
+def test_a_crash_loop_is_still_reported(tmp_path: Path) -> None:
     LOOPS.write(tmp_path)
     with running(tmp_path) as host:
         last = wait_for(host, "x: failed")

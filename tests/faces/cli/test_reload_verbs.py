@@ -15,19 +15,20 @@ from exthost.config.discovery.configfile import read_config
 from exthost.config.entry_edit import add_entry_in_toml, remove_entry_in_toml
 from exthost.errors import UsageError
 from exthost.faces.cli import config_lock, up
-from exthost.host.control.address import config_key, socket_paths
+from exthost.host.control.address import socket_paths
+from exthost.host.control.socket_path import config_key
 from exthost.host.host import Host
 from exthost.process.state_dirs import log_file
-from tests.extensions.driving import command as hostile_command
-from tests.extensions.looking import all_pids
-from tests.faces.cli.running import (
+from tests.extensions.harness import command as hostile_command
+from tests.extensions.proc import all_pids
+from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,
     exthost,
     run_inside,
+    run_json,
     running,
-    told,
     wait_for,
     write_config,
 )
@@ -35,10 +36,10 @@ from tests.faces.cli.test_through_running_host import eventually, row
 
 
 def pids(folder: Path) -> dict[str, Any]:
-    return {one["id"]: one["pids"] for one in told(folder, "status")["extensions"]}
+    return {item["id"]: item["pids"] for item in run_json(folder, "status")["extensions"]}
 
 
-def test_a_reload_changes_what_changed_and_loses_no_call(tmp_path: Path) -> None:
+def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: Path) -> None:
     same, hostile = extension("same"), extension("h", *hostile_command())
     write_config(tmp_path, same, hostile, extension("gone", *hostile_command()))
     with running(tmp_path):
@@ -58,7 +59,7 @@ def test_a_reload_changes_what_changed_and_loses_no_call(tmp_path: Path) -> None
             eventually(lambda name=name: row(tmp_path, name)["in_flight"] == 1)  # type: ignore[misc]
         changed = extension("h", *hostile_command("changed=1"))
         write_config(tmp_path, same, changed, extension("new"))
-        outcome = told(tmp_path, "reload")
+        outcome = run_json(tmp_path, "reload")
         assert outcome == {"added": ["new"], "changed": ["h"], "removed": ["gone"], "failed": []}
         after = pids(tmp_path)
         assert list(after) == ["same", "h", "new"]
@@ -67,21 +68,21 @@ def test_a_reload_changes_what_changed_and_loses_no_call(tmp_path: Path) -> None
             assert call.poll() is None  # the old processes still have them
         for pid in (*before["h"], *before["gone"]):
             os.kill(pid, 0)
-        assert told(tmp_path, "reload")["changed"] == []
+        assert run_json(tmp_path, "reload")["changed"] == []
         for call in calls:
             call.kill()
             call.communicate(timeout=RUN_SECONDS)
         eventually(lambda: not {*before["h"], *before["gone"]} & set(all_pids()))
 
 
-def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+def test_an_unusable_config_changes_nothing(tmp_path: Path) -> None:
     config = write_config(tmp_path, extension("one"))
     with running(tmp_path):
         before = pids(tmp_path)
         config.write_text("[[extensions")
-        assert told(tmp_path, "reload", code=3)["error"]["kind"] == "ConfigError"
+        assert run_json(tmp_path, "reload", code=3)["error"]["kind"] == "ConfigError"
         write_config(tmp_path, extension("one", "no-such-program"))
-        outcome = told(tmp_path, "reload", code=5)
+        outcome = run_json(tmp_path, "reload", code=5)
         assert (outcome["changed"], outcome["failed"][0]["code"]) == ([], "X0401")
         assert pids(tmp_path) == before
         done = exthost(tmp_path, "reload")  # tried again, and told again
@@ -90,25 +91,25 @@ def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
         for part in ("error[X0401]: one: ", "\n  help:   ", "\n  more:   exthost explain X0401\n"):
             assert part in done.stderr
         write_config(tmp_path, extension("one"))
-        assert told(tmp_path, "reload")["changed"] == []
+        assert run_json(tmp_path, "reload")["changed"] == []
 
 
-def test_info_shows_what_is_in_force_and_restart_says_what_it_has_not_taken_over(
+def test_info_shows_the_settings_in_force_and_restart_lists_those_not_yet_applied(
     tmp_path: Path,
 ) -> None:
     """A restart does not read the config again; a reload does."""
     write_config(tmp_path, extension("one", more='limits = { call = "10s" }\nenv = { A = "b" }'))
     with running(tmp_path):
-        assert "changed" not in told(tmp_path, "info", "one")
+        assert "changed" not in run_json(tmp_path, "info", "one")
         assert "not applied" not in exthost(tmp_path, "restart", "one").stderr
         more = 'limits = { call = "20s" }\nenv = { A = "c" }'
         write_config(tmp_path, extension("one", more=more))
         done = exthost(tmp_path, "restart", "one")
         assert "not applied to one yet: env, limits; `exthost reload`" in done.stderr
-        known = told(tmp_path, "info", "one")
+        known = run_json(tmp_path, "info", "one")
         assert known["limits"]["call"] == 10 and known["changed"].startswith("env, limits: ")
-        assert told(tmp_path, "reload")["changed"] == ["one"]
-        known = told(tmp_path, "info", "one")
+        assert run_json(tmp_path, "reload")["changed"] == ["one"]
+        known = run_json(tmp_path, "info", "one")
         assert known["limits"]["call"] == 20 and "changed" not in known
 
 
@@ -134,7 +135,7 @@ def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> No
     planted.unlink()
     host = json.loads(up.stdout)
     try:
-        assert told(tmp_path, "status")["host"]["pid"] == host["pid"]
+        assert run_json(tmp_path, "status")["host"]["pid"] == host["pid"]
         assert row(tmp_path, "one")["state"] == "ready"
         for part in ("error[X0401]: gone: ", "]: dies: ", "  stderr: no key\n", "  help:   "):
             assert part in up.stderr
@@ -145,7 +146,7 @@ def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> No
         done = exthost(tmp_path, "down")
         os.waitpid(host["pid"], 0)  # in a test it is our child; in a shell it is nobody's
     assert (done.returncode, done.stdout) == (0, f"host: process {host['pid']} ended\n")
-    assert told(tmp_path, "down", code=2)["error"]["code"] == "X1275"
+    assert run_json(tmp_path, "down", code=2)["error"]["code"] == "X1275"
     (tmp_path / "exthost.toml").write_text("nonsense")
     assert exthost(tmp_path, "up", "-d").returncode == 3
 
@@ -187,19 +188,19 @@ def test_add_and_remove_keep_everything_else(tmp_path: Path) -> None:
     done = exthost(tmp_path, *words, "--", "server", "--flag", "x y")
     assert (done.returncode, done.stdout) == (0, "a: added to exthost.toml\n"), done.stderr
     assert path.read_text().startswith(before)
-    [listed] = told(tmp_path, "list")["extensions"]
+    [listed] = run_json(tmp_path, "list")["extensions"]
     assert (listed["id"], listed["dialect"]) == ("a", "mcp")
     again = exthost(tmp_path, "add", "a", "--json", "--", "x")
     assert json.loads(again.stdout)["error"]["code"] == "X1312"
     assert exthost(tmp_path, "add", "b").returncode == 2
     assert exthost(tmp_path, "add", "b", "--dialect", "nonsense", "--", "x").returncode != 0
-    assert told(tmp_path, "remove", "b", code=2)["error"]["code"] == "X1206"
-    assert told(tmp_path, "remove", "a")["removed"] is True
+    assert run_json(tmp_path, "remove", "b", code=2)["error"]["code"] == "X1206"
+    assert run_json(tmp_path, "remove", "a")["removed"] is True
     assert path.read_text().rstrip() == before.rstrip()
 
 
 @pytest.mark.parametrize("name", ["servers.json", "extensions.yaml"])
-def test_what_add_and_remove_advise_fits_the_file(name: str, tmp_path: Path) -> None:
+def test_the_advice_of_add_and_remove_fits_the_file(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     is_json = path.suffix == ".json"
     text = '{"mcpServers": {"a": {"command": "x"}}}' if is_json else "extensions: {}\n"
@@ -209,7 +210,7 @@ def test_what_add_and_remove_advise_fits_the_file(name: str, tmp_path: Path) -> 
     assert error["code"] == "X1327" and "[[extensions]]" not in error["help"]
     if is_json:
         assert '"b": {"command": …, "args": […]}' in error["help"]
-        error = told(tmp_path, "remove", "a", "--config", name, code=2)["error"]
+        error = run_json(tmp_path, "remove", "a", "--config", name, code=2)["error"]
         assert error["code"] == "X1327" and "out of the servers" in error["help"]
     assert path.read_text() == text
 
@@ -219,20 +220,20 @@ def test_add_makes_a_config_and_a_running_host_takes_it_up(tmp_path: Path) -> No
     with running(tmp_path):
         done = exthost(tmp_path, "add", "two", "--", *hostile_command())
         assert done.returncode == 0 and "exthost reload" in done.stderr
-        assert told(tmp_path, "reload")["added"] == ["two"]
+        assert run_json(tmp_path, "reload")["added"] == ["two"]
         assert exthost(tmp_path, "remove", "one").returncode == 0
-        assert told(tmp_path, "reload")["removed"] == ["one"]
+        assert run_json(tmp_path, "reload")["removed"] == ["one"]
         done = exthost(tmp_path, "disable", "two")
         assert done.returncode == 0 and "exthost reload" in done.stderr
         assert exthost(tmp_path, "disable", "two").stderr == ""  # nothing has changed
-        assert told(tmp_path, "reload")["removed"] == ["two"]
+        assert run_json(tmp_path, "reload")["removed"] == ["two"]
         done = exthost(tmp_path, "enable", "two")
         assert done.returncode == 0 and "exthost reload" in done.stderr
-        assert told(tmp_path, "reload")["added"] == ["two"]
+        assert run_json(tmp_path, "reload")["added"] == ["two"]
     fresh = tmp_path / "fresh"
     fresh.mkdir()
     assert exthost(fresh, "add", "one", "--", "x").returncode == 0
-    assert [one["id"] for one in told(fresh, "list")["extensions"]] == ["one"]
+    assert [item["id"] for item in run_json(fresh, "list")["extensions"]] == ["one"]
 
 
 @pytest.mark.parametrize(

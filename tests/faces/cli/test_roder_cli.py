@@ -7,8 +7,8 @@ import pytest
 
 from tests.dialects.requirements import shows
 from tests.extensions.roder import CHILD, entry, manifest_text
-from tests.faces.cli.running import run_inside as run
-from tests.faces.cli.test_cli import told
+from tests.faces.cli.cli_process import run_inside as run
+from tests.faces.cli.test_cli import run_json
 
 LAUNCH = "[launch]\ncommand = {command}\nargs = {args}\n"
 
@@ -27,9 +27,9 @@ def folder(tmp_path: Path) -> Path:
 def config(folder: Path, *entries: dict[str, object]) -> Path:
     """A config of these entries; JSON strings, lists of them and numbers are TOML as well."""
     lines = []
-    for one in entries:
+    for item in entries:
         lines.append("[[process_extensions]]")
-        lines += [f"{key} = {json.dumps(value)}" for key, value in one.items()]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in item.items()]
     path = folder / "exthost.toml"
     path.write_text("\n".join(lines))
     return path
@@ -43,21 +43,23 @@ def test_inspect_loads_an_extension_from_its_own_manifest(folder: Path, name: st
         )
         (folder / name).write_text(text)
     for target in (str(folder / name), f"ext/{name}"):
-        report = told("inspect", target, cwd=folder.parent)
+        report = run_json("inspect", target, cwd=folder.parent)
         assert (report["id"], report["dialect"], report["state"]) == ("shipped", "roder", "ready")
         assert "inference_engine shipped-inference_engine" in report["extra"]["services"]
         assert report["environment"]["passed"] == ["PATH"]
 
 
-def test_call_reaches_its_tools_and_the_exit_code_tells_the_outcome(folder: Path) -> None:
+def test_call_reaches_its_tools_and_the_exit_code_shows_the_outcome(folder: Path) -> None:
     target = str(folder)
-    result = told("call", target, "echo", "a=1")
+    result = run_json("call", target, "echo", "a=1")
     assert result["data"]["arguments"] == {"a": 1}
-    assert told("call", target, "fail", code=1)["isError"] is True
-    assert told("call", target, "refuse", code=1)["error"]["kind"] == "CallFailed"
-    assert told("call", target, "hang", "--timeout", "500ms", code=6)["error"]["code"] == "X0801"
-    assert told("call", target, "malformed", code=7)["error"]["code"] == "X0640"
-    models = told("call", target, "inference/listModels", "engineId=e", "--method")
+    assert run_json("call", target, "fail", code=1)["isError"] is True
+    assert run_json("call", target, "refuse", code=1)["error"]["kind"] == "CallFailed"
+    assert (
+        run_json("call", target, "hang", "--timeout", "500ms", code=6)["error"]["code"] == "X0801"
+    )
+    assert run_json("call", target, "malformed", code=7)["error"]["code"] == "X0640"
+    models = run_json("call", target, "inference/listModels", "engineId=e", "--method")
     assert models["models"][0]["id"] == "m"
 
 
@@ -66,7 +68,7 @@ def test_call_shows_events_as_they_are_read_and_the_last_one_as_the_result(folde
     last = {"Completed": {"stop_reason": "end", "more": {"x": 1}}}
 
     def script(*events: object) -> str:
-        steps = [["ack"], *(["event", one] for one in events)]
+        steps = [["ack"], *(["event", event] for event in events)]
         return "request=" + json.dumps({"script": steps})
 
     opening = ("call", str(folder), "inference/streamTurn", "--method", "engineId=e")
@@ -74,7 +76,7 @@ def test_call_shows_events_as_they_are_read_and_the_last_one_as_the_result(folde
     assert done.returncode == 0 and done.stderr == "Hello\n"
     whole = {"stop_reason": "end", "provider_response_id": None, "more": {"x": 1}}
     assert json.loads(done.stdout) == whole
-    failed = told(*opening, script({"Failed": {"message": "no credit"}}), code=1)
+    failed = run_json(*opening, script({"Failed": {"message": "no credit"}}), code=1)
     assert failed == {"message": "no credit"}
 
 
@@ -82,64 +84,64 @@ def test_call_shows_events_as_they_are_read_and_the_last_one_as_the_result(folde
 def test_a_manifest_whose_program_is_missing_is_listed_until_it_is_used(tmp_path: Path) -> None:
     missing = entry(tmp_path) | {"command": "no-such-program"}
     config(tmp_path, missing)
-    listed = told("list", cwd=tmp_path)
+    listed = run_json("list", cwd=tmp_path)
     assert listed["diagnostics"] == []
     (row,) = listed["extensions"]
     assert (row["id"], row["state"], row["version"]) == ("toy", "admitted", "0.3.0")
-    shown = told("tools", cwd=tmp_path)
-    assert shown["not_asked"] == [] and "ext_toy_echo" in {one["name"] for one in shown["tools"]}
-    assert told("call", "ext_toy_echo", code=5, cwd=tmp_path)["error"]["code"] == "X0401"
+    shown = run_json("tools", cwd=tmp_path)
+    assert shown["not_asked"] == [] and "ext_toy_echo" in {tool["name"] for tool in shown["tools"]}
+    assert run_json("call", "ext_toy_echo", code=5, cwd=tmp_path)["error"]["code"] == "X0401"
 
 
 @shows("roder-manifest-07")
 def test_the_second_of_two_that_clash_is_listed_as_refused(tmp_path: Path) -> None:
     config(tmp_path, entry(tmp_path), entry(tmp_path, id="second"))
-    first, second = told("list", cwd=tmp_path)["extensions"]
+    first, second = run_json("list", cwd=tmp_path)["extensions"]
     assert (first["state"], second["state"]) == ("admitted", "refused")
     assert "extension id 'wire'" in second["reason"]
-    assert told("call", "ext_toy_echo", cwd=tmp_path)["isError"] is False
+    assert run_json("call", "ext_toy_echo", cwd=tmp_path)["isError"] is False
 
 
 def test_a_bad_manifest_is_a_diagnostic_of_list_and_an_error_of_its_use(tmp_path: Path) -> None:
     bad = entry(tmp_path, id="bad", text=manifest_text().replace("^0.1", "^0.2"))
     config(tmp_path, entry(tmp_path), bad)
-    listed = told("list", cwd=tmp_path)
+    listed = run_json("list", cwd=tmp_path)
     assert [row["id"] for row in listed["extensions"]] == ["toy"]
-    assert [one["code"] for one in listed["diagnostics"]] == ["X0244"]
-    assert told("inspect", "bad", code=3, cwd=tmp_path)["error"]["code"] == "X0244"
-    assert told("inspect", "toy", cwd=tmp_path)["id"] == "toy"
+    assert [diagnostic["code"] for diagnostic in listed["diagnostics"]] == ["X0244"]
+    assert run_json("inspect", "bad", code=3, cwd=tmp_path)["error"]["code"] == "X0244"
+    assert run_json("inspect", "toy", cwd=tmp_path)["id"] == "toy"
 
 
 def test_an_echo_that_does_not_fit_fails_the_start(tmp_path: Path) -> None:
     config(tmp_path, entry(tmp_path, 'manifestChecksum="0"'))
-    error = told("inspect", "toy", code=5, cwd=tmp_path)["error"]
+    error = run_json("inspect", "toy", code=5, cwd=tmp_path)["error"]
     assert (error["code"], error["kind"]) == ("X0544", "HandshakeFailed")
     assert run("explain", "X0544").returncode == 0
 
 
-def test_a_bare_command_of_this_dialect_is_told_that_it_needs_its_manifest() -> None:
-    error = told("inspect", "--dialect", "roder", "--", "cat", code=5)["error"]
+def test_the_error_for_a_bare_command_of_this_dialect_asks_for_its_manifest() -> None:
+    error = run_json("inspect", "--dialect", "roder", "--", "cat", code=5)["error"]
     assert error["code"] == "X0540" and "manifest" in error["help"]
 
 
-def test_a_folder_whose_manifest_is_broken_tells_what_is_wrong(folder: Path) -> None:
+def test_a_folder_with_a_broken_manifest_names_its_fault(folder: Path) -> None:
     (folder / "roder-extension.toml").write_text("id = 1")
-    assert told("inspect", str(folder), code=3)["error"]["code"] == "X0240"
+    assert run_json("inspect", str(folder), code=3)["error"]["code"] == "X0240"
 
 
 def test_validate_and_doctor_look_at_the_manifests_that_a_config_names(tmp_path: Path) -> None:
     one = entry(tmp_path, id="one")
     config(tmp_path, one, {**one, "id": "two"})
-    valid = told("validate", cwd=tmp_path)["valid"]
+    valid = run_json("validate", cwd=tmp_path)["valid"]
     assert [(row["id"], row["path"]) for row in valid] == [
         ("one", one["manifest"]),
         ("two", one["manifest"]),
     ]
-    findings = told("doctor", code=4, cwd=tmp_path)["findings"]
+    findings = run_json("doctor", code=4, cwd=tmp_path)["findings"]
     (clash,) = [row for row in findings if row["level"] == "error"]
     assert (clash["extension"], clash["code"]) == ("two", "X0340")
     config(tmp_path, {**one, "manifest": "no-such.toml"})
-    checked = told("validate", code=3, cwd=tmp_path)
+    checked = run_json("validate", code=3, cwd=tmp_path)
     assert checked["valid"] == [] and checked["diagnostics"][0]["code"] == "X0201"
 
 
@@ -157,15 +159,15 @@ def test_an_option_that_cannot_be_used_is_a_mistake_of_the_config(
     path = config(tmp_path, entry(tmp_path))
     path.write_text(path.read_text() + f"\noptions = {options}\n")
     for words in (("call", "toy", "echo"), ("inspect", "toy"), ("doctor",)):
-        error = told(*words, code=3, cwd=tmp_path)["error"]
+        error = run_json(*words, code=3, cwd=tmp_path)["error"]
         assert error["code"] in ("X0102", "X0103") and error["evidence"]["line"]
         assert says in f"{error['message']} {error['help']}"
 
 
-def test_an_option_that_no_dialect_was_known_for_is_told_before_the_start(tmp_path: Path) -> None:
+def test_an_option_for_an_unknown_dialect_is_reported_before_the_start(tmp_path: Path) -> None:
     path = config(tmp_path, entry(tmp_path))
     path.write_text(path.read_text() + '\n[overrides.toy.options]\ndenied_capabilites = ["fs"]\n')
-    error = told("call", "toy", "echo", code=3, cwd=tmp_path)["error"]
+    error = run_json("call", "toy", "echo", code=3, cwd=tmp_path)["error"]
     assert error["code"] == "X0111" and "did you mean `denied_capabilities`?" in error["message"]
-    findings = told("doctor", code=3, cwd=tmp_path)["findings"]
-    assert any("did you mean" in one["message"] for one in findings)
+    findings = run_json("doctor", code=3, cwd=tmp_path)["findings"]
+    assert any("did you mean" in finding["message"] for finding in findings)

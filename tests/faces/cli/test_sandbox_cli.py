@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 from tests.sandbox.confined import shared_folder
 
 EXPLORER = Path(__file__).parents[2] / "sandbox" / "explorer.py"
@@ -20,7 +20,7 @@ def exthost(*words: str, cwd: Path | None = None, **env: str) -> "subprocess.Com
     return run_inside(*words, cwd=cwd, env={**os.environ, **env})
 
 
-def told(ran: "subprocess.CompletedProcess[str]") -> Any:
+def read_json(ran: "subprocess.CompletedProcess[str]") -> Any:
     return json.loads(ran.stdout)
 
 
@@ -38,28 +38,28 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_inspect_tells_what_holds_a_command_and_what_it_could_be_pinned_by() -> None:
+def test_inspect_shows_the_containment_of_a_command_and_possible_pins() -> None:
     ran = exthost(
         "inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND
     )
     assert ran.returncode == 0, ran.stderr
-    assert told(ran)["sandbox"]["network"] == "netns+seccomp"
-    assert len(told(ran)["sha256"]["program"]) == 64
+    assert read_json(ran)["sandbox"]["network"] == "netns+seccomp"
+    assert len(read_json(ran)["sha256"]["program"]) == 64
     ran = exthost(
         "inspect", "--json", "--dialect", "morphir", "--lifetime", "plain", "--", *COMMAND
     )
-    assert told(ran)["sandbox"]["pids"] == "process group"
+    assert read_json(ran)["sandbox"]["pids"] == "process group"
 
 
-def test_every_path_that_is_shown_is_told_with_its_source(config: Path) -> None:
+def test_every_path_that_is_shown_is_listed_with_its_source(config: Path) -> None:
     script = {"path": str(EXPLORER), "access": "read", "source": "argument"}
     for verb in (("inspect", "held"), ("info", "held")):
-        paths = told(exthost(*verb, "--json", cwd=config.parent))["sandbox"]["paths"]
+        paths = read_json(exthost(*verb, "--json", cwd=config.parent))["sandbox"]["paths"]
         assert script in paths, paths
-        assert {one["source"] for one in paths if one["path"] == "/usr"} == {"system"}
+        assert {path["source"] for path in paths if path["path"] == "/usr"} == {"system"}
         ran = exthost(*verb, cwd=config.parent)
         assert f"read  {EXPLORER} (argument)" in ran.stdout + ran.stderr
-    findings = told(exthost("doctor", "--json", cwd=config.parent))
+    findings = read_json(exthost("doctor", "--json", cwd=config.parent))
     assert script in findings["paths"]["held"] and findings["paths"]["free"] == []
     ran = exthost("doctor", cwd=config.parent)
     assert " paths\n" in ran.stdout and str(EXPLORER) not in ran.stdout
@@ -67,7 +67,7 @@ def test_every_path_that_is_shown_is_told_with_its_source(config: Path) -> None:
     assert f"read  {EXPLORER} (argument)" in ran.stdout
 
 
-def test_what_is_closed_in_a_granted_folder_is_told_with_its_reason() -> None:
+def test_a_closed_path_in_a_granted_folder_is_reported_with_its_reason() -> None:
     with shared_folder() as place:  # every user can reach it, also that of the extension
         project = place / "project"
         (project / "tools").mkdir(parents=True)
@@ -89,13 +89,13 @@ def test_what_is_closed_in_a_granted_folder_is_told_with_its_reason() -> None:
         for verb in (("inspect", "writer"), ("info", "writer")):
             ran = exthost(*verb, "--json", cwd=place)
             assert ran.returncode == 0, ran.stderr
-            assert told(ran)["sandbox"]["closed"] == [closed]
+            assert read_json(ran)["sandbox"]["closed"] == [closed]
             ran = exthost(*verb, cwd=place)
             assert f"{project}/tools ({reason})" in ran.stdout + ran.stderr
-        findings = told(exthost("doctor", "--json", cwd=place))
+        findings = read_json(exthost("doctor", "--json", cwd=place))
         assert findings["closed"] == {"writer": [closed], "tool": []}
         ran = exthost("doctor", cwd=place)
-        assert f"closed in what it may write: {project}/tools ({reason})" in ran.stdout
+        assert f"read-only in its writable folders: {project}/tools ({reason})" in ran.stdout
 
 
 def test_a_later_extension_that_cannot_be_closed_is_refused_in_listings(tmp_path: Path) -> None:
@@ -107,72 +107,81 @@ def test_a_later_extension_that_cannot_be_closed_is_refused_in_listings(tmp_path
         '[[extensions]]\nname = "writer"\nsource = { command = "/bin/true" }\n'
         f'{grant}[[extensions]]\nname = "tool"\n{source}'
     )
-    rows = {row["id"]: row for row in told(exthost("list", "--json", cwd=tmp_path))["extensions"]}
+    rows = {
+        row["id"]: row for row in read_json(exthost("list", "--json", cwd=tmp_path))["extensions"]
+    }
     assert rows["tool"]["state"] == "refused" and "folder of its script" in rows["tool"]["reason"]
-    findings = told(exthost("doctor", "--json", cwd=tmp_path))["findings"]
-    assert any(one["code"] == "X0396" and "of its own" in one["fix"] for one in findings)
+    findings = read_json(exthost("doctor", "--json", cwd=tmp_path))["findings"]
+    assert any(
+        finding["code"] == "X0396" and "of its own" in finding["fix"] for finding in findings
+    )
 
 
 def test_a_dialect_is_found_out_inside_the_sandbox_too() -> None:
     code = json.dumps({"code": "import socket; socket.socket()"})
     words = ("call", "explore", "--method", "--args", code, "--sandbox", "strict", "--json")
     ran = exthost(*words, "--", *COMMAND)
-    assert ran.returncode == 0 and told(ran)["raised"] == "PermissionError", ran.stderr
+    assert ran.returncode == 0 and read_json(ran)["raised"] == "PermissionError", ran.stderr
 
 
 def test_without_bwrap_a_strict_sandbox_ends_with_4_and_the_way_to_fix_it() -> None:
     words = ("inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND)
     ran = exthost(*words, EXTHOST_BWRAP="/nowhere/bwrap")
     assert ran.returncode == 4
-    error = told(ran)["error"]
+    error = read_json(ran)["error"]
     assert (error["code"], error["kind"]) == ("X0302", "Refused")
     assert "EXTHOST_BWRAP" in error["help"] and "best-effort" in error["help"]
 
 
-def test_list_and_info_tell_what_would_hold_each(config: Path) -> None:
+def test_list_and_info_show_the_containment_of_each(config: Path) -> None:
     rows = {
-        one["id"]: one for one in told(exthost("list", "--json", cwd=config.parent))["extensions"]
+        extension["id"]: extension
+        for extension in read_json(exthost("list", "--json", cwd=config.parent))["extensions"]
     }
     assert rows["free"]["sandbox"]["network"] == "open"
     assert rows["free"]["sandbox"]["pids"] == "pidns"
     assert rows["held"]["sandbox"]["network"] == "netns+seccomp"
-    info = told(exthost("info", "held", "--json", cwd=config.parent))
+    info = read_json(exthost("info", "held", "--json", cwd=config.parent))
     assert info["sandbox"]["filesystem"] == "mountns"
 
 
-def test_what_runs_with_less_than_was_written_is_told_loudly(config: Path) -> None:
+def test_weaker_containment_than_configured_is_reported_loudly(config: Path) -> None:
     ran = exthost("list", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
     assert ran.returncode == 0
     assert "eager: NOT SANDBOXED (sandbox = best-effort)" in ran.stderr
     assert "held: its permissions cannot be enforced" in ran.stderr
     ran = exthost("doctor", "--json", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
     assert ran.returncode == 4
-    assert told(ran)["sandbox"]["strict"]["works"] is False
-    messages = [one["message"] for one in told(ran)["findings"]]
-    assert not any("outlive the host" in one for one in messages), "that takes no bubblewrap"
-    assert any("NOT SANDBOXED" in one for one in messages)
+    assert read_json(ran)["sandbox"]["strict"]["works"] is False
+    messages = [item["message"] for item in read_json(ran)["findings"]]
+    assert not any("outlive the host" in item for item in messages), "that takes no bubblewrap"
+    assert any("NOT SANDBOXED" in item for item in messages)
 
 
-def test_doctor_tells_that_the_machine_can_hold_extensions(config: Path) -> None:
+def test_doctor_reports_that_the_machine_can_contain_extensions(config: Path) -> None:
     ran = exthost("doctor", "--json", cwd=config.parent)
     assert ran.returncode == 0, ran.stdout
-    assert told(ran)["sandbox"]["tree"]["works"] and told(ran)["sandbox"]["strict"]["works"]
+    assert (
+        read_json(ran)["sandbox"]["tree"]["works"] and read_json(ran)["sandbox"]["strict"]["works"]
+    )
 
 
-def test_doctor_tells_whether_a_cgroup_can_hold_extensions_and_why_not(tmp_path: Path) -> None:
+def test_doctor_reports_whether_a_cgroup_can_contain_extensions_and_why_not(tmp_path: Path) -> None:
     source = f"source = {{ command = {json.dumps(COMMAND[0])}, args = [] }}\n"
     (tmp_path / "exthost.toml").write_text(
         f'[[extensions]]\nname = "capped"\npermissions = {{ max_memory = "64MB" }}\n{source}\n'
     )
-    found = told(exthost("doctor", "--json", cwd=tmp_path))
+    found = read_json(exthost("doctor", "--json", cwd=tmp_path))
     cgroup = found["sandbox"]["cgroup"]
-    said = [one for one in found["findings"] if "a watchdog sums up" in one["message"]]
-    held = told(exthost("info", "capped", "--json", cwd=tmp_path))["sandbox"]["memory"]
+    messages = [
+        finding for finding in found["findings"] if "a watchdog adds up" in finding["message"]
+    ]
+    held = read_json(exthost("info", "capped", "--json", cwd=tmp_path))["sandbox"]["memory"]
     if "memory" in cgroup["controllers"]:
-        assert cgroup["works"] and cgroup["path"] and held == "cgroup" and not said
+        assert cgroup["works"] and cgroup["path"] and held == "cgroup" and not messages
     else:
-        assert held == "watchdog" and said[0]["level"] == "info" and said[0]["fix"]
-        assert cgroup["works"] or cgroup["why"] in said[0]["message"]
+        assert held == "watchdog" and messages[0]["level"] == "info" and messages[0]["fix"]
+        assert cgroup["works"] or cgroup["why"] in messages[0]["message"]
 
 
 # Answers every call with the error that its params name.

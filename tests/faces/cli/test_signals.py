@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.driving import command as hostile_command
-from tests.faces.cli.running import (
+from tests.extensions.harness import command as hostile_command
+from tests.faces.cli.cli_process import (
     EXTHOST,
     PATIENT,
-    TALKER,
+    STDERR_WRITER,
     extension,
     exthost,
     running,
@@ -107,12 +107,12 @@ def terminal(
         opened.close()
 
 
-def talker(drained: Path) -> str:
-    return extension("one", EXTHOST[0], "-S", "-E", str(TALKER), str(drained))
+def writer(drained: Path) -> str:
+    return extension("one", EXTHOST[0], "-S", "-E", str(STDERR_WRITER), str(drained))
 
 
 def test_the_table_shows_each_extension_and_goes_when_the_host_does(tmp_path: Path) -> None:
-    write_config(tmp_path, talker(tmp_path / "drained"), extension("gone", "no-such-program"))
+    write_config(tmp_path, writer(tmp_path / "drained"), extension("gone", "no-such-program"))
     with terminal(tmp_path) as screen:
         screen.until("1 of 2 extensions ready")
         screen.until("LAST ERROR")
@@ -128,7 +128,7 @@ def test_the_table_shows_each_extension_and_goes_when_the_host_does(tmp_path: Pa
 
 
 def test_ctrl_c_lets_extensions_end_in_order(tmp_path: Path) -> None:
-    write_config(tmp_path, talker(tmp_path / "drained"))
+    write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
         screen.until("extensions ready")
         screen.press(CTRL_C)
@@ -149,10 +149,10 @@ def test_ctrl_c_twice_kills_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
-def test_a_terminal_that_cannot_or_does_not_want_colours_gets_none(
+def test_a_terminal_that_cannot_or_does_not_want_colours_gets_plain_text(
     tmp_path: Path, variables: dict[str, str]
 ) -> None:
-    write_config(tmp_path, talker(tmp_path / "drained"))
+    write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path, **variables) as screen:
         screen.until("extensions ready")
         screen.press(CTRL_C)
@@ -163,7 +163,7 @@ def test_a_terminal_that_cannot_or_does_not_want_colours_gets_none(
 
 
 def test_a_host_that_is_refused_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
-    write_config(tmp_path, talker(tmp_path / "drained"))
+    write_config(tmp_path, writer(tmp_path / "drained"))
     with running(tmp_path), terminal(tmp_path) as screen:
         assert screen.end() == 2
     shown = screen.shown.decode()
@@ -171,7 +171,7 @@ def test_a_host_that_is_refused_leaves_the_terminal_as_it_was(tmp_path: Path) ->
 
 
 def test_sigterm_is_one_ctrl_c(tmp_path: Path) -> None:
-    write_config(tmp_path, talker(tmp_path / "drained"))
+    write_config(tmp_path, writer(tmp_path / "drained"))
     with running(tmp_path) as host:
         host.send_signal(signal.SIGTERM)
         _, talk = host.communicate(timeout=WAIT_SECONDS)
@@ -180,7 +180,7 @@ def test_sigterm_is_one_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_the_end_of_the_terminal_is_one_ctrl_c(tmp_path: Path) -> None:
-    write_config(tmp_path, talker(tmp_path / "drained"))
+    write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
         screen.until("extensions ready")
         assert screen.hang_up() == 0
@@ -199,13 +199,13 @@ def test_ctrl_c_while_extensions_still_start_ends_them_too(tmp_path: Path) -> No
         assert host.returncode == 130
 
 
-def test_a_flood_of_lines_costs_the_table_no_time_and_the_log_says_what_was_dropped(
+def test_a_flood_of_lines_does_not_delay_the_table_and_the_log_counts_dropped_lines(
     tmp_path: Path,
 ) -> None:
     script = (
         "import os, sys\n"
         "for n in range(20000): os.write(2, b'line %d\\n' % n)\n"
-        f"exec(open({str(TALKER)!r}).read())\n"
+        f"exec(open({str(STDERR_WRITER)!r}).read())\n"
     )
     (tmp_path / "flood.py").write_text(script)
     write_config(tmp_path, extension("f", EXTHOST[0], "-S", "-E", str(tmp_path / "flood.py")))
@@ -221,8 +221,8 @@ def test_a_flood_of_lines_costs_the_table_no_time_and_the_log_says_what_was_drop
     assert kept and kept + dropped[-1] == 20002, "each line is in the log, or counted"
 
 
-def test_the_host_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
-    write_config(tmp_path, talker(tmp_path / "drained"))
+def test_the_host_goes_on_when_its_output_is_not_read(tmp_path: Path) -> None:
+    write_config(tmp_path, writer(tmp_path / "drained"))
     with running(tmp_path) as host:
         assert host.stderr is not None and host.stdout is not None
         host.stderr.close()
@@ -234,13 +234,13 @@ def test_the_host_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
-def test_a_reader_who_does_not_read_does_not_hold_up_the_host(
+def test_a_reader_that_does_not_read_does_not_block_the_host(
     tmp_path: Path, words: list[str]
 ) -> None:
     script = (
         "import os, sys\n"
         "for n in range(20000): os.write(2, b'line %d %s\\n' % (n, b'x' * 100))\n"
-        f"exec(open({str(TALKER)!r}).read())\n"
+        f"exec(open({str(STDERR_WRITER)!r}).read())\n"
     )
     (tmp_path / "flood.py").write_text(script)
     write_config(tmp_path, extension("f", EXTHOST[0], "-S", "-E", str(tmp_path / "flood.py")))
@@ -256,8 +256,8 @@ def test_a_reader_who_does_not_read_does_not_hold_up_the_host(
         assert host.wait(timeout=WAIT_SECONDS) == 0
 
 
-def test_a_stopped_terminal_does_not_hold_up_the_host(tmp_path: Path) -> None:
-    write_config(tmp_path, talker(tmp_path / "drained"))
+def test_a_stopped_terminal_does_not_block_the_host(tmp_path: Path) -> None:
+    write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
         screen.until("extensions ready")
         screen.press(b"\x13")  # Ctrl-S: the terminal takes no more
@@ -272,7 +272,7 @@ def test_a_stopped_terminal_does_not_hold_up_the_host(tmp_path: Path) -> None:
 def test_a_storm_of_signals_changes_nothing_about_the_exit_code(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    write_config(tmp_path, talker(tmp_path / "drained"))
+    write_config(tmp_path, writer(tmp_path / "drained"))
     for _ in range(5):
         host = subprocess.Popen(
             [*EXTHOST, "run"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

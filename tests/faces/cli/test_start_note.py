@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 
 from exthost.faces.cli.start_note import start_note
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 
 class Terminal(StringIO):

@@ -7,7 +7,7 @@ import pytest
 
 from exthost.dialects.streams import ProgressBar
 from exthost.dialects.synaps.stream_events import render_event
-from exthost.dialects.synaps.types import Output, TaskDone, TaskStart, TaskUpdate, Text
+from exthost.dialects.synaps.types import CommandOutput, TaskDone, TaskStart, TaskUpdate, Text
 from exthost.faces.cli.stream_display import StreamDisplay
 
 
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 EVENTS = (
     TaskStart("a", "Load"),
     TaskUpdate("a", 1, 4),
-    Output("text", "half-way"),
+    CommandOutput("text", "half-way"),
     TaskUpdate("a", 4, 4, "nearly"),
     TaskDone("a"),
     Text("word "),

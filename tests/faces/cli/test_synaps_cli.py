@@ -12,7 +12,7 @@ import pytest
 
 from tests.dialects.requirements import shows
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import RUN_SECONDS, run_inside
+from tests.faces.cli.cli_process import RUN_SECONDS, run_inside
 
 PLUGINS = Path(__file__).parents[3] / "examples" / "synaps" / "plugins"
 
@@ -38,16 +38,20 @@ def node() -> None:
 def test_a_plugin_is_inspected_by_its_folder_or_manifest(target: str, home: Path) -> None:
     done = exthost("inspect", target, "--json", home=home)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert (told["id"], told["dialect"], told["version"]) == ("notes", "synaps", "0.3.0")
-    assert [tool["tool"] for tool in told["tools"]] == ["add_note", "find_notes"]
-    assert told["hooks"] == ["before_tool_call", "after_tool_call"]
-    assert set(told["environment"]["passed"]) <= {"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
+    report = json.loads(done.stdout)
+    assert (report["id"], report["dialect"], report["version"]) == ("notes", "synaps", "0.3.0")
+    assert [tool["tool"] for tool in report["tools"]] == ["add_note", "find_notes"]
+    assert report["hooks"] == ["before_tool_call", "after_tool_call"]
+    assert set(report["environment"]["passed"]) <= {
+        "PATH",
+        "HOME",
+        "LANG",
+        "TERM",
+        "XDG_RUNTIME_DIR",
+    }
 
 
-def test_doctor_tells_of_plugins_that_a_config_does_not_look_for(
-    tmp_path: Path, home: Path
-) -> None:
+def test_doctor_reports_plugins_that_a_config_does_not_look_for(tmp_path: Path, home: Path) -> None:
     plugin(tmp_path / ".synaps" / "plugins" / "unseen")
     plugin(tmp_path / "extensions" / "seen")
 
@@ -55,7 +59,9 @@ def test_doctor_tells_of_plugins_that_a_config_does_not_look_for(
         done = exthost("doctor", "--json", home=home, cwd=tmp_path)
         assert done.returncode == 0, done.stdout
         findings = json.loads(done.stdout)["findings"]
-        return [one["fix"] for one in findings if "not looked for: unseen" in one["message"]]
+        return [
+            finding["fix"] for finding in findings if "not looked for: unseen" in finding["message"]
+        ]
 
     (tmp_path / "exthost.toml").write_text("[discovery]\n")
     (fix,) = not_looked_for()
@@ -137,8 +143,8 @@ asyncio.run(main())
 def test_doctor_finds_nothing_wrong_with_a_plugin_that_asks_while_it_starts(
     home: Path, tmp_path: Path
 ) -> None:
-    told = {"init": [["config.set", {"key": "k", "value": "v"}]]}
-    plugin(tmp_path / "p" / "fine", told, config=[{"key": "k", "required": True}])
+    behaviour = {"init": [["config.set", {"key": "k", "value": "v"}]]}
+    plugin(tmp_path / "p" / "fine", behaviour, config=[{"key": "k", "required": True}])
     config = tmp_path / "exthost.toml"
     config.write_text('[discovery]\nsearch_paths = ["p"]\n[overrides.fine]\n')
     done = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
@@ -148,7 +154,9 @@ def test_doctor_finds_nothing_wrong_with_a_plugin_that_asks_while_it_starts(
         for name, value in env.items():
             patch.setenv(name, value)
         done = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
-    found = [one for one in json.loads(done.stdout)["findings"] if one["level"] != "info"]
+    found = [
+        finding for finding in json.loads(done.stdout)["findings"] if finding["level"] != "info"
+    ]
     assert done.returncode == 0 and found == [], done.stdout
     # By now the value is stored, too: the list says that it could run.
     done = exthost("list", "--json", home=home, cwd=tmp_path)
@@ -164,7 +172,7 @@ def test_doctor_finds_nothing_wrong_with_a_plugin_that_asks_while_it_starts(
         ({"command": "no-such-program-here"}, "X0401", 5),
     ],
 )
-def test_what_is_refused_is_told_with_its_exit_code(
+def test_a_refusal_is_reported_with_its_exit_code(
     tmp_path: Path, home: Path, extension: dict[str, object], code: str, exit: int
 ) -> None:
     folder = plugin(tmp_path / "bad", **extension)  # type: ignore[arg-type]
@@ -172,7 +180,7 @@ def test_what_is_refused_is_told_with_its_exit_code(
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (exit, code)
 
 
-def test_a_folder_without_an_extension_key_holds_no_extension(tmp_path: Path, home: Path) -> None:
+def test_a_folder_without_an_extension_key_has_no_extension(tmp_path: Path, home: Path) -> None:
     manifest = tmp_path / "skill" / ".synaps-plugin" / "plugin.json"
     manifest.parent.mkdir(parents=True)
     manifest.write_text('{"name": "skill"}')

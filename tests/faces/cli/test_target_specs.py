@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from exthost.faces.cli import doctor
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 TARGETED = [("call", "named", "x"), ("inspect", "named"), ("check", "named"), ("dev", "named")]
 
@@ -106,7 +106,7 @@ def test_advice_to_name_a_config_can_be_pasted(tmp_path: Path) -> None:
     assert _advised_words(inspected.stderr, "--config")[1:] == [str(folder / "exthost.toml")]
 
 
-def test_what_doctor_advises_for_a_running_host_can_be_pasted(tmp_path: Path) -> None:
+def test_the_advice_of_doctor_for_a_running_host_can_be_pasted(tmp_path: Path) -> None:
     (tmp_path / "exthost.toml").write_text(
         f"[[extensions]]\nname = '{ODD_NAME}'\nsource = {{ type = 'process', command = 'true' }}\n"
     )

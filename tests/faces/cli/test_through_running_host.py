@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from exthost.errors import ExtensionGone
-from tests.extensions.driving import command as hostile_command
+from tests.extensions.harness import command as hostile_command
 from tests.extensions.roder import entry as roder_entry
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import (
+from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,
     exthost,
+    run_json,
     running,
     shared_host,
-    told,
     write_config,
 )
 from tests.faces.cli.test_roder_cli import config as roder_config
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def row(folder: Path, name: str) -> dict[str, Any]:
-    [one] = told(folder, "status", name)["extensions"]
+    [one] = run_json(folder, "status", name)["extensions"]
     assert isinstance(one, dict)
     return one
 
@@ -64,7 +64,7 @@ def test_a_call_is_made_by_the_running_host_and_counts_there(folder: Path) -> No
     before = row(folder, "text")
     done = exthost(folder, "call", "ext_text_shout", "text=hi")
     assert (done.returncode, json.loads(done.stdout)) == (0, {"text": "HI"})
-    pid = told(folder, "status")["host"]["pid"]
+    pid = run_json(folder, "status")["host"]["pid"]
     assert f"through the running host, pid {pid}" in done.stderr
     after = row(folder, "text")
     assert (after["calls"], after["pids"]) == (before["calls"] + 1, before["pids"])
@@ -150,27 +150,32 @@ def test_stream_events_are_shown_as_they_come(folder: Path) -> None:
 def test_the_last_event_of_a_stream_that_failed_decides_the_exit_code(folder: Path) -> None:
     script = {"script": [["ack"], ["event", {"Failed": {"message": "no credit"}}]]}
     words = ("inference/streamTurn", "--method", "engineId=e", "request=" + json.dumps(script))
-    assert told(folder, "call", "toy", *words, code=1) == {"message": "no credit"}
+    assert run_json(folder, "call", "toy", *words, code=1) == {"message": "no credit"}
 
 
-def test_tools_and_inspect_show_what_the_running_host_has(folder: Path) -> None:
+def test_tools_and_inspect_show_the_tools_of_the_running_host(folder: Path) -> None:
     pids = row(folder, "text")["pids"]
-    shown = told(folder, "tools")
+    shown = run_json(folder, "tools")
     names = {tool["name"] for tool in shown["tools"]}
     assert {"ext_text_shout", "ext_toy_echo", "ext_notes_add_note"} <= names
-    assert [one["tool"] for one in told(folder, "tools", "text")["tools"]][:2] == ["echo", "shout"]
-    report = told(folder, "inspect", "text")
+    assert [item["tool"] for item in run_json(folder, "tools", "text")["tools"]][:2] == [
+        "echo",
+        "shout",
+    ]
+    report = run_json(folder, "inspect", "text")
     assert (report["id"], report["state"], report["dialect"]) == ("text", "ready", "morphir")
-    private = told(folder, "inspect", "text", "--standalone")
+    private = run_json(folder, "inspect", "text", "--standalone")
     assert report.keys() == private.keys() and report["tools"] == private["tools"]
     assert row(folder, "text")["pids"] == pids
     assert "text speaks morphir" in exthost(folder, "inspect", "text").stderr
 
 
-def test_what_the_host_does_not_have_is_told_or_started_here(folder: Path, tmp_path: Path) -> None:
-    assert told(folder, "inspect", "nope", code=2)["error"]["code"] == "X1205"
+def test_an_extension_missing_from_the_host_is_reported_or_started_here(
+    folder: Path, tmp_path: Path
+) -> None:
+    assert run_json(folder, "inspect", "nope", code=2)["error"]["code"] == "X1205"
     other = plugin(tmp_path / "other")
-    assert told(folder, "inspect", str(other))["dialect"] == "synaps"
+    assert run_json(folder, "inspect", str(other))["dialect"] == "synaps"
 
 
 def test_a_client_that_goes_away_cancels_its_own_call_only(folder: Path) -> None:
@@ -189,13 +194,13 @@ def test_a_client_that_goes_away_cancels_its_own_call_only(folder: Path) -> None
         leaves.kill()
         interrupted.send_signal(signal.SIGINT)
         eventually(lambda: row(folder, "h")["in_flight"] == 1)
-        assert told(folder, "call", "h", "release", "--method") == 3
+        assert run_json(folder, "call", "h", "release", "--method") == 3
         out, _ = stays.communicate(timeout=RUN_SECONDS)
         assert (stays.returncode, json.loads(out)) == (0, {"who": "stays"})
         assert interrupted.wait(RUN_SECONDS) == 130
 
 
-def test_a_host_that_dies_under_a_call_is_told(tmp_path: Path) -> None:
+def test_a_host_that_dies_during_a_call_is_reported(tmp_path: Path) -> None:
     write_config(tmp_path, extension("h", *hostile_command()))
     with (
         running(tmp_path) as host,
@@ -222,5 +227,5 @@ def test_the_names_of_a_stopped_extension_are_not_answered_by_another(tmp_path: 
     with running(tmp_path):
         assert exthost(tmp_path, "stop", "bank").returncode == 0
         for name in ("ext_bank_transfer", "bank:transfer"):
-            error = told(tmp_path, "call", name, code=ExtensionGone.exit_code)["error"]
+            error = run_json(tmp_path, "call", name, code=ExtensionGone.exit_code)["error"]
             assert (error["code"], error["extension"]) == ("X1006", "bank")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin
-from tests.faces.cli.running import exthost, told
+from tests.faces.cli.cli_process import exthost, run_json
 
 ENTRIES = """\
 # mine
@@ -38,8 +38,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def states(folder: Path, config: str = "exthost.toml") -> dict[str, str]:
-    rows: Any = told(folder, "list", "--config", config)["extensions"]
-    return {one["id"]: one["state"] for one in rows}
+    rows: Any = run_json(folder, "list", "--config", config)["extensions"]
+    return {row["id"]: row["state"] for row in rows}
 
 
 @shows("nexo-cli-04")
@@ -49,19 +49,19 @@ def test_an_entry_and_a_found_one_are_switched_off_and_on_and_comments_stay(fold
     file.chmod(0o640)
     before = states(folder)
     for id in ("one", "two", "a"):
-        done = told(folder, "disable", id)
+        done = run_json(folder, "disable", id)
         assert (done["id"], done["enabled"], done["changed"]) == (id, False, True)
-        assert not told(folder, "disable", id)["changed"]
+        assert not run_json(folder, "disable", id)["changed"]
     off = {"one": "disabled", "two": "disabled", "a": "disabled", "a.s": "disabled"}
     assert states(folder) == {**off, "b": before["b"]}
     text = file.read_text()
     for comment in ("# mine", "# the first", "# for now", "# where they are"):
         assert comment in text
     for id in ("one", "two", "a"):
-        assert told(folder, "enable", id)["changed"]
+        assert run_json(folder, "enable", id)["changed"]
     assert states(folder) == before
     assert file.stat().st_mode & 0o777 == 0o640
-    assert [one.name for one in folder.iterdir() if one.name.startswith(".")] == []
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 
 
 @shows("nexo-cli-04")
@@ -81,30 +81,35 @@ def test_yaml_of_every_style_is_changed_in_place(folder: Path, text: str) -> Non
     file.write_bytes(text.encode())
     before = states(folder, "extensions.yaml")
     assert "a" in before
-    assert told(folder, "disable", "a", "--config", "extensions.yaml")["changed"]
+    assert run_json(folder, "disable", "a", "--config", "extensions.yaml")["changed"]
     after = states(folder, "extensions.yaml")
     assert {id for id, state in after.items() if state != "disabled"} == {"b"}
     assert ("# where" in file.read_text()) == ("# where" in text)
-    assert told(folder, "enable", "a", "--config", "extensions.yaml")["changed"]
+    assert run_json(folder, "enable", "a", "--config", "extensions.yaml")["changed"]
     assert states(folder, "extensions.yaml") == before
 
 
-def test_what_cannot_be_switched_is_told_and_nothing_is_written(folder: Path) -> None:
+def test_an_extension_that_cannot_be_switched_is_reported_and_nothing_is_written(
+    folder: Path,
+) -> None:
     file = folder / "exthost.toml"
     file.write_text(ENTRIES)
     for id, code in (("a.s", "X1326"), ("onee", "X1206")):
-        error = told(folder, "disable", id, code=2)["error"]
+        error = run_json(folder, "disable", id, code=2)["error"]
         assert error["code"] == code and ("a" in error["help"])
     assert file.read_text() == ENTRIES
     servers = folder / "servers.json"
     servers.write_text(text := '{"mcpServers": {"one": {"command": "one"}}}')
-    error = told(folder, "disable", "one", "--config", "servers.json", code=2)["error"]
+    error = run_json(folder, "disable", "one", "--config", "servers.json", code=2)["error"]
     assert error["code"] == "X1327" and servers.read_text() == text
     assert error["help"] == 'write "disabled": true into its entry by hand'
     servers.write_text(text.replace('"one"}', '"one", "disabled": true}'))
-    error = told(folder, "enable", "one", "--config", "servers.json", code=2)["error"]
+    error = run_json(folder, "enable", "one", "--config", "servers.json", code=2)["error"]
     assert error["help"] == 'write "disabled": false into its entry by hand'
-    assert told(folder, "disable", "a", "--config", "none.toml", code=3)["error"]["code"] == "X0101"
+    assert (
+        run_json(folder, "disable", "a", "--config", "none.toml", code=3)["error"]["code"]
+        == "X0101"
+    )
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -117,14 +122,14 @@ extensions = [{ name = "one", source = { command = "one" } }]
     file.write_bytes(text.replace("\n", newline).encode())
     before = states(folder)
     for id in ("a", "one"):
-        assert told(folder, "disable", id)["changed"]
+        assert run_json(folder, "disable", id)["changed"]
     off = {"one": "disabled", "a": "disabled", "a.s": "disabled"}
     assert states(folder) == {**off, "b": before["b"]}
     changed = file.read_bytes().decode()
     assert "# mine" in changed and "# where" in changed
     assert changed.count(newline) == changed.count("\n") == 3
     for id in ("a", "one"):
-        assert told(folder, "enable", id)["changed"]
+        assert run_json(folder, "enable", id)["changed"]
     assert states(folder) == before
 
 

@@ -11,11 +11,18 @@ from typing import Any
 
 import pytest
 
-from exthost.faces.cli.terminal import split_keys
+from exthost.faces.cli.key_reader import split_keys
 from exthost.faces.cli.top_layout import HEADER, arrange, order_rows, table_lines
 from exthost.faces.cli.top_rates import Rates
-from tests.extensions.driving import command as hostile_command
-from tests.faces.cli.running import EXTHOST, extension, exthost, shared_host, told, write_config
+from tests.extensions.harness import command as hostile_command
+from tests.faces.cli.cli_process import (
+    EXTHOST,
+    extension,
+    exthost,
+    run_json,
+    shared_host,
+    write_config,
+)
 from tests.faces.cli.test_signals import terminal
 
 
@@ -71,8 +78,8 @@ def test_at_80_columns_every_column_is_there() -> None:
 
 def test_those_in_trouble_come_first_and_a_pattern_filters() -> None:
     rows = [row("a"), row("b", "failed"), row("c", "open"), row("d", "refused"), row("e")]
-    assert [one["id"] for one in order_rows(rows)] == ["b", "d", "c", "a", "e"]
-    assert [one["id"] for one in order_rows(rows, "FAIL")] == ["b"]
+    assert [item["id"] for item in order_rows(rows)] == ["b", "d", "c", "a", "e"]
+    assert [item["id"] for item in order_rows(rows, "FAIL")] == ["b"]
     assert order_rows(rows, "nothing") == [] and len(table_lines([], 80)) == 1
 
 
@@ -95,7 +102,7 @@ def test_rates_are_those_between_two_looks() -> None:
     assert (third["rate"], third["cpu_percent"]) == (0.0, 0.0)
 
 
-def test_keys_are_told_apart() -> None:
+def test_keys_are_distinguished() -> None:
     assert list(split_keys("r\x1b[A\x1b[6~/é\x7f\r")) == [
         *("r", "up", "page-down", "/", "é", "backspace", "enter"),
     ]
@@ -118,13 +125,13 @@ def test_without_a_terminal_one_look_is_printed(folder: Path) -> None:
     done = exthost(folder, "top")
     header, first, *_ = done.stdout.splitlines()
     assert done.returncode == 0 and header.startswith("ID") and first.startswith("zz-bad")
-    rows = {one["id"]: one for one in told(folder, "top")["extensions"]}
+    rows = {item["id"]: item for item in run_json(folder, "top")["extensions"]}
     assert rows["one"]["memory_bytes"] > 0 and rows["one"]["rate"] is not None
     assert rows["zz-bad"]["state"] == "failed" and json.dumps(rows)
 
 
 def test_keys_select_filter_restart_stop_and_leave(folder: Path) -> None:
-    before = told(folder, "status", "one")["extensions"][0]["pids"]
+    before = run_json(folder, "status", "one")["extensions"][0]["pids"]
     with terminal(folder, EXTHOST, "top", COLUMNS="80", LINES="24") as screen:
         screen.until("3 extensions · 1 in trouble")
         screen.until("there is no program 'no-such-program'")  # of the one that is selected
@@ -153,7 +160,7 @@ def test_keys_select_filter_restart_stop_and_leave(folder: Path) -> None:
         assert screen.end() == 0
     shown = screen.shown.decode()
     assert shown.rindex("\x1b[?1049l") > shown.rindex("\x1b[?1049h")  # the screen is given back
-    assert told(folder, "status", "one")["extensions"][0]["pids"] != before
+    assert run_json(folder, "status", "one")["extensions"][0]["pids"] != before
     # What is drawn fits the screen; the log between two drawings has lines of any length.
     drawings = re.findall(r"\x1b\[\?1049h(.*?)\x1b\[\?1049l", shown, re.DOTALL)
     drawn = "\n".join(drawings).replace("\x1b[H", "\n")

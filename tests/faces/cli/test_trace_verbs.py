@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.faces.cli.running import (
+from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,
@@ -55,17 +55,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def lines_of(file: Path) -> list[dict[str, Any]]:
+def table_lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_a_recording_says_its_version_and_its_dialect_first(recording: Path) -> None:
-    header, *records = lines_of(recording)
+def test_a_recording_begins_with_its_version_and_its_dialect(recording: Path) -> None:
+    header, *records = table_lines(recording)
     assert header["format"] == "exthost-trace" and header["version"] == 1
     assert header["dialect"] == "morphir"
     assert (recording.stat().st_mode & 0o777) == 0o600
-    shout = [one for one in records if one.get("method") == "shout"]
-    assert [one["direction"] for one in shout] == ["sent", "received"]
+    shout = [item for item in records if item.get("method") == "shout"]
+    assert [item["direction"] for item in shout] == ["sent", "received"]
     assert shout[0]["params"] == {"text": "hi"} and shout[1]["result"] == {"text": "HI"}
     assert shout[0]["call"] == shout[1]["call"]
 
@@ -124,7 +124,7 @@ def test_a_recording_of_any_size_is_not_read_into_memory(recording: Path, tmp_pa
     assert done.returncode == 0, done.stderr
 
 
-def test_a_program_that_ends_or_says_nothing_is_a_difference(recording: Path) -> None:
+def test_a_program_that_ends_or_stays_silent_is_a_difference(recording: Path) -> None:
     done = run_inside("replay", recording, "--", sys.executable, "-c", "raise SystemExit(3)")
     assert done.returncode == 1 and "it ended: exited with 3" in done.stdout
     silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
@@ -132,7 +132,7 @@ def test_a_program_that_ends_or_says_nothing_is_a_difference(recording: Path) ->
     assert done.returncode == 1 and "nothing within 0.1 s" in done.stdout
 
 
-def test_what_a_program_prints_cannot_control_the_terminal(
+def test_the_output_of_a_program_cannot_control_the_terminal(
     recording: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Escape sequences, also if they and a character of several bytes are cut in two."""
@@ -152,7 +152,7 @@ def test_a_recording_answers_in_the_place_of_its_program(recording: Path) -> Non
 
 
 @pytest.mark.parametrize("member", ["text", "params"])
-def test_a_recording_in_the_place_of_its_program_ignores_what_it_is_told_to(
+def test_a_recording_in_the_place_of_its_program_ignores_the_given_fields(
     member: str, recording: Path
 ) -> None:
     words = ["call", "shout", "text=ho", "--dialect", "morphir", "--", *EXTHOST, "replay"]
@@ -173,7 +173,7 @@ def test_a_recording_in_the_place_of_its_program_ignores_what_it_is_told_to(
         (lambda text: text + text.replace('"text",', '"more",'), "X1387", "several"),
     ],
 )
-def test_what_cannot_be_replayed_is_a_clear_error(
+def test_an_unreplayable_recording_is_a_clear_error(
     change: Any, code: str, why: str, recording: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "bad.jsonl"
@@ -183,7 +183,7 @@ def test_what_cannot_be_replayed_is_a_clear_error(
     assert run_inside("replay", tmp_path / "nothing").returncode == 2
 
 
-def test_a_name_that_a_recording_does_not_have_is_told_those_that_it_has(recording: Path) -> None:
+def test_the_error_for_a_name_missing_from_a_recording_lists_its_names(recording: Path) -> None:
     done = run_inside("replay", recording, "--name", "nope")
     assert done.returncode == 2
     assert "error[X1388]: the recording has no extension 'nope'" in done.stderr
@@ -222,7 +222,7 @@ def test_the_traffic_as_json_is_a_recording(folder: Path) -> None:
         shown = until_traced(folder, process, "other", "shout", "text=x")
     header, *records = map(json.loads, shown.splitlines())
     assert header["dialect"] == "morphir" and header["version"] == 1
-    kinds = {one["kind"] for one in records if one["extension"] == "other"}
+    kinds = {record["kind"] for record in records if record["extension"] == "other"}
     assert kinds == {"request", "reply"}
 
 

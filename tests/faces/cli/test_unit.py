@@ -10,8 +10,15 @@ from pathlib import Path
 import pytest
 
 from exthost.process.service_notify import ServiceNotifier
-from tests.extensions.looking import environment_of
-from tests.faces.cli.running import RUN_SECONDS, extension, run_inside, running, told, write_config
+from tests.extensions.proc import environment_of
+from tests.faces.cli.cli_process import (
+    RUN_SECONDS,
+    extension,
+    run_inside,
+    run_json,
+    running,
+    write_config,
+)
 
 
 def test_a_unit_runs_the_config_by_its_whole_path_and_systemd_accepts_it(tmp_path: Path) -> None:
@@ -82,7 +89,7 @@ def test_a_unit_has_the_path_of_now_without_relative_folders(tmp_path: Path) -> 
     assert "Environment=" not in done.stdout
 
 
-def test_a_host_says_when_it_is_ready_reloads_and_stops_and_its_children_cannot(
+def test_a_host_reports_when_it_is_ready_reloads_and_stops_and_its_children_cannot(
     tmp_path: Path,
 ) -> None:
     write_config(tmp_path, extension("talker"))
@@ -92,7 +99,7 @@ def test_a_host_says_when_it_is_ready_reloads_and_stops_and_its_children_cannot(
         manager.settimeout(RUN_SECONDS)
         with running(tmp_path, NOTIFY_SOCKET=str(path)) as host:
             assert manager.recv(4096).startswith(b"READY=1\nSTATUS=1 of 1 extensions ready")
-            (row,) = told(tmp_path, "status")["extensions"]
+            (row,) = run_json(tmp_path, "status")["extensions"]
             assert b"NOTIFY_SOCKET" not in environment_of(row["pids"][0])
             host.send_signal(signal.SIGHUP)
             assert manager.recv(4096).startswith(b"RELOADING=1\nMONOTONIC_USEC=")
@@ -101,7 +108,7 @@ def test_a_host_says_when_it_is_ready_reloads_and_stops_and_its_children_cannot(
             assert manager.recv(4096) == b"STOPPING=1"
 
 
-def test_a_manager_that_is_gone_or_none_at_all_is_no_error(tmp_path: Path) -> None:
+def test_a_missing_or_dead_manager_is_not_an_error(tmp_path: Path) -> None:
     for environ in ({}, {"NOTIFY_SOCKET": str(tmp_path / "none")}, {"NOTIFY_SOCKET": "\0"}):
         notifier = ServiceNotifier(environ)
         assert environ == {}

@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from exthost.host.control.address import config_key
+from exthost.host.control.socket_path import config_key
 from exthost.process.state_dirs import log_file
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS, TALKER, run_inside, run_process
+from tests.faces.cli.cli_process import (
+    EXTHOST,
+    RUN_SECONDS,
+    STDERR_WRITER,
+    run_inside,
+    run_process,
+)
 
 # Arguments → the message and the help of the error.
 SLIPS = {
@@ -34,7 +40,7 @@ SLIPS = {
 
 
 @pytest.mark.parametrize("words", SLIPS, ids=lambda words: " ".join(words)[:30])
-def test_a_missing_or_misspelt_word_is_a_usage_error_that_says_what_to_write(
+def test_a_missing_or_misspelt_word_is_a_usage_error_with_the_correct_form(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
     message, help = SLIPS[words]
@@ -100,7 +106,7 @@ def test_a_deleted_working_folder_is_named(words: tuple[str, ...], tmp_path: Pat
 WRITERS = {
     "new x --dialect mcp": "X1329",
     "add x -- true": "X1327",
-    f"inspect --dialect morphir -- {sys.executable} {TALKER}": "X0405",
+    f"inspect --dialect morphir -- {sys.executable} {STDERR_WRITER}": "X0405",
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from exthost.faces.cli.completion import SHELLS
 from exthost.faces.cli.verb_table import read_verbs
 from exthost.faces.cli.verbs import VERBS
-from tests.faces.cli.running import RUN_SECONDS, run_inside
+from tests.faces.cli.cli_process import RUN_SECONDS, run_inside
 
 
 def printed(*words: str) -> str:
@@ -73,7 +73,7 @@ def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
     assert completed("exthost", "inspect", "--sandbox", "s") == {"strict"}
 
 
-def test_bash_does_not_run_what_the_id_of_an_extension_contains(tmp_path: Path) -> None:
+def test_bash_does_not_run_commands_inside_the_id_of_an_extension(tmp_path: Path) -> None:
     ids = ("ID", "$(touch${IFS}run)", "`touch${IFS}run`", "a;touch${IFS}run", "-x", "toy")
     rows = "".join(f"{id} roder\n" for id in ids)
     script = (

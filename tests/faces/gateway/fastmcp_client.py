@@ -35,13 +35,13 @@ async def main(command: list[str], calls: list[tuple[str, dict[str, object]]]) -
                 results.append(shown)
             except Exception as error:
                 results.append(f"{type(error).__name__}: {error}")
-        seen = {
+        observed = {
             "tools": [tool.model_dump(mode="json") for tool in tools],
             "results": results,
-            "resources": [one.model_dump(mode="json") for one in await client.list_resources()],
-            "prompts": [one.model_dump(mode="json") for one in await client.list_prompts()],
+            "resources": [item.model_dump(mode="json") for item in await client.list_resources()],
+            "prompts": [item.model_dump(mode="json") for item in await client.list_prompts()],
         }
-    print(json.dumps(seen))
+    print(json.dumps(observed))
 
 
 asyncio.run(main(*map(json.loads, sys.argv[1:])))

@@ -13,8 +13,8 @@ from mcp.shared.exceptions import MCPError
 
 from exthost.faces.gateway import catalog, stdio
 from exthost.faces.gateway.server import Gateway
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ERAS, extension, inside, tools_of
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import ERAS, extension, inside, tools_of
 from tests.faces.gateway.test_http import ACCEPT
 from tests.faces.gateway.test_http_sessions import served as served_on_http
 from tests.faces.gateway.test_inside import TEXT, client_of, error_details, text
@@ -57,8 +57,8 @@ async def test_a_server_that_hangs_in_any_phase_harms_its_own_calls_alone(
 ) -> None:
     monkeypatch.setattr(catalog, "LIST_SECONDS", 0.2)
     limits = {"call": "300ms", "handshake": "60s"}
-    told = json.dumps({"silent": ["server/discover", phase]})
-    hung = extension("server", "mcp", "-S", "-E", CHILD, told, limits=limits)
+    report = json.dumps({"silent": ["server/discover", phase]})
+    hung = extension("server", "mcp", "-S", "-E", CHILD, report, limits=limits)
     async with beside_a_healthy_one(hung) as (gateway, client):
         await assert_others_are_served(client)
         assert isinstance((await client.list_resources()).resources, list)
@@ -75,7 +75,9 @@ async def test_a_server_that_hangs_in_any_phase_harms_its_own_calls_alone(
         gateway.host.kill()
 
 
-async def test_a_server_that_floods_harms_nobody_and_its_changes_are_told_in_few_words() -> None:
+async def test_a_flooding_server_does_not_affect_others_and_its_changes_are_reported_briefly() -> (
+    None
+):
     changes: list[Any] = []
 
     async def on_message(message: Any) -> None:
@@ -154,7 +156,7 @@ def cancelled(id: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
 
-async def test_a_client_that_cancels_twice_or_what_is_not_there_goes_on() -> None:
+async def test_a_client_that_cancels_twice_or_an_unknown_request_goes_on() -> None:
     async with inside({"extensions": [server("handshake")]}) as gateway:
         with closing(Peer()) as peer:
             serving = asyncio.ensure_future(stdio.serve(gateway.server, peer.wire))
@@ -180,7 +182,7 @@ async def test_a_client_that_cancels_twice_or_what_is_not_there_goes_on() -> Non
             await asyncio.wait([serving])
 
 
-async def test_a_client_that_reuses_ids_gets_an_answer_for_each_and_harms_itself_alone() -> None:
+async def test_a_client_that_reuses_ids_gets_an_answer_for_each_and_harms_only_itself() -> None:
     async with inside({"extensions": [server("handshake")]}) as gateway:
         with closing(Peer()) as one, closing(Peer()) as other:
             serving = [

@@ -35,7 +35,7 @@ async def test_a_message_before_the_reply_makes_it_a_stream_of_events() -> None:
     assert REPLY in last["body"] and not last.get("more_body")
 
 
-async def test_what_comes_after_the_reply_is_not_sent() -> None:
+async def test_messages_after_the_reply_are_not_sent() -> None:
     connection = MadeUpConnection()
     response = CallResponse(connection.send)
     await response.end(REPLY, 200)

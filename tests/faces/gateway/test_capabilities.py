@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from exthost.faces.gateway.capabilities import declared_handlers
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ERAS, command, environment, extension, inside, write_config
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import (
+    ERAS,
+    command,
+    environment,
+    extension,
+    inside,
+    write_config,
+)
 from tests.faces.gateway.test_inside import client_of
 from tests.faces.gateway.test_stdio import HELLO, calling, lines
 
@@ -48,7 +55,7 @@ for line in sys.stdin:
         {"sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}, "extensions": APPS},
     ],
 )
-def test_a_server_is_told_what_the_client_can_do_and_nothing_else(
+def test_a_server_receives_exactly_the_capabilities_of_the_client(
     capabilities: dict[str, Any], tmp_path: Path
 ) -> None:
     server = extension("server", "mcp", "-S", "-E", "-c", SERVER)
@@ -70,7 +77,7 @@ def test_a_server_is_told_what_the_client_can_do_and_nothing_else(
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_client_is_told_the_extensions_of_the_servers(era: str) -> None:
+async def test_the_client_learns_the_extensions_of_the_servers(era: str) -> None:
     server = extension("server", "mcp", "-S", "-E", "-c", SERVER)
     async with inside({"extensions": [server]}) as gateway:
         await until(lambda: "ext_server_declared" in gateway.host.tools)

@@ -21,9 +21,9 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from exthost.host.control.client import ask
-from exthost.host.control.protocol import Request
-from tests.faces.gateway.running import ROOT, environment, tools_of, write_config
-from tests.faces.relay.running import joined, server_pids
+from exthost.host.control.protocol import ControlRequest
+from tests.faces.gateway.gateway_process import ROOT, environment, tools_of, write_config
+from tests.faces.relay.relay_process import joined, server_pids
 
 TOOLS = Path(os.environ.get("EXTHOST_TEST_TOOLS", sys.prefix))
 PACKAGES = TOOLS / "node/node_modules"
@@ -213,7 +213,7 @@ async def test_clients_of_several_makes_share_three_servers(tmp_path: Path) -> N
     with joined(config, "--plain-names") as steady:  # so that the host stays between the clients
         assert steady.text("second") == "second"
         running = asyncio.gather(*(CLIENTS[name](command) for name in names))
-        restart = Request("restart", "third")
+        restart = ControlRequest("restart", "third")
         await asyncio.to_thread(ask, str(config), restart, timeout=CLIENT_SECONDS)
         together = dict(zip(names, await running, strict=True))
         assert {name: seen["results"] for name, seen in together.items()} == alone

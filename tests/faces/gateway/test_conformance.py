@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.gateway.running import http_gateway, on_http, tools_of, write_config
+from tests.faces.gateway.gateway_process import http_gateway, on_http, tools_of, write_config
 from tests.faces.gateway.token_proxy import token_proxy
 
 TOOLS = Path(os.environ.get("EXTHOST_TEST_TOOLS", sys.prefix))

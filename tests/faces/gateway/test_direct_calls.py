@@ -9,10 +9,10 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from exthost.faces.gateway import call_response, http_calls, session_ping, stdio
+from exthost.faces.gateway import call_response, http_calls, stdio
 from exthost.faces.gateway.server import Gateway
-from tests.extensions.driving import until
-from tests.faces.gateway.running import STATELESS, inside
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import STATELESS, inside
 from tests.faces.gateway.test_http import ACCEPT
 from tests.faces.gateway.test_http_sessions import Served
 from tests.faces.gateway.test_http_sessions import served as served_on_http
@@ -104,10 +104,10 @@ async def test_on_stdio_progress_and_log_messages_come_before_the_result(
 ) -> None:
     async with on_pipes(monkeypatch, *hello()) as (_, peer, direct):
         peer.say(lines(reporting(calling(1, "ext_server_steps", times=3))))
-        told = [await peer.next() for _ in range(4)]
-        assert [one["params"]["progress"] for one in told[:3]] == [1, 2, 3]
-        assert {one["params"]["progressToken"] for one in told[:3]} == {"p"}
-        assert told[3]["id"] == 1 and text_of(told[3]) == "done"
+        reports = [await peer.next() for _ in range(4)]
+        assert [report["params"]["progress"] for report in reports[:3]] == [1, 2, 3]
+        assert {report["params"]["progressToken"] for report in reports[:3]} == {"p"}
+        assert reports[3]["id"] == 1 and text_of(reports[3]) == "done"
         log = {"level": "info", "data": "ü"}
         given = {"method": "notifications/message", "params": log}
         peer.say(lines(calling("two", "ext_server_notify", **given)))
@@ -130,7 +130,7 @@ async def test_on_stdio_a_server_can_ask_the_client_of_a_direct_call(
         assert answer["result"] == {"action": "decline"} and direct == [1]
 
 
-async def test_on_stdio_a_direct_call_is_cancelled_by_its_id_and_not_answered(
+async def test_on_stdio_a_direct_call_is_cancelled_by_its_id_without_an_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with on_pipes(monkeypatch, *hello()) as (gateway, peer, direct):
@@ -212,9 +212,9 @@ async def test_on_http_a_result_is_a_json_body_and_progress_makes_it_a_stream(
         assert answer.json()["id"] == 1 and text_of(answer.json()) == ECHOED
         answer = await gateway.post(reporting(calling(2, "ext_server_steps", times=2)), **headers)
         assert answer.headers["content-type"] == "text/event-stream"
-        told = events(answer.text)
-        assert [one["params"]["progress"] for one in told[:2]] == [1, 2]
-        assert told[2]["id"] == 2 and text_of(told[2]) == "done"
+        reported = events(answer.text)
+        assert [report["params"]["progress"] for report in reported[:2]] == [1, 2]
+        assert reported[2]["id"] == 2 and text_of(reported[2]) == "done"
         unknown = await gateway.post(calling(3, "ext_server_none"), **headers)
         assert unknown.json()["error"]["code"] == types.INVALID_PARAMS
         monkeypatch.setattr(http_calls, "PACKAGE_SECONDS", 0.0)  # the package gets a ping, not this
@@ -223,19 +223,20 @@ async def test_on_http_a_result_is_a_json_body_and_progress_makes_it_a_stream(
 
 
 async def test_on_http_calls_keep_their_session_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
+    observed: list[str] = []
+    ping_session = http_calls.ping_session
 
     async def counted(app: Any, scope: Any) -> bool:
-        seen.append(scope["path"])
-        return await session_ping.ping_session(app, scope)
+        observed.append(scope["path"])
+        return await ping_session(app, scope)
 
     monkeypatch.setattr(http_calls, "ping_session", counted)
     async with in_session(monkeypatch) as (gateway, headers, _):
         async with asyncio.timeout(LONG_SECONDS):
             calls = [calling(id, "ext_server_echo", a=1) for id in range(10)]
-            answers = await asyncio.gather(*(gateway.post(one, **headers) for one in calls))
+            answers = await asyncio.gather(*(gateway.post(call, **headers) for call in calls))
         assert all(text_of(answer.json()) == ECHOED for answer in answers)
-        assert len(seen) == 1, "not before each call"
+        assert len(observed) == 1, "not before each call"
         monkeypatch.setattr(http_calls, "ping_session", refused)
         monkeypatch.setattr(http_calls, "PACKAGE_SECONDS", 0.0)
         answer = await gateway.post(calling(3, "ext_server_echo", a=1), **headers)
@@ -318,11 +319,11 @@ async def test_on_http_a_server_can_ask_the_client_of_a_direct_call(
             done = await gateway.post(reply, **headers)
             assert (unknown.status_code, done.status_code) == (202, 202)
             [result] = events("".join([part async for part in parts]))
-        told = json.loads(text_of(result))
+        report = json.loads(text_of(result))
         if refuses:
-            assert told["error"]["code"] == -1
+            assert report["error"]["code"] == -1
         else:
-            assert told["result"] == {"action": "decline"}
+            assert report["result"] == {"action": "decline"}
 
 
 @pytest.mark.parametrize(
@@ -337,7 +338,7 @@ async def test_on_http_a_server_can_ask_the_client_of_a_direct_call(
         ({"Mcp_Protocol_Version": "1999-01-01"}, 400),
     ],
 )
-async def test_on_http_what_the_package_refuses_is_refused(
+async def test_on_http_the_refusals_of_the_package_apply(
     headers: dict[str, str], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with in_session(monkeypatch) as (gateway, known, _):

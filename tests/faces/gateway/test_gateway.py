@@ -17,7 +17,7 @@ from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin
 from tests.extensions.roder import entry as roder_entry
 from tests.extensions.synaps_tree import plugin as synaps_plugin
-from tests.faces.gateway.running import (
+from tests.faces.gateway.gateway_process import (
     ERAS,
     ROOT,
     STATELESS,
@@ -155,7 +155,9 @@ class News:
 
 
 @asynccontextmanager
-async def told_of_changes(client: Client, era: str, news: News) -> AsyncIterator[Callable[[], Any]]:
+async def changes_received(
+    client: Client, era: str, news: News
+) -> AsyncIterator[Callable[[], Any]]:
     """Something to await until the client is told, in the manner of its era, of changed tools."""
     if era == "handshake":
         yield news.changes.get
@@ -183,17 +185,17 @@ async def calls_a_tool_of_every_dialect(client: Client) -> None:
 
 
 async def receives_progress(client: Client) -> None:
-    heard: list[tuple[float, float | None, str | None]] = []
+    received: list[tuple[float, float | None, str | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, total, message))
+        received.append((progress, total, message))
 
-    climb = "ext_climber_climb"
-    result = await client.call_tool(climb, {"steps": 50}, progress_callback=on_progress)
+    climb_tool = "ext_climber_climb"
+    result = await client.call_tool(climb_tool, {"steps": 50}, progress_callback=on_progress)
     assert result.structured_content == {"climbed": 50}
-    assert sorted(heard) == [(n, 50, f"step {n}") for n in range(1, 51)]
-    unasked = await client.call_tool(climb, {"steps": 3})
-    assert unasked.structured_content == {"climbed": 3} and len(heard) == 50
+    assert sorted(received) == [(n, 50, f"step {n}") for n in range(1, 51)]
+    unasked = await client.call_tool(climb_tool, {"steps": 3})
+    assert unasked.structured_content == {"climbed": 3} and len(received) == 50
 
 
 async def cancels_a_long_call(client: Client) -> None:
@@ -210,23 +212,25 @@ async def cancels_a_long_call(client: Client) -> None:
     waiting.cancel()
     await asyncio.wait([waiting])
     async with asyncio.timeout(LONG_SECONDS):
-        told: Any = {"cancelled": [], "waiting": ["at least one"]}
-        while told["cancelled"] != told["waiting"]:  # each was told, in the dialect's own words
-            told = (await client.call_tool("ext_climber_heard")).structured_content
+        behaviour: Any = {"cancelled": [], "waiting": ["at least one"]}
+        while (
+            behaviour["cancelled"] != behaviour["waiting"]
+        ):  # each was told, in the dialect's own words
+            behaviour = (await client.call_tool("ext_climber_heard")).structured_content
 
 
 async def sees_an_extension_come_and_change(
     client: Client, era: str, news: News, folder: Path, id: str
 ) -> None:
     assert f"ext_{id}_echo" not in await names(client)
-    async with told_of_changes(client, era, news) as told:
+    async with changes_received(client, era, news) as report:
         async with asyncio.timeout(LONG_SECONDS):
             plugin(folder / "found" / id, id)
             while f"ext_{id}_echo" not in await names(client):
-                await told()
-            plugin(folder / "found" / id, id, told={"offer": {"tools": ["other"]}})
+                await report()
+            plugin(folder / "found" / id, id, behaviour={"offer": {"tools": ["other"]}})
             while f"ext_{id}_other" not in await names(client):
-                await told()
+                await report()
     assert f"ext_{id}_echo" not in await names(client)
 
 
@@ -274,11 +278,11 @@ async def test_one_session_on_http_has_all_of_it(era: str, shared: tuple[Path, R
 
 @shows("gateway-wire-06")
 async def test_two_clients_at_once_do_not_hear_of_each_other(shared: tuple[Path, Running]) -> None:
-    heard: dict[str, list[float]] = {era: [] for era in ERAS}
+    received: dict[str, list[float]] = {era: [] for era in ERAS}
 
-    async def climb(client: Client, era: str, steps: int) -> Any:
+    async def climb_tool(client: Client, era: str, steps: int) -> Any:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            heard[era].append(progress)
+            received[era].append(progress)
 
         arguments = {"steps": steps}
         result = await client.call_tool(
@@ -289,9 +293,9 @@ async def test_two_clients_at_once_do_not_hear_of_each_other(shared: tuple[Path,
     _, running = shared
     async with on_http(running, "handshake") as one, on_http(running, "stateless") as two:
         climbed = await asyncio.gather(
-            *(climb(one, "handshake", 3) for _ in range(5)),
-            *(climb(two, "stateless", 4) for _ in range(5)),
+            *(climb_tool(one, "handshake", 3) for _ in range(5)),
+            *(climb_tool(two, "stateless", 4) for _ in range(5)),
         )
     assert climbed == [{"climbed": 3}] * 5 + [{"climbed": 4}] * 5
-    assert sorted(heard["handshake"]) == sorted([1, 2, 3] * 5)
-    assert sorted(heard["stateless"]) == sorted([1, 2, 3, 4] * 5)
+    assert sorted(received["handshake"]) == sorted([1, 2, 3] * 5)
+    assert sorted(received["stateless"]) == sorted([1, 2, 3, 4] * 5)

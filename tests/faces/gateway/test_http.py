@@ -12,9 +12,9 @@ import pytest
 from exthost.faces.http_server import listener, token
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.faces.cli.running import RUN_SECONDS, run_process
-from tests.faces.cli.running import run_inside as run
-from tests.faces.gateway.running import (
+from tests.faces.cli.cli_process import RUN_SECONDS, run_process
+from tests.faces.cli.cli_process import run_inside as run
+from tests.faces.gateway.gateway_process import (
     ERAS,
     Running,
     extension,
@@ -88,13 +88,13 @@ async def test_the_right_token_is_all_that_a_client_needs(running: Running) -> N
 
 
 @shows("gateway-http-04", "gateway-wire-03")
-async def test_it_ends_in_time_though_clients_listen_and_its_token_is_no_childs_business(
+async def test_it_ends_in_time_though_clients_listen_and_hides_its_token_from_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(token.VARIABLE, "only-for-clients")
     agent = extension("agent", "nexo", "-S", "-E", str(NEXO))
-    with http_gateway(write_config(tmp_path, {"extensions": [agent]})) as told:
-        running = told._replace(token="only-for-clients")
+    with http_gateway(write_config(tmp_path, {"extensions": [agent]})) as report:
+        running = report._replace(token="only-for-clients")
         under_way = asyncio.Event()
 
         async def listen(era: str) -> None:
@@ -119,7 +119,7 @@ async def test_it_ends_in_time_though_clients_listen_and_its_token_is_no_childs_
 
 
 @shows("gateway-http-01")
-def test_only_this_machine_can_connect_unless_told_otherwise(running: Running) -> None:
+def test_only_this_machine_can_connect_by_default(running: Running) -> None:
     with listener.listen("127.0.0.1", 0) as one, listener.listen("0.0.0.0", 0) as every:
         assert one.getsockname()[0] == "127.0.0.1"
         assert every.getsockname()[0] == "0.0.0.0"
@@ -129,7 +129,7 @@ def test_only_this_machine_can_connect_unless_told_otherwise(running: Running) -
     assert "192.0.2.7" in listener.allowed_host_headers("192.0.2.7")
 
 
-def test_options_of_http_without_http_and_a_config_that_is_not_there_are_told(
+def test_options_of_http_without_http_and_a_missing_config_are_reported(
     tmp_path: Path,
 ) -> None:
     done = run("gateway", "--host", "0.0.0.0", cwd=tmp_path)
@@ -141,7 +141,7 @@ def test_options_of_http_without_http_and_a_config_that_is_not_there_are_told(
 
 
 @shows("gateway-install-01")
-def test_a_missing_install_is_told_with_the_command_that_brings_it(tmp_path: Path) -> None:
+def test_a_missing_install_is_reported_with_the_command_that_installs_it(tmp_path: Path) -> None:
     write_config(tmp_path, {})
     blocked = tmp_path / "blocked" / "mcp"
     blocked.mkdir(parents=True)

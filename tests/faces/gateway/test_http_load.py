@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.faces.gateway.running import http_gateway, write_config
+from tests.faces.gateway.gateway_process import http_gateway, write_config
 from tests.faces.gateway.test_http import ACCEPT, ASKED
 from tests.faces.gateway.test_relayed_requests import CHILD
 from tests.faces.gateway.test_stdio import HELLO, calling

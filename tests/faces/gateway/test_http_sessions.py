@@ -20,9 +20,9 @@ from exthost.faces.http_server.metrics import Metrics
 from exthost.faces.http_server.probes import Probes
 from exthost.faces.http_server.token import Token, Tokens
 from tests.dialects.requirements import shows
-from tests.faces.cli.running import RUN_SECONDS
-from tests.faces.cli.running import run_inside as run
-from tests.faces.gateway.running import inside
+from tests.faces.cli.cli_process import RUN_SECONDS
+from tests.faces.cli.cli_process import run_inside as run
+from tests.faces.gateway.gateway_process import inside
 from tests.faces.gateway.test_http import ACCEPT, ASKED
 
 PAGE = "https://page.example"
@@ -75,7 +75,7 @@ async def served(
                 await asyncio.wait([serving])
 
 
-async def test_a_request_whose_id_is_none_is_refused_and_not_dropped() -> None:
+async def test_a_request_with_an_invalid_id_is_refused_rather_than_dropped() -> None:
     async with served() as gateway:
         session = await gateway.session()
         for id in (None, 1.5, True, [1]):

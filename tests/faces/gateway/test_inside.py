@@ -15,10 +15,10 @@ from exthost.dialects.meanings import Progress
 from exthost.faces.gateway import mcp_values, tool_list
 from exthost.faces.gateway.server import Gateway
 from tests.dialects.requirements import shows
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.roder import entry as roder_entry
-from tests.faces.gateway.running import ERAS, ROOT, extension, inside, tools_of
+from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside, tools_of
 from tests.toys import stepper
 
 TEXT_PROGRAM = str(ROOT / "examples" / "morphir" / "text.py")
@@ -28,9 +28,11 @@ LONG_SECONDS = 150.0
 in_both_eras = pytest.mark.parametrize("era", ERAS)
 
 
-def agent(told: dict[str, Any] | None = None, name: str = "agent", **more: Any) -> dict[str, Any]:
+def agent(
+    behaviour: dict[str, Any] | None = None, name: str = "agent", **more: Any
+) -> dict[str, Any]:
     more = {"restart": {"initial_delay": "10ms"}, **more}
-    return extension(name, "nexo", "-S", "-E", str(NEXO), json.dumps(told or {}), **more)
+    return extension(name, "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour or {}), **more)
 
 
 def client_of(gateway: Gateway, era: str = "handshake", **more: Any) -> Client:
@@ -64,7 +66,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @shows("gateway-call-05", "gateway-call-06")
 @in_both_eras
-async def test_a_crash_is_the_error_result_of_its_call_alone(era: str) -> None:
+async def test_a_crash_is_the_error_result_of_its_call_only(era: str) -> None:
     async with (
         inside({"extensions": [agent(), TEXT]}) as gateway,
         client_of(gateway, era) as client,
@@ -83,7 +85,7 @@ async def test_a_crash_is_the_error_result_of_its_call_alone(era: str) -> None:
 
 @shows("gateway-call-06")
 @in_both_eras
-async def test_what_a_client_gets_wrong_is_told_with_code_and_help(era: str) -> None:
+async def test_a_mistake_of_a_client_is_reported_with_code_and_help(era: str) -> None:
     async with inside({"extensions": [TEXT]}) as gateway, client_of(gateway, era) as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool("ext_text_shuot", {})
@@ -109,7 +111,7 @@ async def test_an_error_reply_and_a_result_that_calls_itself_an_error_are_error_
 
 
 async def test_a_call_that_takes_too_long_is_an_error_result() -> None:
-    slow = agent(limits={"call": "100ms"}, told={"hooks": {}})
+    slow = agent(limits={"call": "100ms"}, behaviour={"hooks": {}})
     slow["source"]["args"] = ["-S", "-E", "-c", HANGS]
     async with inside({"extensions": [slow]}) as gateway, client_of(gateway) as client:
         late = await client.call_tool("ext_agent_wait", {})
@@ -180,7 +182,7 @@ async def test_a_call_need_not_wait_for_the_others() -> None:
 
 
 @in_both_eras
-async def test_one_extension_that_hangs_delays_nobody(
+async def test_an_extension_that_hangs_delays_no_other(
     era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     hung = extension("hung", "mcp", "-S", "-E", "-c", "import time; time.sleep(1000)")
@@ -215,38 +217,38 @@ async def test_the_handshake_waits_less_than_the_first_list(
 
 @shows("gateway-tools-03")
 @in_both_eras
-async def test_clients_are_told_once_when_an_extension_comes_or_goes(era: str) -> None:
-    told: asyncio.Queue[Any] = asyncio.Queue()
+async def test_clients_are_notified_once_when_an_extension_comes_or_goes(era: str) -> None:
+    report: asyncio.Queue[Any] = asyncio.Queue()
 
     async def on_message(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.put_nowait(message)
+            report.put_nowait(message)
 
     async def listening(client: Client) -> None:
         async with client.listen(tools_list_changed=True) as changes:
-            told.put_nowait("listening")
+            report.put_nowait("listening")
             async for change in changes:
-                told.put_nowait(change)
+                report.put_nowait(change)
 
-    heard = on_message if era == "handshake" else None
+    received = on_message if era == "handshake" else None
     async with (
         inside({"extensions": [agent()]}) as gateway,
-        client_of(gateway, era, message_handler=heard) as client,
+        client_of(gateway, era, message_handler=received) as client,
     ):
         before = await names(client)
         listener = asyncio.ensure_future(listening(client)) if era == "stateless" else None
         async with asyncio.timeout(LONG_SECONDS):
             if listener is not None:
-                await told.get()
+                await report.get()
             await gateway.host.load(TEXT)
-            await told.get()
+            await report.get()
             assert "ext_text_shout" in await names(client)
             await gateway.host["agent"].restart()  # what it offers is what it was
             await until(lambda: gateway._announcer.is_settled)
-            assert told.empty()
+            assert report.empty()
             await gateway.host.unload("text")
-            await told.get()
-            assert await names(client) == before and told.empty()
+            await report.get()
+            assert await names(client) == before and report.empty()
         if listener is not None:
             listener.cancel()
             await asyncio.wait([listener])
@@ -265,25 +267,29 @@ async def test_a_lazy_extension_that_comes_later_is_asked_as_well() -> None:
 # -- progress and cancellation ---------------------------------------------------------------
 
 
-async def test_progress_reaches_whoever_asked_for_it_and_costs_others_nothing(toys: None) -> None:
-    heard: list[Progress] = []
+async def test_progress_reaches_its_subscriber_and_costs_others_nothing(toys: None) -> None:
+    received: list[Progress] = []
     async with inside({}) as gateway:
         host = gateway.host
         await gateway.tools.wait_for_first_list()
         await host.load(stepper.spec("climber"))
-        climbed = await host.call_tool("ext_climber_climb", {"steps": 3}, on_progress=heard.append)
+        climbed = await host.call_tool(
+            "ext_climber_climb", {"steps": 3}, on_progress=received.append
+        )
         assert climbed.data == {"climbed": 3}
-        assert [one[1:] for one in heard] == [(n, 3, f"step {n}") for n in (1, 2, 3)]
-        await host.call_tool("climb", {"steps": 3}, on_progress=heard.append)
-        await host["climber"].call_tool("climb", {"steps": 3}, on_progress=heard.append)
-        await host.call_tool("climb", {"steps": 3}, on_progress=heard.append, hooks=False)
-        assert len(heard) == 12
+        assert [message[1:] for message in received] == [(n, 3, f"step {n}") for n in (1, 2, 3)]
+        await host.call_tool("climb", {"steps": 3}, on_progress=received.append)
+        await host["climber"].call_tool("climb", {"steps": 3}, on_progress=received.append)
+        await host.call_tool("climb", {"steps": 3}, on_progress=received.append, hooks=False)
+        assert len(received) == 12
         assert (await host.call_tool("ext_climber_climb", {"steps": 3})).data == {"climbed": 3}
-        assert len(heard) == 12
+        assert len(received) == 12
         assert host["climber"].stats.dropped == {"progress of no call": 5}
 
 
-async def test_a_caller_that_trips_over_progress_harms_nobody(toys: None) -> None:
+async def test_a_caller_that_fails_in_its_progress_callback_does_not_affect_others(
+    toys: None,
+) -> None:
     def trip(_: Progress) -> None:
         raise ValueError("mine")
 
@@ -314,5 +320,5 @@ async def test_a_cancelled_call_is_taken_back_from_the_extension(era: str, toys:
         await asyncio.wait([waiting])
         climber = gateway.host["climber"]
         await until(lambda: climber.stats.cancelled == 1)
-        told = (await gateway.host.call_tool("ext_climber_heard")).data
-        assert told["cancelled"] == told["waiting"] != []
+        report = (await gateway.host.call_tool("ext_climber_heard")).data
+        assert report["cancelled"] == report["waiting"] != []

@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 
 from exthost.faces.gateway.announcer import MAX_LOGS_PER_SECOND, _LogLimit
-from tests.faces.gateway.running import extension, http_gateway, on_http, write_config
+from tests.faces.gateway.gateway_process import extension, http_gateway, on_http, write_config
 from tests.faces.gateway.test_inside import text
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")

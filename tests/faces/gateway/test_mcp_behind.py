@@ -8,8 +8,8 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ERAS, ROOT, extension, inside
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside
 from tests.faces.gateway.test_inside import client_of, error_details, names, text
 
 CHILD = str(ROOT / "tests" / "extensions" / "mcp_child.py")
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.parametrize(
 
 
 def server(era: str) -> dict[str, Any]:
-    told = json.dumps({"era": era})
-    return {"extensions": [extension("server", "mcp", "-S", "-E", CHILD, told)]}
+    report = json.dumps({"era": era})
+    return {"extensions": [extension("server", "mcp", "-S", "-E", CHILD, report)]}
 
 
 async def heard(client: Client) -> list[Any]:
-    told: list[Any] = json.loads(text(await client.call_tool("ext_server_heard")))
-    return told
+    report: list[Any] = json.loads(text(await client.call_tool("ext_server_heard")))
+    return report
 
 
 async def test_results_come_as_they_are_with_the_schema_they_promise(
@@ -61,23 +61,23 @@ async def test_progress_and_cancellation_pass_through(era: str, servers: str) ->
         await asyncio.wait([waiting])
         await until(lambda: extension.stats.cancelled == 1)
         messages = await heard(client)
-        (hung,) = [one["id"] for one in messages if one.get("params", {}).get("name") == "hang"]
-        (taken_back,) = [one for one in messages if one["method"] == "notifications/cancelled"]
+        (hung,) = [item["id"] for item in messages if item.get("params", {}).get("name") == "hang"]
+        (taken_back,) = [item for item in messages if item["method"] == "notifications/cancelled"]
         assert taken_back["params"]["requestId"] == hung
 
 
-async def test_tools_that_a_server_adds_are_told_to_clients(era: str, servers: str) -> None:
-    told: asyncio.Queue[Any] = asyncio.Queue()
+async def test_tools_that_a_server_adds_are_announced_to_clients(era: str, servers: str) -> None:
+    report: asyncio.Queue[Any] = asyncio.Queue()
 
     async def on_message(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.put_nowait(message)
+            report.put_nowait(message)
 
     async def listening(client: Client) -> None:
         async with client.listen(tools_list_changed=True) as changes:
-            told.put_nowait("listening")
+            report.put_nowait("listening")
             async for change in changes:
-                told.put_nowait(change)
+                report.put_nowait(change)
 
     news = on_message if era == "handshake" else None
     async with (
@@ -88,9 +88,9 @@ async def test_tools_that_a_server_adds_are_told_to_clients(era: str, servers: s
         assert "ext_server_new" not in await names(client)
         listener = asyncio.ensure_future(listening(client)) if era == "stateless" else None
         if listener is not None:
-            await told.get()
+            await report.get()
         await client.call_tool("ext_server_change", {"add": ["new"]})
-        await told.get()
+        await report.get()
         assert "ext_server_new" in await names(client)
         if listener is not None:
             listener.cancel()

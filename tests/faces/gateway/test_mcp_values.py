@@ -42,12 +42,12 @@ def said(
     reader = MCP_RESULT if from_mcp_server else VALUE_RESULT
     if is_error:
         reader = reader._replace(is_error=lambda raw: True)
-    told = mcp_values.result_value(
+    report = mcp_values.result_value(
         ToolResult(result, reader), from_mcp_server=from_mcp_server, version=version
     )
-    types.CallToolResult.model_validate(told)
-    types.JSONRPCResponse(jsonrpc="2.0", id=1, result=told).model_dump_json()
-    return told
+    types.CallToolResult.model_validate(report)
+    types.JSONRPCResponse(jsonrpc="2.0", id=1, result=report).model_dump_json()
+    return report
 
 
 @shows("gateway-tools-04")
@@ -123,7 +123,7 @@ def test_an_output_schema_that_can_be_compiled_is_shown(usable: Any) -> None:
     assert tool.output_schema == schema
 
 
-def test_only_a_native_tool_promises_its_output_and_keeps_what_else_it_says() -> None:
+def test_only_a_native_tool_promises_its_output_and_keeps_its_other_fields() -> None:
     about: dict[str, Any] = {
         "description": f"it {LONE}",
         "output_schema": {"type": "object"},
@@ -151,18 +151,18 @@ def test_only_a_native_tool_promises_its_output_and_keeps_what_else_it_says() ->
     ],
 )
 def test_a_result_is_text_and_structured_if_it_is_an_object(result: Any, text: str) -> None:
-    told = said(result)
-    assert told["content"] == [{"type": "text", "text": text}] and told["isError"] is False
-    assert told.get("structuredContent") == (result if isinstance(result, dict) else None)
+    report = said(result)
+    assert report["content"] == [{"type": "text", "text": text}] and report["isError"] is False
+    assert report.get("structuredContent") == (result if isinstance(result, dict) else None)
     assert said(result, is_error=True)["isError"] is True
 
 
 @shows("gateway-call-07")
 @pytest.mark.parametrize("result", [{"a": LONE}, {LONE: 1}, {"a": nested(300)}, nested(300)])
 def test_a_result_that_cannot_be_structured_is_text_all_the_same(result: Any) -> None:
-    told = said(result)
-    assert "structuredContent" not in told
-    assert json.loads(told["content"][0]["text"]) == result
+    report = said(result)
+    assert "structuredContent" not in report
+    assert json.loads(report["content"][0]["text"]) == result
 
 
 def test_a_number_that_json_has_no_word_for_does_not_end_the_gateway() -> None:
@@ -178,7 +178,7 @@ def test_a_result_too_deep_for_text_is_the_extensions_fault() -> None:
 
 @shows("gateway-call-02")
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_what_an_mcp_server_answered_goes_on_as_it_came(version: str) -> None:
+def test_the_answer_of_an_mcp_server_is_passed_on_unchanged(version: str) -> None:
     result = {
         "content": [
             {"type": "text", "text": "a"},
@@ -195,24 +195,24 @@ def test_what_an_mcp_server_answered_goes_on_as_it_came(version: str) -> None:
     }
 
 
-def test_structured_content_that_is_no_object_is_for_newer_clients_only() -> None:
+def test_structured_content_that_is_not_an_object_is_for_newer_clients_only() -> None:
     result = {"content": [], "structuredContent": [1]}
     assert said(result, from_mcp_server=True, version=NEWEST)["structuredContent"] == [1]
     assert "structuredContent" not in said(result, from_mcp_server=True, version=OLDEST)
 
 
 def test_an_mcp_result_that_is_structured_alone_is_one() -> None:
-    told = said({"structuredContent": {"a": 1}}, from_mcp_server=True)
-    assert (told["content"], told["structuredContent"]) == ([], {"a": 1})
+    report = said({"structuredContent": {"a": 1}}, from_mcp_server=True)
+    assert (report["content"], report["structuredContent"]) == ([], {"a": 1})
 
 
 @pytest.mark.parametrize("result", [{"content": "text"}, {"content": [{"type": "hologram"}]}, 7])
-def test_what_is_no_mcp_result_is_treated_as_any_other(result: Any) -> None:
+def test_a_value_that_is_not_an_mcp_result_is_treated_as_any_other(result: Any) -> None:
     assert json.loads(said(result, from_mcp_server=True)["content"][0]["text"]) == result
 
 
 @shows("gateway-call-06")
-def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
+def test_an_error_shows_code_message_and_help_but_no_evidence() -> None:
     error = CallTimeout(
         "X0801",
         "it took too long",
@@ -220,10 +220,10 @@ def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
         help="wait longer",
         evidence=Evidence(stderr=("a secret",), argv=("/bin/secret",)),
     )
-    told = mcp_values.error_result(error)
-    assert told["isError"] is True and "secret" not in json.dumps(told)
-    assert told["content"][0]["text"] == "a: it took too long [X0801]"
-    assert told["_meta"][mcp_values.ERROR] == {
+    report = mcp_values.error_result(error)
+    assert report["isError"] is True and "secret" not in json.dumps(report)
+    assert report["content"][0]["text"] == "a: it took too long [X0801]"
+    assert report["_meta"][mcp_values.ERROR] == {
         "code": "X0801",
         "kind": "CallTimeout",
         "extension": "a",
@@ -232,7 +232,7 @@ def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
     }
 
 
-def test_an_extensions_own_error_keeps_its_code_and_data_if_they_can_be_said() -> None:
+def test_an_extensions_own_error_keeps_its_code_and_data_if_they_can_be_expressed() -> None:
     def failed(data: Any) -> Any:
         error = CallFailed("X0701", "no", error_code=-1, error_message=LONE, data=data)
         return mcp_values.error_result(error)

@@ -10,8 +10,8 @@ import pytest
 from mcp import Client
 from pydantic import FileUrl
 
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ERAS, inside
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import ERAS, inside
 from tests.faces.gateway.test_inside import client_of, text
 from tests.faces.gateway.test_relayed_requests import heard, server
 
@@ -26,7 +26,7 @@ async def notify(client: Client, method: str, params: Any) -> None:
     assert text(await client.call_tool("ext_server_notify", given)) == "notified"
 
 
-async def test_log_messages_and_updates_reach_those_that_want_them_and_nobody_else() -> None:
+async def test_log_messages_and_updates_reach_only_their_subscribers() -> None:
     messages: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
     others: list[Any] = []
 
@@ -96,7 +96,7 @@ async def test_a_log_message_comes_once_to_a_client_with_several_calls_in_progre
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_roots_are_those_of_the_client_of_the_call_and_changes_are_told(era: str) -> None:
+async def test_roots_are_those_of_the_client_of_the_call_and_changes_are_sent(era: str) -> None:
     async def roots(context: Any) -> types.ListRootsResult:
         return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///here"), name="here")])
 
@@ -111,9 +111,9 @@ async def test_roots_are_those_of_the_client_of_the_call_and_changes_are_told(er
         assert answer["result"]["roots"] == [{"uri": "file:///here", "name": "here"}]
         if era == "handshake":
             await client.send_roots_list_changed()
-            told: list[Any] = []
-            while not told:
-                told = await heard(client, "notifications/roots/list_changed")
+            reports: list[Any] = []
+            while not reports:
+                reports = await heard(client, "notifications/roots/list_changed")
 
 
 @pytest.mark.parametrize("era", ERAS)

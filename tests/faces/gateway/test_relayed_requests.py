@@ -10,8 +10,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from exthost.events import CallStarted
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ERAS, ROOT, extension, inside
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside
 from tests.faces.gateway.test_inside import client_of, error_details, text
 
 CHILD = str(ROOT / "tests" / "extensions" / "mcp_child.py")
@@ -22,15 +22,15 @@ in_all_eras = pytest.mark.parametrize(
 )
 
 
-def server(era: str, name: str = "server", **told: Any) -> dict[str, Any]:
-    said = json.dumps({"era": era, **told})
-    return extension(name, "mcp", "-S", "-E", CHILD, said)
+def server(era: str, name: str = "server", **behaviour: Any) -> dict[str, Any]:
+    output = json.dumps({"era": era, **behaviour})
+    return extension(name, "mcp", "-S", "-E", CHILD, output)
 
 
 async def heard(client: Client, method: str) -> list[Any]:
     """The params of the requests of this method that the server has got."""
     messages = json.loads(text(await client.call_tool("ext_server_heard")))
-    return [one.get("params") for one in messages if one.get("method") == method]
+    return [message.get("params") for message in messages if message.get("method") == method]
 
 
 async def elicit(context: Any, params: Any) -> types.ElicitResult:
@@ -38,8 +38,8 @@ async def elicit(context: Any, params: Any) -> types.ElicitResult:
 
 
 async def sample(context: Any, params: Any) -> types.CreateMessageResult:
-    said = types.TextContent(type="text", text=f"{params.max_tokens} tokens")
-    return types.CreateMessageResult(role="assistant", content=said, model="m")
+    output = types.TextContent(type="text", text=f"{params.max_tokens} tokens")
+    return types.CreateMessageResult(role="assistant", content=output, model="m")
 
 
 ASK = {
@@ -49,7 +49,9 @@ ASK = {
 
 
 @in_all_eras
-async def test_what_a_server_asks_reaches_the_client_of_the_call(era: str, servers: str) -> None:
+async def test_a_question_of_a_server_reaches_the_client_of_the_call(
+    era: str, servers: str
+) -> None:
     tool = "ext_server_input" if servers == "stateless" else "ext_server_ask"
     async with (
         inside({"extensions": [server(servers)]}) as gateway,
@@ -69,7 +71,7 @@ async def test_what_a_server_asks_reaches_the_client_of_the_call(era: str, serve
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_the_client_does_not_serve_is_refused(era: str) -> None:
+async def test_requests_that_the_client_does_not_serve_are_refused(era: str) -> None:
     async with (
         inside({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway, era) as client,
@@ -86,14 +88,14 @@ async def test_resources_prompts_and_completion_are_offered(era: str, servers: s
     ):
         resources = (await client.list_resources()).resources
         # What the server lists twice is listed twice, as it would be without the gateway.
-        assert [str(one.uri) for one in resources] == ["a:b", "a:b"]
+        assert [str(item.uri) for item in resources] == ["a:b", "a:b"]
         templates = (await client.list_resource_templates()).resource_templates
-        assert [one.uri_template for one in templates] == ["a:{b}", "a:{b}"]
+        assert [item.uri_template for item in templates] == ["a:{b}", "a:{b}"]
         for uri in ("a:b", "a:other", "z:z"):  # listed, of a template, and of nobody's list
             (content,) = (await client.read_resource(uri)).contents
             assert isinstance(content, types.TextResourceContents)
             assert (str(content.uri), content.text) == (uri, "read")
-        prompts = [one.name for one in (await client.list_prompts()).prompts]
+        prompts = [item.name for item in (await client.list_prompts()).prompts]
         assert prompts == ["ext_server_first", "ext_server_second"]
         with pytest.raises(MCPError) as caught:
             await client.get_prompt("ext_server_third")
@@ -123,8 +125,8 @@ async def test_the_meta_of_a_call_goes_on_and_errors_come_as_they_are(
         calls = await heard(client, "tools/call")
         (meta,) = [one["_meta"] for one in calls if one["name"] == "echo"]
         assert meta["traceparent"] == parent
-        told = {name for name in meta if name.startswith("io.modelcontextprotocol/")}
-        assert bool(told) is (servers == "stateless")
+        report = {name for name in meta if name.startswith("io.modelcontextprotocol/")}
+        assert bool(report) is (servers == "stateless")
         await gateway.host["server"].call_tool("change", {"add": ["gone"]})
         await until(lambda: "ext_server_gone" in gateway.host.tools)
         with pytest.raises(MCPError) as caught:  # it is listed, and there is no such tool
@@ -133,7 +135,7 @@ async def test_the_meta_of_a_call_goes_on_and_errors_come_as_they_are(
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-async def test_a_log_level_is_told_to_servers_and_a_subscription_too() -> None:
+async def test_a_log_level_and_a_subscription_are_sent_to_servers() -> None:
     async with (
         inside({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway) as client,
@@ -155,7 +157,10 @@ async def test_names_are_plain_where_only_one_extension_has_them() -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert "echo" in tools and tools["echo"].description is None
         assert json.loads(text(await client.call_tool("echo", {"a": 1}))) == {"a": 1}
-        assert [one.name for one in (await client.list_prompts()).prompts] == ["first", "second"]
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == [
+            "first",
+            "second",
+        ]
 
 
 def named_server(id: str, reported_name: str, *names: str) -> dict[str, Any]:

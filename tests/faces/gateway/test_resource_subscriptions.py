@@ -54,7 +54,7 @@ async def test_the_first_subscriber_subscribes_at_the_server_and_the_next_do_not
     assert subscriptions.subscribers_of(URI) == {"one", "two"}
 
 
-async def test_a_refused_subscription_is_none_and_the_next_one_asks_again() -> None:
+async def test_a_refused_subscription_does_not_exist_and_the_next_one_asks_again() -> None:
     server = MadeUpServer(refusals=1)
     subscriptions = subscriptions_at(server)
     with pytest.raises(CallFailed):

@@ -10,8 +10,8 @@ import pytest
 from mcp import Client, MCPError
 
 from exthost.faces.gateway.server import Gateway
-from tests.extensions.driving import until
-from tests.faces.gateway.running import extension, inside
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import extension, inside
 from tests.faces.gateway.test_inside import client_of
 
 LONG_SECONDS = 60.0

@@ -16,8 +16,15 @@ import pytest
 
 from exthost.faces.gateway import line_writer, stdio
 from tests.dialects.requirements import shows
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ROOT, command, environment, extension, inside, write_config
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import (
+    ROOT,
+    command,
+    environment,
+    extension,
+    inside,
+    write_config,
+)
 
 TEXT = extension("text", "morphir", "-S", "-E", str(ROOT / "examples" / "morphir" / "text.py"))
 LONG_SECONDS = 150.0
@@ -44,7 +51,7 @@ HELLO = [
 
 
 def lines(*messages: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(one).encode() + b"\n" for one in messages)
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
 
 
 class Peer:
@@ -152,11 +159,11 @@ for line in sys.stdin:
 
 
 @shows("gateway-wire-02")
-async def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on() -> None:
+async def test_a_line_that_is_not_a_message_is_answered_and_the_session_goes_on() -> None:
     async with served(TEXT) as (peer, _):
         peer.say(b"what is this?\n" + b'{"id": 5, "method": 7}\n' + b"[]\n" + b"[" * 50_000 + b"\n")
         answers = [await peer.next() for _ in range(4)]
-        assert [(one["id"], one["error"]["code"]) for one in answers] == [
+        assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [
             (None, types.PARSE_ERROR),
             (5, types.INVALID_REQUEST),
             (None, types.INVALID_REQUEST),
@@ -187,7 +194,7 @@ async def test_a_line_that_cannot_be_read_is_answered_with_the_reason_under_its_
 
 
 @pytest.mark.parametrize("method", ["ping", "tools/call"])
-async def test_a_request_whose_id_is_none_is_refused_and_not_dropped(method: str) -> None:
+async def test_a_request_with_an_invalid_id_is_refused_rather_than_dropped(method: str) -> None:
     """Without an answer, the client would wait for one in vain."""
     async with served(TEXT) as (peer, _):
         peer.say(lines(*HELLO))
@@ -218,9 +225,9 @@ async def test_each_of_several_messages_in_one_line_is_answered() -> None:
         asked = [calling(1, "ext_text_shout", text="a"), {"id": 2}, request("x", "ping"), 7]
         peer.say(json.dumps(asked).encode() + b"\n")
         answers = [await peer.next() for _ in range(4)]
-        refused = [one["id"] for one in answers if "error" in one]
+        refused = [answer["id"] for answer in answers if "error" in answer]
         assert sorted(map(str, refused)) == ["2", "None"]
-        assert {one["id"] for one in answers if "result" in one} == {1, "x"}
+        assert {answer["id"] for answer in answers if "result" in answer} == {1, "x"}
 
 
 async def test_a_client_that_went_deaf_ends_the_session() -> None:
@@ -269,7 +276,7 @@ for line in sys.stdin:
 
 @shows("gateway-wire-04")
 @pytest.mark.both_loops
-async def test_a_client_that_does_not_read_holds_up_nobody_but_itself() -> None:
+async def test_a_client_that_does_not_read_delays_only_itself() -> None:
     large = extension("large", "morphir", "-S", "-E", "-c", LARGE)
     async with inside({"extensions": [large]}) as gateway:
         with closing(Peer()) as slow, closing(Peer()) as quick:
@@ -282,8 +289,8 @@ async def test_a_client_that_does_not_read_holds_up_nobody_but_itself() -> None:
             await until(lambda: sum(ext.stats.result for ext in host.extensions) == 4)
             quick.say(lines(*HELLO, calling("mine", "ext_large_large")))
             assert [(await quick.next())["id"] for _ in range(2)] == ["hello", "mine"]
-            heard = [(await slow.next())["id"] for _ in range(5)]
-            assert sorted(heard, key=str) == [0, 1, 2, 3, "hello"]
+            received = [(await slow.next())["id"] for _ in range(5)]
+            assert sorted(received, key=str) == [0, 1, 2, 3, "hello"]
             for task in serving:
                 task.cancel()
             await asyncio.wait(serving)

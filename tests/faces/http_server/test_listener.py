@@ -14,14 +14,14 @@ from exthost.faces.http_server.listener import listen, listener_url
         ("192.0.2.7", "choose an address of this machine"),
     ],
 )
-def test_an_address_that_cannot_be_had_is_told(host: str, advice: str) -> None:
+def test_an_unavailable_address_is_reported(host: str, advice: str) -> None:
     with listen("127.0.0.1", 0) as taken, pytest.raises(UsageError) as caught:
         listen(host, taken.getsockname()[1])
     assert caught.value.code == "X1365" and caught.value.help.startswith(advice)
 
 
 @pytest.mark.parametrize("port", [-1, 2**16, 99_999])
-def test_a_port_that_there_is_not_is_told(port: int) -> None:
+def test_a_port_that_does_not_exist_is_reported(port: int) -> None:
     with pytest.raises(UsageError) as caught:
         listen("127.0.0.1", port)
     assert caught.value.code == "X1365" and "no such port" in caught.value.message

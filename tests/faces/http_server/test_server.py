@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import resource
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from exthost.faces.http_server import server
 from exthost.faces.http_server.access import Access
 from exthost.faces.http_server.listener import listen
 from exthost.faces.http_server.token import Token, Tokens
-from tests.faces.cli.running import RUN_SECONDS
+from tests.faces.cli.cli_process import RUN_SECONDS
 
 ROOT = Path(__file__).parents[3]
 
@@ -159,6 +160,52 @@ async def test_strangers_do_not_keep_out_a_client_with_the_token(
                 await writer.wait_closed()
 
 
+@contextlib.asynccontextmanager
+async def _service() -> AsyncIterator[tuple[str, int]]:
+    """Serve with the token "secret", and yield the address."""
+    listener = listen("127.0.0.1", 0)
+    access = Access("127.0.0.1", Tokens(Token("secret")))
+    serving = asyncio.ensure_future(server.serve_app(_hello, listener, access))
+    try:
+        yield listener.getsockname()[:2]
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
+async def test_a_client_may_open_many_connections_before_its_first_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 200)
+    monkeypatch.setattr(server, "ARRIVAL_SECONDS", 1000.0)
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n"
+    async with _service() as address, asyncio.timeout(RUN_SECONDS):
+        opened = [await asyncio.open_connection(*address) for _ in range(190)]
+        for reader, writer in opened:
+            writer.write(request)
+            assert b"ok" in await reader.readuntil(b"ok")
+        for _, writer in opened:
+            writer.close()
+
+
+async def test_connections_that_have_just_arrived_count_towards_the_maximum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 40)
+    monkeypatch.setattr(server, "ARRIVAL_SECONDS", 1000.0)
+    monkeypatch.setattr(server, "HEADER_SECONDS", 1000.0)
+    async with _service() as address, asyncio.timeout(RUN_SECONDS):
+        opened = [await asyncio.open_connection(*address) for _ in range(100)]
+        ends = [asyncio.ensure_future(reader.read()) for reader, _ in opened]
+        while sum(end.done() for end in ends) < 60:
+            await asyncio.wait(
+                [end for end in ends if not end.done()], return_when="FIRST_COMPLETED"
+            )
+        for _, writer in opened:
+            writer.close()
+        await asyncio.gather(*ends, return_exceptions=True)
+
+
 # A service in a process that may open 1024 descriptors; prints its port.
 SMALL_SERVICE = """
 import asyncio, resource, sys
@@ -175,7 +222,7 @@ asyncio.run(serve_app(_hello, listener, Access("127.0.0.1", Tokens(Token("secret
 
 
 @pytest.mark.more
-async def test_1500_silent_connections_shut_nobody_out_with_1024_descriptors() -> None:
+async def test_1500_silent_connections_do_not_shut_others_out_with_1024_descriptors() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 4096 if hard < 0 else min(4096, hard)
     assert wanted >= 2048, "this test opens 1500 connections"

@@ -33,13 +33,13 @@ def test_a_token_that_another_user_knows_is_refused(tmp_path: Path) -> None:
 def test_a_token_file_without_end_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     os.mkfifo(file, 0o600)
-    with pytest.raises(ConfigError, match="no file"):
+    with pytest.raises(ConfigError, match="not a file"):
         token.find_token(str(file), {})
     file.unlink()
     # The last of its tokens would be cut, and its beginning be a token.
     file.touch(0o600)
     file.write_text("0123456789\n" * 400)
-    with pytest.raises(ConfigError, match="no file"):
+    with pytest.raises(ConfigError, match="not a file"):
         token.find_token(str(file), {})
 
 
@@ -62,7 +62,7 @@ def test_a_token_file_that_is_empty_unfit_or_open_to_others_is_refused(
         token.find_token(None, {token.VARIABLE: " "})
 
 
-def test_a_token_file_is_read_again_when_it_changes_and_may_hold_several(tmp_path: Path) -> None:
+def test_a_token_file_is_read_again_when_it_changes_and_can_list_several(tmp_path: Path) -> None:
     file = tmp_path / "token"
     tokens = token.Tokens(token.find_token(str(file), {}))
     first = file.read_text().strip()
@@ -73,7 +73,7 @@ def test_a_token_file_is_read_again_when_it_changes_and_may_hold_several(tmp_pat
     assert tokens.texts == ("second",) and not tokens.is_valid(first)
 
 
-def test_a_token_file_that_cannot_be_used_any_more_lets_nobody_in(
+def test_a_token_file_that_becomes_unusable_admits_no_client(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "token"
@@ -81,7 +81,7 @@ def test_a_token_file_that_cannot_be_used_any_more_lets_nobody_in(
     (text,) = tokens.texts
     file.chmod(0o644)
     assert not tokens.is_valid(text) and tokens.texts == ()
-    assert "nobody can connect" in caplog.text and text not in caplog.text
+    assert "no client can connect" in caplog.text and text not in caplog.text
     file.chmod(0o600)
     assert tokens.is_valid(text)
     file.unlink()
@@ -99,5 +99,5 @@ def replace(file: Path, text: str) -> None:
 
 
 def test_a_folder_in_place_of_a_token_file_is_refused_and_closed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="it is no file of at most"):
+    with pytest.raises(ConfigError, match="it is not a file of at most"):
         token.find_token(str(tmp_path), {})

@@ -13,5 +13,5 @@ def test_a_parent_comes_with_its_state_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("parent", [None, 7, "", "00-1-2-03", PARENT.upper(), PARENT + "\n"])
-def test_without_a_parent_that_can_be_used_there_is_none(parent: object) -> None:
+def test_without_a_usable_parent_the_trace_context_is_empty(parent: object) -> None:
     assert trace_context({"traceparent": parent, "tracestate": "x=1"}) == {}

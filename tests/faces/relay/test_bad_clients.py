@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.relay.running import (
+from tests.faces.relay.relay_process import (
     RelayClient,
     host_pid,
     joined,

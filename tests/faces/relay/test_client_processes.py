@@ -12,8 +12,8 @@ import pytest
 
 from exthost.faces.gateway.client_processes import keeps_state
 from exthost.model.spec import Spec
-from tests.extensions.looking import runs
-from tests.faces.relay.running import (
+from tests.extensions.proc import runs
+from tests.faces.relay.relay_process import (
     RelayClient,
     host_pid,
     joined,

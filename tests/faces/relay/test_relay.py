@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.running import run_inside, running
-from tests.faces.relay.running import (
+from tests.faces.cli.cli_process import run_inside, running
+from tests.faces.relay.relay_process import (
     SECONDS,
     RelayClient,
     has_host,

@@ -87,8 +87,13 @@ def call(params: Any) -> dict[str, Any]:
         token = params.get("_meta", {}).get("progressToken")
         steps = given.get("steps", 4)
         for step in range(1, steps + 1):
-            told = {"progressToken": token, "progress": step, "total": steps, "message": f"#{step}"}
-            send(method="notifications/progress", params=told)
+            behaviour = {
+                "progressToken": token,
+                "progress": step,
+                "total": steps,
+                "message": f"#{step}",
+            }
+            send(method="notifications/progress", params=behaviour)
         return text(f"counted to {steps}")
     if name == "echo":
         return text(given["text"])

@@ -80,7 +80,7 @@ async def test_a_call_is_found_among_others_by_its_two_moments() -> None:
         ring(TraceRecord(ended, "x", "reply", "received", call=call, method="m"))
     ring(TraceRecord(10.25, "x", "stderr", text="oh"))
     found = records_of_call(ring, 10.1, 10.3, is_answered=True)
-    assert [(one["kind"], one.get("call")) for one in found] == [
+    assert [(item["kind"], item.get("call")) for item in found] == [
         ("request", 1),
         ("reply", 1),
         ("stderr", None),

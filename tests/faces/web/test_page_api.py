@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from exthost.extension.lifecycle import TABLE, State
-from tests.faces.cli.running import RUN_SECONDS, exthost, run_process, told
-from tests.faces.web.running import PLUGINS, Page, page, showcase_config
+from tests.faces.cli.cli_process import RUN_SECONDS, exthost, run_json, run_process
+from tests.faces.web.page_process import PLUGINS, Page, page, showcase_config
 from tests.faces.web.showcase import ATTACK
 
 
@@ -115,7 +115,7 @@ async def test_a_browser_trades_the_token_for_a_cookie_that_opens_only_the_page(
         assert form.status_code == 303
 
 
-async def test_what_a_browser_may_do_with_an_answer_is_bounded(running: Page) -> None:
+async def test_a_browsers_use_of_an_answer_is_bounded(running: Page) -> None:
     async with client(running) as http:
         answers = [await http.get(path) for path in ("", "static/app.js", "api/host")]
     for answer in answers:
@@ -136,7 +136,7 @@ async def test_what_a_browser_may_do_with_an_answer_is_bounded(running: Page) ->
         ("api/call", "application/json", b'{"extension": "showcase", "timeout": "soon"}'),
     ],
 )
-async def test_a_request_that_is_not_understood_is_told_so(
+async def test_a_request_that_is_not_understood_is_reported(
     running: Page, path: str, kind: str, body: bytes
 ) -> None:
     async with client(running) as http:
@@ -145,7 +145,7 @@ async def test_a_request_that_is_not_understood_is_told_so(
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e999", "x", ""])
-async def test_a_number_that_is_none_is_told_so(running: Page, number: str) -> None:
+async def test_an_invalid_number_is_reported(running: Page, number: str) -> None:
     async with client(running) as http:
         for path in ("api/frame?name=showcase&number=", "api/frames?name=showcase&to=1&from="):
             answer = await http.get(path + number)
@@ -155,7 +155,7 @@ async def test_a_number_that_is_none_is_told_so(running: Page, number: str) -> N
 # -- what is shown ---------------------------------------------------------------------------
 
 
-async def test_an_extension_is_shown_with_its_tools_and_what_holds_it(running: Page) -> None:
+async def test_an_extension_is_shown_with_its_tools_and_its_containment(running: Page) -> None:
     async with client(running) as http:
         about = (await http.get("api/extension", params={"name": "showcase"})).json()
     tools = {tool["name"]: tool for tool in about["tools"]}
@@ -178,7 +178,9 @@ async def test_the_life_cycle_is_the_hosts_own_table(running: Page) -> None:
 
 async def test_a_call_brings_its_progress_and_its_result(running: Page) -> None:
     *progress, end = await call(running, extension="showcase", tool="count", arguments={"steps": 3})
-    assert [(one["progress"], one["total"]) for one in progress if one["kind"] == "progress"] == [
+    assert [
+        (update["progress"], update["total"]) for update in progress if update["kind"] == "progress"
+    ] == [
         (1, 3),
         (2, 3),
         (3, 3),
@@ -197,8 +199,8 @@ async def test_a_table_and_a_picture_come_as_such(running: Page) -> None:
 async def test_a_stream_comes_event_by_event(running: Page) -> None:
     params = {"command": "export", "args": ["2"]}
     *shown, end = await call(running, extension="notes", method="command.invoke", arguments=params)
-    assert {one["kind"] for one in shown} <= {"stream", "log"}
-    assert "exported 2 notes\n" in [one.get("shown") for one in shown]
+    assert {item["kind"] for item in shown} <= {"stream", "log"}
+    assert "exported 2 notes\n" in [item.get("shown") for item in shown]
     assert end["kind"] == "result"
 
 
@@ -220,10 +222,10 @@ async def test_a_failed_call_leads_to_its_frames_and_its_stderr(running: Page) -
             "api/frames", params={"name": "showcase", "outcome": done["outcome"], **window}
         )
         records = answer.json()["records"]
-    messages = [one for one in records if one["kind"] in ("request", "reply")]
-    assert [one["kind"] for one in messages] == ["request", "reply"]
+    messages = [item for item in records if item["kind"] in ("request", "reply")]
+    assert [item["kind"] for item in messages] == ["request", "reply"]
     assert '"fail"' in messages[0]["preview"] and parent in messages[0]["preview"]
-    texts = [one["text"] for one in records if one["kind"] == "stderr"]
+    texts = [item["text"] for item in records if item["kind"] == "stderr"]
     assert "fail: the sensor is not connected" in texts
 
 
@@ -257,7 +259,7 @@ async def test_a_crash_is_seen_while_it_happens_and_so_is_the_recovery(running: 
             "tool": "divide",
             "arguments": {"a": 1, "b": 0},
         }
-        (end,) = [one for one in await call(running, **body) if one["kind"] != "log"]
+        (end,) = [item for item in await call(running, **body) if item["kind"] != "log"]
         assert end["error"]["code"] == "X1001"
         async for change in following:
             states += [row for row in change["rows"] if row["id"] == "fragile"]
@@ -266,7 +268,7 @@ async def test_a_crash_is_seen_while_it_happens_and_so_is_the_recovery(running: 
     assert states[-1]["restarts"] == 1 and states[-1]["last_error"]
 
 
-async def test_stop_start_and_reload_do_what_the_verbs_do(running: Page, folder: Path) -> None:
+async def test_stop_start_and_reload_act_as_the_verbs_do(running: Page, folder: Path) -> None:
     async with client(running) as http:
         for verb, state in (("stop", "stopped"), ("start", "ready"), ("restart", "ready")):
             answer = await http.post("api/steer", json={"verb": verb, "name": "notes"})
@@ -275,7 +277,7 @@ async def test_stop_start_and_reload_do_what_the_verbs_do(running: Page, folder:
         assert answer.json()["failed"] == []
         log = (await http.get("api/log", params={"name": "notes"})).json()["lines"]
     assert "stopped" in [line["text"] for line in log]
-    rows = await asyncio.to_thread(told, folder, "status")
+    rows = await asyncio.to_thread(run_json, folder, "status")
     assert {row["id"] for row in rows["extensions"]} >= {"showcase", "notes"}
 
 
@@ -294,7 +296,8 @@ async def test_calls_are_counted_for_prometheus_and_for_status(running: Page, fo
         health = await http.get("healthz")
     assert health.json() == {"status": "ok"}
     rows = {
-        row["id"]: row for row in (await asyncio.to_thread(told, folder, "status"))["extensions"]
+        row["id"]: row
+        for row in (await asyncio.to_thread(run_json, folder, "status"))["extensions"]
     }
     values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     calls = rows["showcase"]["calls"]
@@ -302,8 +305,8 @@ async def test_calls_are_counted_for_prometheus_and_for_status(running: Page, fo
     assert float(values['exthost_call_seconds_count{extension="showcase"}']) == calls
     outcomes = ("result", "error", "timeout", "cancelled", "gone")
     assert calls == sum(
-        float(values[f'exthost_calls_total{{extension="showcase",outcome="{one}"}}'])
-        for one in outcomes
+        float(values[f'exthost_calls_total{{extension="showcase",outcome="{outcome}"}}'])
+        for outcome in outcomes
     )
     assert values['exthost_extension_ready{extension="showcase"}'] == "1.0"
 
@@ -326,7 +329,9 @@ def test_it_ends_in_time_though_pages_are_open(tmp_path: Path) -> None:
     assert "Traceback" not in stderr and "Exception" not in stderr, stderr
 
 
-def test_the_token_is_no_childs_business_and_a_missing_install_is_told(tmp_path: Path) -> None:
+def test_the_token_is_hidden_from_children_and_a_missing_install_is_reported(
+    tmp_path: Path,
+) -> None:
     blocked = tmp_path / "blocked" / "starlette"
     blocked.mkdir(parents=True)
     (blocked / "__init__.py").write_text("raise ImportError('not here', name='starlette')")

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faces.cli.running import told
+from tests.faces.cli.cli_process import run_json
 from tests.faces.web.browser import Browser, chromium, find_program
-from tests.faces.web.running import FRAGILE, PLUGINS, Page, entry, page, showcase_config
+from tests.faces.web.page_process import FRAGILE, PLUGINS, Page, entry, page, showcase_config
 from tests.faces.web.showcase import ATTACK
 
 pytestmark = pytest.mark.more
@@ -57,7 +57,7 @@ def test_a_crash_and_the_recovery_are_seen_live(desktop: Desktop) -> None:
     browser.click(".ext[data-id=fragile]")
     browser.click(".tabs [data-tab=life]")
     browser.wait_for("document.querySelector('.life-state.lit')?.dataset.state === 'ready'")
-    (row,) = told(folder, "status", "fragile")["extensions"]
+    (row,) = run_json(folder, "status", "fragile")["extensions"]
     os.kill(row["pids"][0], signal.SIGKILL)
     browser.wait_for_text("1 crash", ".facts")
     browser.wait_for(f"{chip('fragile')} === 'ready'")

@@ -71,7 +71,7 @@ def test_writes_that_wait_together_are_committed_together(store: Store) -> None:
     assert started.wait(SECONDS)
     rest = [store.write(partial(_insert, n)) for n in range(100)]
     gate.set()
-    assert [of(one) for one in (first, *rest)][1:] == list(range(100))
+    assert [of(item) for item in (first, *rest)][1:] == list(range(100))
     assert commits == 2
     assert of(store.read(lambda c: c.execute("SELECT count(*) FROM t").fetchone())) == (100,)
 
@@ -117,7 +117,7 @@ def test_it_is_written_with_the_promise_that_it_is_safe(store: Store) -> None:
 
 
 @shows("synaps-ask-04")
-def test_a_full_disk_fails_what_did_not_fit_and_loses_nothing_that_was_acknowledged(
+def test_a_full_disk_fails_unwritten_data_and_loses_nothing_that_was_acknowledged(
     store: Store,
 ) -> None:
     memories = Memories(store)
@@ -125,9 +125,9 @@ def test_a_full_disk_fails_what_did_not_fit_and_loses_nothing_that_was_acknowled
     of(store.read(lambda c: c.execute("PRAGMA max_page_count = 30").fetchone()))
     outcomes = [memories.append("a", Remember("x" * 16000)) for _ in range(40)]
     failed = []
-    for one in outcomes:
+    for outcome in outcomes:
         try:
-            of(one)
+            of(outcome)
         except ConfigError as error:
             failed.append(error)
     assert failed and "full" in failed[0].message
@@ -139,7 +139,7 @@ def test_a_full_disk_fails_what_did_not_fit_and_loses_nothing_that_was_acknowled
 
 
 @shows("synaps-ask-04")
-def test_a_store_that_cannot_be_made_says_where_and_why(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_made_is_reported_with_its_place_and_reason(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file, not a folder")
     store = Store(str(tmp_path / "home"))
     try:
@@ -152,7 +152,7 @@ def test_a_store_that_cannot_be_made_says_where_and_why(tmp_path: Path) -> None:
         store.close()
 
 
-def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(b"not a database at all" * 100)
     store = Store(str(tmp_path))
@@ -164,10 +164,11 @@ def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path) -> No
     assert path.read_bytes() == b"not a database at all" * 100
 
 
-def test_a_store_of_another_format_is_left_alone(store: Store) -> None:
-    of(store.write(lambda c: c.execute("PRAGMA user_version = 7").rowcount))
+@pytest.mark.parametrize("version", [1, 7])
+def test_a_store_of_another_format_is_left_alone(store: Store, version: int) -> None:
+    of(store.write(lambda c: c.execute(f"PRAGMA user_version = {version}").rowcount))
     store.close()
-    with pytest.raises(ConfigError, match="format 7"):
+    with pytest.raises(ConfigError, match=f"format {version}"):
         of(Memories(store).append("a", Remember("x")))
 
 
@@ -176,14 +177,14 @@ def test_it_can_be_closed_and_asked_again(store: Store) -> None:
     of(memories.append("a", Remember("one")))
     store.close()
     store.close()
-    assert [one.content for one in of(memories.query("a", Recall()))] == ["one"]
+    assert [item.content for item in of(memories.query("a", Recall()))] == ["one"]
 
 
 # -- memory ----------------------------------------------------------------------------------
 
 
 @shows("synaps-ask-01", "synaps-ask-02")
-def test_what_was_kept_is_found_by_what_it_is(store: Store) -> None:
+def test_memories_are_found_by_content_and_tags(store: Store) -> None:
     clock = Clock()
     memories = Memories(store, clock)
     for ms, content, tags in (
@@ -196,7 +197,7 @@ def test_what_was_kept_is_found_by_what_it_is(store: Store) -> None:
     of(memories.append("b", Remember("lima elsewhere", ("city",))))
 
     def found(**wish: Any) -> list[int]:
-        return [one.timestamp_ms for one in of(memories.query("a", Recall(**wish)))]
+        return [item.timestamp_ms for item in of(memories.query("a", Recall(**wish)))]
 
     assert found() == [3000, 2000, 1000]
     assert found(limit=2) == [3000, 2000] and found(limit=0) == []
@@ -218,7 +219,7 @@ def test_times_never_go_backwards(store: Store) -> None:
     of(memories.append("a", Remember("first")))
     clock.ms = 10
     assert of(memories.append("a", Remember("second"))) == 1000
-    assert [one.content for one in of(memories.query("a", Recall()))] == ["second", "first"]
+    assert [item.content for item in of(memories.query("a", Recall()))] == ["second", "first"]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -239,14 +240,14 @@ def test_every_way_to_look_for_tags_finds_the_same(
     expected = [
         str(n)
         for n, some in reversed(list(enumerate(tags)))
-        if any(one.startswith(prefix) for one in some)
+        if any(item.startswith(prefix) for item in some)
     ][:limit]
     before = memory._FEW_MATCHES, memory._FEW_TAGS
     try:
         for ways in ((10_000, 100), (few, 100), (few, 0), (0, 0)):
             memory._FEW_MATCHES, memory._FEW_TAGS = ways
             found = memory.query(connection, "a", Recall(tag_prefix=prefix, limit=limit))
-            assert [one.content for one in found] == expected, ways
+            assert [item.content for item in found] == expected, ways
     finally:
         memory._FEW_MATCHES, memory._FEW_TAGS = before
         connection.close()
@@ -270,7 +271,7 @@ def test_content_is_found_in_blocks_and_outside_of_them_alike(
         for at, content in enumerate(contents):
             memory.append(connection, "a", Remember(content, ("t",)), at)
         wish = Recall(words, "t" if tagged else None, since, until)
-        found = [one.timestamp_ms for one in memory.query(connection, "a", wish)]
+        found = [item.timestamp_ms for item in memory.query(connection, "a", wish)]
     finally:
         memory._BLOCK_RECORDS, memory._FEW_MATCHES = before
         connection.close()
@@ -279,7 +280,7 @@ def test_content_is_found_in_blocks_and_outside_of_them_alike(
     assert found == expected[::-1]
 
 
-def test_an_answer_that_no_message_could_hold_is_refused(store: Store) -> None:
+def test_an_answer_that_does_not_fit_into_a_message_is_refused(store: Store) -> None:
     memories = Memories(store)
     for _ in range(250):
         last = memories.append("a", Remember("x" * 16_000))
@@ -294,10 +295,10 @@ def test_an_answer_that_no_message_could_hold_is_refused(store: Store) -> None:
 
 
 @shows("synaps-ask-03")
-def test_configs_are_apart_and_changes_are_told_to_those_who_watch(store: Store) -> None:
+def test_configs_are_separate_and_changes_are_reported_to_subscribers(store: Store) -> None:
     configs = StoredSettings(store)
-    told: list[tuple[str, str]] = []
-    end = configs.subscribe("a", frozenset({"k"}), lambda key, value: told.append((key, value)))
+    reports: list[tuple[str, str]] = []
+    end = configs.subscribe("a", frozenset({"k"}), lambda key, value: reports.append((key, value)))
     everything: list[str] = []
     configs.subscribe("a", None, lambda key, value: everything.append(key))
     with pytest.raises(Missing):
@@ -308,7 +309,7 @@ def test_configs_are_apart_and_changes_are_told_to_those_who_watch(store: Store)
     end()
     end()
     configs.report_change("a", "k", "4")
-    assert (told, everything) == ([("k", "1")], ["k", "other", "k"])
+    assert (reports, everything) == ([("k", "1")], ["k", "other", "k"])
     assert of(configs.get("a", "k")) == "1" and of(configs.get("a", "nothing")) is None
     assert of(configs.get_many("a", ("k", "other", "none"))) == {"k": "1", "other": "3"}
 
@@ -334,8 +335,8 @@ def test_two_hosts_share_one_file(tmp_path: Path) -> None:
         asked = [
             Memories(store).append("a", Remember(f"{n}")) for n in range(50) for store in stores
         ]
-        for one in asked:
-            of(one)
+        for request in asked:
+            of(request)
         for store in stores:
             assert len(of(Memories(store).query("a", Recall(limit=200)))) == 100
     finally:

@@ -1,9 +1,7 @@
 """The quota of each extension in the store: counted with every write, and enforced."""
 
-import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 
 from exthost.dialects.host_requests import Recall, Remember
 from exthost.host.api.memory import Memories
-from exthost.host.api.store import FILE_NAME, Store
+from exthost.host.api.store import Store
 from exthost.host.api.store_quota import QuotaExceeded, record_bytes, setting_bytes, used
 from exthost.host.api.stored_settings import StoredSettings
 
@@ -45,9 +43,7 @@ def in_use(store: Store, extension: str) -> int:
     ],
     ids=["content", "characters of two bytes", "nothing", "tags", "meta"],
 )
-def test_records_stop_at_the_quota_and_what_was_stored_is_kept(
-    store: Store, record: Remember
-) -> None:
+def test_records_stop_at_the_quota_and_stored_ones_are_kept(store: Store, record: Remember) -> None:
     memories = Memories(store)
     stored = 0
     with pytest.raises(QuotaExceeded, match=f"of {QUOTA} bytes"):
@@ -69,7 +65,7 @@ def test_each_extension_has_a_quota_of_its_own(store: Store) -> None:
 def test_writes_that_are_committed_together_do_not_pass_the_quota(store: Store) -> None:
     memories = Memories(store)
     futures = [memories.append("a", Remember("x" * 1000), QUOTA) for _ in range(50)]
-    refused = [one for one in futures if isinstance(one.exception(SECONDS), QuotaExceeded)]
+    refused = [future for future in futures if isinstance(future.exception(SECONDS), QuotaExceeded)]
     assert len(futures) - len(refused) == QUOTA // record_bytes("x" * 1000, "[]", None)
 
 
@@ -83,24 +79,8 @@ def test_a_setting_counts_as_it_is_now_and_can_be_made_smaller_when_full(store: 
     assert in_use(store, "a") == setting_bytes("key", "short")
 
 
-def test_what_the_operator_stores_is_counted_and_never_refused(store: Store) -> None:
+def test_the_operators_records_are_counted_and_never_refused(store: Store) -> None:
     of(StoredSettings(store).set("a", "key", "v" * 2 * QUOTA))
     assert in_use(store, "a") > QUOTA
     with pytest.raises(QuotaExceeded):
         of(Memories(store).append("a", Remember(""), QUOTA))
-
-
-def test_a_store_that_was_written_without_quotas_is_counted_when_it_is_opened(
-    tmp_path: Path,
-) -> None:
-    store = Store(str(tmp_path))
-    of(Memories(store).append("a", Remember("é" * 700, ("t",), {"m": 1})))
-    of(StoredSettings(store).set("a", "key", "é"))
-    before = in_use(store, "a")
-    store.close()
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-        connection.executescript("DROP TABLE usage; PRAGMA user_version = 2")
-    try:
-        assert in_use(store, "a") == before > 2800
-    finally:
-        store.close()

@@ -4,15 +4,12 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from exthost.dialects.host_requests import Recall, Remember
 from exthost.host.api import memory, text_index
-from exthost.host.api.memory import Memories
-from exthost.host.api.store import FILE_NAME, Store
 
 SECONDS = 150
 BLOCK = 8
@@ -45,7 +42,7 @@ def fill(connection: sqlite3.Connection, numbers: range) -> None:
 
 def found(connection: sqlite3.Connection, words: str) -> list[int]:
     wish = Recall(content_contains=words, limit=1000)
-    return [one.timestamp_ms for one in memory.query(connection, "a", wish)]
+    return [item.timestamp_ms for item in memory.query(connection, "a", wish)]
 
 
 def expected(words: str, records: int) -> list[int]:
@@ -60,7 +57,7 @@ def blocks_read(connection: sqlite3.Connection, words: str) -> int:
     connection.set_trace_callback(statements.append)
     found(connection, words)
     connection.set_trace_callback(None)
-    return sum(one.startswith("SELECT text FROM text_blocks") for one in statements)
+    return sum(statement.startswith("SELECT text FROM text_blocks") for statement in statements)
 
 
 def test_only_blocks_that_may_contain_the_words_are_read(connection: sqlite3.Connection) -> None:
@@ -125,75 +122,3 @@ def test_an_index_that_is_behind_catches_up_and_nothing_is_missed_meanwhile(
     reads.append(blocks_read(connection, "nothing"))
     # Five blocks are indexed with each new one.
     assert reads == [12, 8, 4, 0, 0]
-
-
-def write_format_1(path: Path, records: int) -> None:
-    """Write a store as the first format had it; the hashes of the blocks are not read any more."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript("""
-            CREATE TABLE namespaces (
-                id INTEGER PRIMARY KEY, name TEXT UNIQUE,
-                closed INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0);
-            CREATE TABLE records_1 (
-                id INTEGER PRIMARY KEY, at INTEGER NOT NULL, content TEXT NOT NULL,
-                tags TEXT NOT NULL, meta TEXT);
-            CREATE INDEX records_1_at ON records_1 (at);
-            CREATE TABLE tags_1 (tag TEXT, record INTEGER, PRIMARY KEY (tag, record)) WITHOUT ROWID;
-            CREATE TABLE chapters_1 (first INTEGER PRIMARY KEY, text BLOB NOT NULL);
-            CREATE TABLE signs_1 (first INTEGER PRIMARY KEY, bits BLOB NOT NULL);
-            PRAGMA user_version = 1;
-        """)
-        rows = [(n + 1, n, content(n), '["t"]', '{"n":1}') for n in range(records)]
-        connection.executemany("INSERT INTO records_1 VALUES (?, ?, ?, ?, ?)", rows)
-        connection.executemany("INSERT INTO tags_1 VALUES ('t', ?)", [(row[0],) for row in rows])
-        closed = records - records % BLOCK
-        for first in range(0, closed, BLOCK):
-            texts = [content(n).lower().encode() for n in range(first, first + BLOCK)]
-            connection.execute(
-                "INSERT INTO chapters_1 VALUES (?, ?)", (first + 1, b"\xff".join(texts))
-            )
-            connection.execute("INSERT INTO signs_1 VALUES (?, ?)", (first + 1, b"\0"))
-        connection.execute("INSERT INTO namespaces VALUES (1, 'a', ?, 10)", (closed,))
-
-
-def test_a_store_of_the_first_format_is_taken_over_without_loss(tmp_path: Path) -> None:
-    records = 10 * BLOCK + 3
-    write_format_1(tmp_path / FILE_NAME, records)
-    store = Store(str(tmp_path))
-    try:
-        memories = Memories(store, lambda: 10**9)
-
-        def stored(words: str) -> list[int]:
-            wish = Recall(content_contains=words, limit=1000)
-            return [one.timestamp_ms for one in memories.query("a", wish).result(SECONDS)]
-
-        for words in WORDS:
-            assert stored(words) == expected(words, records)
-        everything = memories.query("a", Recall(limit=1000)).result(SECONDS)
-        assert [one.content for one in everything] == [content(n) for n in reversed(range(records))]
-        assert everything[0].tags == ("t",) and everything[0].meta == {"n": 1}
-        for n in range(3 * BLOCK):
-            memories.append("a", Remember(f"new {n}", ())).result(SECONDS)
-        for words in WORDS:
-            assert stored(words) == expected(words, records)
-        assert len(stored("new ")) == 3 * BLOCK
-
-        def tables(opened: sqlite3.Connection) -> set[str]:
-            return {row[0] for row in opened.execute("SELECT name FROM sqlite_master")}
-
-        names = store.read(tables).result(SECONDS)
-        assert not {"chapters_1", "signs_1"} & names and "text_index_1" in names
-    finally:
-        store.close()
-
-
-def test_two_hosts_that_open_an_old_store_at_once_take_it_over_once(tmp_path: Path) -> None:
-    write_format_1(tmp_path / FILE_NAME, 5 * BLOCK)
-    stores = [Store(str(tmp_path)) for _ in range(4)]
-    try:
-        wish = Recall(content_contains="note", limit=1000)
-        asked = [Memories(store).query("a", wish) for store in stores]
-        assert [len(one.result(SECONDS)) for one in asked] == [5 * BLOCK] * 4
-    finally:
-        for store in stores:
-            store.close()

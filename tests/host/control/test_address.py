@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 from exthost.errors import Refused
-from exthost.host.control.address import (
-    config_key,
-    is_own_folder,
-    make_private_folder,
-    socket_paths,
-)
+from exthost.host.control.address import make_private_folder, socket_paths
+from exthost.host.control.socket_path import config_key, is_own_folder
 
 
 def test_a_config_has_one_key_from_wherever_it_is_named(
@@ -37,7 +33,7 @@ def test_the_runtime_folder_comes_first_and_the_others_after_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("folder", ["", "relative", "/no/such/folder", "/proc/1/nothing"])
-def test_a_runtime_folder_that_is_none_is_passed_over(folder: str) -> None:
+def test_an_invalid_runtime_folder_is_skipped(folder: str) -> None:
     places = socket_paths("x.toml", {"XDG_RUNTIME_DIR": folder, "EXTHOST_HOME": "/h"})
     assert str(places[0].parent) == "/h/run"
 

@@ -7,10 +7,9 @@ import pytest
 
 import exthost
 from exthost.errors import NotFound
-from exthost.host.control.attached_extension import AttachedExtension
-from exthost.host.control.attached_host import AttachedHost
+from exthost.host.control.attached_host import AttachedExtension, AttachedHost
 from exthost.host.sync.sync_attached_host import SyncAttachedExtension, SyncAttachedHost
-from tests.faces.relay.running import (
+from tests.faces.relay.relay_process import (
     joined,
     server_pids,
     shared_config,

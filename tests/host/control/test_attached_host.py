@@ -23,7 +23,7 @@ from exthost.host.control.attached_host import AttachedHost
 from exthost.host.control.host_lock import HostLock
 from exthost.host.control.protocol import encode_event, encode_success
 from exthost.host.host import Host
-from tests.extensions.driving import HOSTILE, until
+from tests.extensions.harness import HOSTILE, until
 from tests.extensions.roder import entry as roder_entry
 from tests.host.test_hooks import guard
 from tests.host.test_host import TEXT
@@ -47,45 +47,45 @@ async def both(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
         yield host, attached
 
 
-async def test_arguments_of_a_wrong_type_are_told_as_by_a_host(tmp_path: Path) -> None:
+async def test_arguments_of_a_wrong_type_are_reported_as_by_a_host(tmp_path: Path) -> None:
     wrong: Any = 5
     async with both(tmp_path) as (host, attached):
-        for one in (host, attached):
+        for item in (host, attached):
             for name in ("ext_text_shout", "ext_toy_fail"):
                 with pytest.raises(errors.UsageError) as caught:
-                    await one.call_tool(name, {"text": "x"}, context=wrong)
+                    await item.call_tool(name, {"text": "x"}, context=wrong)
                 assert caught.value.code == "X1338"
             with pytest.raises(errors.UsageError) as caught:
-                await one.call_tool("ext_text_shout", {"text": "x"}, on_progress=wrong)
+                await item.call_tool("ext_text_shout", {"text": "x"}, on_progress=wrong)
             assert caught.value.code == "X1332"
             with pytest.raises(errors.CallTimeout, match="was not sent"):
-                await one.call_tool("ext_text_shout", {"text": "x"}, timeout=-1)
+                await item.call_tool("ext_text_shout", {"text": "x"}, timeout=-1)
 
 
 async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> None:
     async with both(tmp_path) as (host, attached):
-        for one in (host, attached):
+        for item in (host, attached):
             for name in ("ext_text_shout", "text:shout", "shout"):
-                assert (await one.call_tool(name, {"text": "x"})).data == {"text": "X"}
-            assert await one["h"].call("echo", [1]) == [1]
+                assert (await item.call_tool(name, {"text": "x"})).data == {"text": "X"}
+            assert await item["h"].call("echo", [1]) == [1]
             with pytest.raises(errors.CallFailed) as failed:
-                await one.call_tool("ext_toy_fail")
+                await item.call_tool("ext_toy_fail")
             assert failed.value.code == "X0702"
-            assert (await one.call_tool("ext_toy_fail", check=False)).is_error
+            assert (await item.call_tool("ext_toy_fail", check=False)).is_error
             with pytest.raises(errors.CallFailed) as refused:
-                await one["toy"].call_tool("refuse")
-            result = await one["toy"].call_tool("refuse", check=False)
+                await item["toy"].call_tool("refuse")
+            result = await item["toy"].call_tool("refuse", check=False)
             assert result.is_error and result.error_reply is not None
             assert result.error_reply.error_code == refused.value.error_code is not None
             with pytest.raises(errors.UsageError):
-                await one.call_tool("ext_text_shout", {"txt": 1})
+                await item.call_tool("ext_text_shout", {"txt": 1})
             with pytest.raises(errors.NotFound) as unknown:
-                await one.call_tool("ext_text_shoot")
+                await item.call_tool("ext_text_shoot")
             assert unknown.value.help == "did you mean 'ext_text_shout'?"
             with pytest.raises(errors.CallTimeout):
-                await one["h"].call("keep", timeout=0.1)
+                await item["h"].call("keep", timeout=0.1)
             with pytest.raises(errors.NotFound):
-                one["nope"]
+                item["nope"]
 
 
 @pytest.mark.parametrize("with_progress", [False, True])
@@ -95,18 +95,18 @@ async def test_the_error_of_a_tool_has_the_advice_and_evidence_of_the_host(
     on_progress = print if with_progress else None  # this one is called in a task
     async with both(tmp_path) as (host, attached):
         await host["toy"].start()
-        [session] = host["toy"].queue.live_sessions
+        [session] = host["toy"].internals.queue.live_sessions
         session.diagnostics.suggest_grant = lambda text: "grant it permissions.network"
-        for one in (host, attached):
+        for item in (host, attached):
             with pytest.raises(errors.CallFailed) as failed:
-                await one["toy"].call_tool("fail", on_progress=on_progress)
+                await item["toy"].call_tool("fail", on_progress=on_progress)
             assert failed.value.code == "X0702"
             assert failed.value.help == "grant it permissions.network"
             assert failed.value.evidence.argv == session.diagnostics.evidence().argv
 
 
 @pytest.mark.parametrize("name", [None, 5, ["text"]])
-async def test_a_name_that_is_no_string_is_told(tmp_path: Path, name: Any) -> None:
+async def test_a_name_that_is_not_a_string_is_reported(tmp_path: Path, name: Any) -> None:
     path = tmp_path / "exthost.toml"
     path.write_text(toml_entry("text", TEXT))
     async with Host.from_config(path, control=True), exthost.attach(path) as attached:
@@ -119,7 +119,7 @@ async def test_a_name_that_is_no_string_is_told(tmp_path: Path, name: Any) -> No
             lambda: attached[name],
         ]
         for use in uses:
-            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+            with pytest.raises(errors.UsageError, match="must be a string, not") as caught:
                 await asyncio.wait_for(use(), 120)
             assert caught.value.code == "X1335"
 
@@ -163,7 +163,7 @@ async def test_many_calls_go_at_once_and_a_cancelled_one_ends_alone(tmp_path: Pa
     async with both(tmp_path) as (host, attached):
         kept = [asyncio.ensure_future(attached["h"].call("keep", number)) for number in range(3)]
         await until(lambda: host["h"].stats.in_flight == 3)
-        answers = await asyncio.gather(*(attached["h"].call("echo", one) for one in range(20)))
+        answers = await asyncio.gather(*(attached["h"].call("echo", n) for n in range(20)))
         assert answers == list(range(20))
         kept[1].cancel()
         await until(lambda: host["h"].stats.in_flight == 2)
@@ -183,7 +183,7 @@ async def test_many_calls_go_at_once_and_a_cancelled_one_ends_alone(tmp_path: Pa
 
 async def test_events_of_a_stream_come_as_data(tmp_path: Path) -> None:
     words = [{"MessageDelta": {"text": "Hel"}}, {"MessageDelta": {"text": "lo"}}]
-    steps = [["ack"], *(["event", one] for one in words), ["event", {"Completed": {}}]]
+    steps = [["ack"], *(["event", word] for word in words), ["event", {"Completed": {}}]]
     params = {"engineId": "e", "request": {"script": steps}}
     async with both(tmp_path) as (_, attached):
         async with attached["toy"].stream("inference/streamTurn", params) as events:
@@ -200,12 +200,12 @@ async def test_events_of_a_stream_come_as_data(tmp_path: Path) -> None:
 async def test_progress_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(stepper.installed(tmp_path / "toys"))
     path = tmp_path / "program.toml"
-    told: list[Progress] = []
+    reports: list[Progress] = []
     host = Host(Config(specs=(stepper.spec("climber"),)), control=path)
     async with host, exthost.attach(path) as attached:
         arguments: Any = {"steps": 2}
-        await attached.call_tool("climb", arguments, on_progress=told.append)
-    assert [(one.progress, one.total, one.message) for one in told] == [
+        await attached.call_tool("climb", arguments, on_progress=reports.append)
+    assert [(report.progress, report.total, report.message) for report in reports] == [
         (1, 2, "step 1"),
         (2, 2, "step 2"),
     ]
@@ -234,7 +234,7 @@ async def test_a_progress_callback_that_fails_harms_no_call(
         far.close()
 
 
-async def test_a_request_that_is_too_large_is_told_before_it_is_sent(
+async def test_a_request_that_is_too_large_is_reported_before_it_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with both(tmp_path) as (host, attached):
@@ -256,20 +256,20 @@ async def test_time_limits_are_those_of_a_host(tmp_path: Path) -> None:
     path = tmp_path / "exthost.toml"
     path.write_text("[defaults]\nlimits = { call = '200ms' }\n" + toml_entry("h", str(HOSTILE)))
     async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
-        for one in (host, attached):
-            for use in (one["h"].call, one["h"].call_tool):
+        for item in (host, attached):
+            for use in (item["h"].call, item["h"].call_tool):
                 for limit in wrong_limits:
                     with pytest.raises(errors.UsageError) as caught:
                         await use("echo", {}, timeout=limit)
                     assert caught.value.code == "X1318"
             with pytest.raises(errors.CallTimeout):
-                await one["h"].call("keep")
+                await item["h"].call("keep")
             # A limit that is infinite is longer than that of the config.
-            kept = asyncio.ensure_future(one["h"].call("keep", timeout=math.inf))
+            kept = asyncio.ensure_future(item["h"].call("keep", timeout=math.inf))
             with pytest.raises(errors.CallTimeout):
-                await one["h"].call("keep")
+                await item["h"].call("keep")
             assert not kept.done()
-            await one["h"].call("release", timeout=60)
+            await item["h"].call("release", timeout=60)
             await kept
 
 
@@ -286,7 +286,7 @@ async def test_an_attached_host_is_used_in_its_own_loop(tmp_path: Path) -> None:
         assert (await attached.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
 
 
-async def test_a_host_that_does_not_answer_is_not_waited_for_longer_than_told(
+async def test_the_wait_for_a_host_that_does_not_answer_ends_at_the_given_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "exthost.toml"
@@ -301,7 +301,9 @@ async def test_a_host_that_does_not_answer_is_not_waited_for_longer_than_told(
     assert caught.value.code == "X0875"
 
 
-async def test_calls_after_the_end_of_the_host_say_to_attach_again(tmp_path: Path) -> None:
+async def test_the_errors_of_calls_after_the_end_of_the_host_advise_to_attach_again(
+    tmp_path: Path,
+) -> None:
     async with both(tmp_path) as (host, attached):
         kept = asyncio.ensure_future(attached["h"].call("keep"))
         await until(lambda: host["h"].stats.in_flight == 1)
@@ -314,7 +316,7 @@ async def test_calls_after_the_end_of_the_host_say_to_attach_again(tmp_path: Pat
             assert caught.value.code == "X1075" and "attach" in caught.value.help
 
 
-async def test_an_extension_that_a_reload_removed_is_told_as_not_found(tmp_path: Path) -> None:
+async def test_an_extension_that_a_reload_removed_is_reported_as_not_found(tmp_path: Path) -> None:
     path = tmp_path / "exthost.toml"
     path.write_text(toml_entry("text", TEXT))
     async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
@@ -329,7 +331,7 @@ async def test_an_extension_that_a_reload_removed_is_told_as_not_found(tmp_path:
         assert repr(text) == "<AttachedExtension 'text' removed>"
 
 
-async def test_without_a_host_and_without_a_name_it_is_told(tmp_path: Path) -> None:
+async def test_a_missing_host_and_a_host_without_a_name_are_reported(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFound) as missing:
         async with exthost.attach(tmp_path / "x.toml"):
             pass
@@ -353,9 +355,9 @@ async def test_a_deeply_nested_result_comes_back(tmp_path: Path) -> None:
     for _ in range(600):
         deep = [deep]
     async with both(tmp_path) as (host, attached):
-        for one in (host, attached):
+        for item in (host, attached):
             async with asyncio.timeout(60):
-                result = await one["h"].call_tool("echo", {"value": deep})
+                result = await item["h"].call_tool("echo", {"value": deep})
             assert json.dumps(result.raw) == json.dumps({"value": deep})
 
 
@@ -372,11 +374,11 @@ async def guarded(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
 
 async def test_a_hook_stops_a_call_of_an_attached_program(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (host, attached):
-        for one in (host, attached):
+        for item in (host, attached):
             with pytest.raises(errors.Refused, match="was stopped by guard: never") as caught:
-                await one.call_tool("ext_text_shout", {"text": "x"})
+                await item.call_tool("ext_text_shout", {"text": "x"})
             assert caught.value.code == "X0332"
-            result = await one.call_tool("ext_text_shout", {"text": "x"}, hooks=False)
+            result = await item.call_tool("ext_text_shout", {"text": "x"}, hooks=False)
             assert result.data == {"text": "X"}
         await attached["guard"].drain()
         with pytest.raises(errors.Refused):  # a guard that does not run lets nothing pass
@@ -392,7 +394,7 @@ async def test_the_calls_of_a_model_are_run_over_the_socket(tmp_path: Path) -> N
             {"type": "tool_use", "id": "b", "name": "ext_toy_fail", "input": {}},
             {"type": "tool_use", "id": "c", "name": "nope", "input": {}},
         ]
-        answers = [await one.run_calls(blocks) for one in (host, attached)]
+        answers = [await item.run_calls(blocks) for item in (host, attached)]
         assert answers[0] == answers[1]
         [answer] = answers[1]
         assert [block["is_error"] for block in answer["content"]] == [False, True, True]
@@ -417,12 +419,12 @@ async def test_an_attached_program_reloads_the_config(tmp_path: Path) -> None:
 
 async def test_a_notification_is_sent_over_the_socket(tmp_path: Path) -> None:
     async with both(tmp_path) as (host, attached):
-        for one in (host, attached):
+        for item in (host, attached):
             with pytest.raises(errors.UsageError) as caught:  # this dialect has none
-                await one["text"].notify("note")
+                await item["text"].notify("note")
             assert caught.value.code == "X1304"
-            await one["toy"].start()
-            await one["toy"].notify("note", {"a": 1})
+            await item["toy"].start()
+            await item["toy"].notify("note", {"a": 1})
 
 
 async def test_results_of_another_contract_and_replaced_ones_are_read_alike(tmp_path: Path) -> None:
@@ -432,11 +434,11 @@ async def test_results_of_another_contract_and_replaced_ones_are_read_alike(tmp_
     allowlist = json.dumps(["tide", "redact"])
     path.write_text(f"[discovery]\nsearch_paths = {json.dumps(roots)}\nallowlist = {allowlist}\n")
     async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
-        for one in (host, attached):
-            assert (await one.call_tool("tide_next", {"port": "Brest"})).text.startswith("high at")
-            failed = await one.call_tool("tide_fail", {}, check=False)
+        for item in (host, attached):
+            assert (await item.call_tool("tide_next", {"port": "Brest"})).text.startswith("high at")
+            failed = await item.call_tool("tide_fail", {}, check=False)
             assert failed.is_error and failed.text == "no gauge"
-            leak = await one.call_tool("ext_redact_leak", {"text": "it is hunter2"})
+            leak = await item.call_tool("ext_redact_leak", {"text": "it is hunter2"})
             assert (leak.text, leak.is_error) == ("it is *******", False)
-            failed = await one.call_tool("ext_redact_fail", {}, check=False)
+            failed = await item.call_tool("ext_redact_fail", {}, check=False)
             assert failed.is_error and "hunter2" not in failed.text

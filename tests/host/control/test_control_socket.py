@@ -18,22 +18,18 @@ from exthost import errors
 from exthost.config import Config
 from exthost.errors import CallFailed, Evidence, ExthostError, Refused, SpawnFailed
 from exthost.host.control import protocol
-from exthost.host.control.address import (
-    config_key,
-    lock_folder,
-    make_private_folder,
-    socket_paths,
-)
+from exthost.host.control.address import lock_folder, make_private_folder, socket_paths
 from exthost.host.control.client import ask
 from exthost.host.control.host_lock import HostLock, lock_holder
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.server import ControlServer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
 from exthost.wire.framing import Skipped
-from tests.extensions.driving import HOSTILE, until
+from tests.extensions.harness import HOSTILE, until
 from tests.host.test_host import config, entry
 from tests.toys import stepper
 
@@ -67,7 +63,7 @@ async def asked(home: Path, verb: str, name: str = "") -> Any:
     """What the host of `home` answers."""
     environ = {"EXTHOST_HOME": str(home)}
     return await asyncio.to_thread(
-        ask, config_in(home), Request(verb, name), timeout=40, environ=environ
+        ask, config_in(home), ControlRequest(verb, name), timeout=40, environ=environ
     )
 
 
@@ -81,9 +77,9 @@ async def test_one_connection_may_ask_again_and_again(home: Path) -> None:
         writer.close()
         await writer.wait_closed()
     assert (
-        [one["id"] for one in first["extensions"]]
+        [extension["id"] for extension in first["extensions"]]
         == ["a"]
-        == [one["id"] for one in again["ok"]["extensions"]]
+        == [extension["id"] for extension in again["ok"]["extensions"]]
     )
     assert restarted["ok"]["pids"] != first["extensions"][0]["pids"]
     assert bad["error"]["code"] == "X1376"
@@ -102,13 +98,13 @@ async def test_another_user_is_sent_away_even_if_the_folder_were_open(home: Path
             os.seteuid(0)
         with connection:
             reader, writer = await asyncio.open_unix_connection(sock=connection)
-            told = json.loads(await reader.readline())
+            report = json.loads(await reader.readline())
             assert await reader.read() == b""
             writer.close()
-    assert told["error"]["code"] == "X0376"
+    assert report["error"]["code"] == "X0376"
 
 
-async def test_whoever_asks_nothing_is_sent_away(
+async def test_a_client_that_sends_no_complete_request_is_disconnected(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.host.control.server_connection.IDLE_SECONDS", 0.1)
@@ -136,7 +132,7 @@ async def test_the_first_folder_that_is_ours_is_taken(home: Path) -> None:
         assert (await asked(home, "status"))["extensions"] == []
 
 
-async def test_without_a_folder_there_is_no_socket(
+async def test_without_a_folder_no_socket_exists(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "run").write_text("in the way")
@@ -203,9 +199,16 @@ def answering(home: Path, answer: bytes) -> Iterator[None]:
         (b'{"error": {"code": "X9", "kind": "Evidence", "evidence": [1]}}\n', "X9"),
     ],
 )
-def test_whatever_answers_there_is_an_error_of_ours(home: Path, answer: bytes, code: str) -> None:
+def test_any_other_program_at_the_socket_is_an_error_of_ours(
+    home: Path, answer: bytes, code: str
+) -> None:
     with answering(home, answer), pytest.raises(ExthostError) as caught:
-        ask(config_in(home), Request("status"), timeout=40, environ={"EXTHOST_HOME": str(home)})
+        ask(
+            config_in(home),
+            ControlRequest("status"),
+            timeout=40,
+            environ={"EXTHOST_HOME": str(home)},
+        )
     assert caught.value.code == code
 
 
@@ -243,7 +246,7 @@ def test_every_kind_of_error_can_cross(kind: str) -> None:
         Skipped("too long", b"x", 1),
     ],
 )
-def test_what_is_no_request_is_told_so(line: Any) -> None:
+def test_a_message_that_is_not_a_request_is_reported(line: Any) -> None:
     with pytest.raises(errors.UsageError) as caught:
         protocol.read_request(line)
     assert caught.value.code == "X1376"
@@ -287,7 +290,7 @@ async def test_requests_with_an_id_are_answered_as_they_end_and_can_be_cancelled
         client.writer.write(b'{"verb": "cancel", "id": 1}\n')
         client.writer.write(json.dumps(calling(4, "h", "release")).encode() + b"\n")
         rest = [await client.next(), await client.next()]
-        assert sorted(one["id"] for one in rest) == [2, 4]
+        assert sorted(reply["id"] for reply in rest) == [2, 4]
         client.writer.close()
 
 
@@ -304,12 +307,12 @@ async def test_progress_comes_before_the_answer(
             client = await talk(
                 control, {"verb": "call", "name": "climber", "id": 1, "params": params}
             )
-            told = [await client.next() for _ in range(3)]
+            reports = [await client.next() for _ in range(3)]
             client.writer.close()
     finally:
         await control.close()
-    assert [one["event"]["message"] for one in told[:2]] == ["step 1", "step 2"]
-    assert told[2]["ok"]["raw"] == {"climbed": 2}
+    assert [report["event"]["message"] for report in reports[:2]] == ["step 1", "step 2"]
+    assert reports[2]["ok"]["raw"] == {"climbed": 2}
 
 
 async def test_a_client_that_does_not_read_loses_its_own_calls_only(
@@ -331,40 +334,40 @@ async def test_a_client_that_does_not_read_loses_its_own_calls_only(
         other.writer.close()
 
 
-async def test_who_traces_and_does_not_read_misses_records_and_is_told_how_many(
+async def test_a_tracer_that_does_not_read_misses_records_and_learns_how_many(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.host.control.server_connection.UNREAD_SECONDS", 0.01)
     monkeypatch.setattr("exthost.host.control.requests.TraceBuffer", lambda: TraceBuffer(100))
     async with controlled(home, entry("h", str(HOSTILE))) as control:
-        host, seen = control.requests._host, list[TraceRecord]()
+        host, observed = control.requests._host, list[TraceRecord]()
         tracer = await talk(control, {"verb": "trace", "id": 1})
         assert (await tracer.next())["event"]["records"] == []
-        host.traffic.subscribe(seen.append)
+        host.traffic.subscribe(observed.append)
         tracer.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(10):  # much more than a socket and the buffer hold
             calls = [host["h"].call("echo", "x" * 4096) for _ in range(50)]
             assert len(await asyncio.gather(*calls)) == 50  # nobody waits for the tracer
         tracer.writer.transport.resume_reading()  # type: ignore[attr-defined]
         records = dropped = 0
-        while records + dropped < len(seen):
+        while records + dropped < len(observed):
             event = (await tracer.next())["event"]
             records, dropped = records + len(event["records"]), dropped + event["dropped"]
-        assert records + dropped == len(seen) and dropped > 0 and records >= 100
+        assert records + dropped == len(observed) and dropped > 0 and records >= 100
         tracer.writer.close()
 
 
 @pytest.mark.parametrize(
     "params", [{}, {"tool": "a", "method": "b"}], ids=["nothing to call", "two things"]
 )
-async def test_a_call_that_names_no_tool_is_told_so(home: Path, params: dict[str, Any]) -> None:
+async def test_a_call_that_names_no_tool_is_reported(home: Path, params: dict[str, Any]) -> None:
     async with controlled(home, entry("a")) as control:
         client = await talk(control, {"verb": "call", "name": "a", "params": params})
         assert (await client.next())["error"]["code"] == "X1376"
         client.writer.close()
 
 
-def test_what_an_extension_answered_crosses_with_its_error() -> None:
+def test_the_answer_of_an_extension_crosses_with_its_error() -> None:
     error = CallFailed("X0701", "no", error_code=-3, error_message="why", data={"a": [1]})
     with pytest.raises(CallFailed) as caught:
         protocol.read_outcome(protocol.encode_failure(error))
@@ -383,7 +386,7 @@ def test_a_host_whose_socket_is_elsewhere_or_deleted_is_named(tmp_path: Path) ->
     with HostLock(config, other_environ):  # and no socket
         for environ in (os.environ, other_environ):
             with pytest.raises(errors.NotFound) as caught:
-                ask(config, Request("status"), timeout=10, environ=environ)
+                ask(config, ControlRequest("status"), timeout=10, environ=environ)
             assert caught.value.code == "X1277"
             assert f"process {os.getpid()}" in caught.value.message
             assert f"kill -TERM {os.getpid()}" in caught.value.help
@@ -402,7 +405,7 @@ def test_a_host_whose_socket_is_elsewhere_or_deleted_is_named(tmp_path: Path) ->
     left_over.write_text(f"{os.getpid()}\n")
     try:
         with pytest.raises(errors.NotFound) as caught:
-            ask(config, Request("status"), timeout=10)
+            ask(config, ControlRequest("status"), timeout=10)
         assert caught.value.code == "X1275"
     finally:
         left_over.unlink()

@@ -5,14 +5,14 @@ import signal
 
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
-from tests.extensions.driving import until
-from tests.faces.cli.running import TALKER
+from tests.extensions.harness import until
+from tests.faces.cli.cli_process import STDERR_WRITER
 from tests.host.test_host import config, entry
 
 
 async def test_the_last_error_of_a_pool_that_lost_one_process_is_kept() -> None:
     pool = {"pool": {"min": 2, "max": 2}, "lifetime": "plain"}
-    host = Host.from_config(config(entry("one", str(TALKER), **pool)))
+    host = Host.from_config(config(entry("one", str(STDERR_WRITER), **pool)))
     report = StatusReport(host)
     async with host:
         extension = host["one"]

@@ -49,7 +49,7 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
             ],
         }
         answers = await host.run_calls({"choices": [{"message": message}]})
-        assert [one["tool_call_id"] for one in answers] == ["1", "2", "3"]
+        assert [item["tool_call_id"] for item in answers] == ["1", "2", "3"]
         assert json.loads(answers[0]["content"]) == {"text": "HI"}
         assert answers[1]["content"].startswith("Error: its arguments are not JSON")
         assert answers[2]["content"].startswith("Error: ") and "no" in answers[2]["content"]
@@ -58,11 +58,11 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
         [answer] = await host.run_calls(
             SimpleNamespace(role="assistant", content=[{"type": "text", "text": ""}, block, bad])
         )
-        assert [(one["tool_use_id"], one["is_error"]) for one in answer["content"]] == [
+        assert [(item["tool_use_id"], item["is_error"]) for item in answer["content"]] == [
             ("x", False),
             ("y", True),
         ]
-        assert not any(one["content"].startswith("Error: ") for one in answer["content"])
+        assert not any(item["content"].startswith("Error: ") for item in answer["content"])
 
 
 def test_a_response_without_calls_needs_no_answer() -> None:
@@ -70,7 +70,7 @@ def test_a_response_without_calls_needs_no_answer() -> None:
     assert read_calls([{"type": "text", "text": "done"}]).messages([]) == []
 
 
-def test_something_else_is_told_apart() -> None:
+def test_another_document_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         read_calls({"nonsense": 1})
     assert caught.value.code == "X1330"

@@ -14,7 +14,7 @@ OBJECT = {"type": "object", "properties": {"text": {"type": "string"}}, "require
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("schema", [None, True, {}, OBJECT])
-def test_what_every_api_accepts_is_not_reported(form: Form, schema: Any) -> None:
+def test_schemas_that_every_api_accepts_are_not_reported(form: Form, schema: Any) -> None:
     tool = model_tool(form, "shout", "Upper case", schema)
     assert tool.changes == ()
     parameters = (
@@ -47,7 +47,7 @@ def test_the_same_keyword_further_inside_stays() -> None:
         ("anthropic", {"properties": {"a b": {}}}, "'a b'"),
     ],
 )
-def test_what_else_cannot_be_expressed_is_reported(form: Form, schema: Any, reported: str) -> None:
+def test_other_inexpressible_parts_are_reported(form: Form, schema: Any, reported: str) -> None:
     [change] = model_tool(form, "t", "", schema).changes
     assert change.startswith("t: ") and reported in change
 
@@ -66,9 +66,9 @@ def test_a_schema_that_nests_without_end_is_survived() -> None:
 
 def test_a_change_is_logged_once_per_host(caplog: pytest.LogCaptureFixture) -> None:
     tool = RegisteredTool("a_b", "", {"anyOf": []}, tool="b", extension="a")
-    told: set[str] = set()
+    report: set[str] = set()
     with caplog.at_level(logging.WARNING, "exthost.tools"):
         for _ in range(2):
-            RegisteredTools({"a_b": tool}, told).as_openai()
+            RegisteredTools({"a_b": tool}, report).as_openai()
     assert len(caplog.records) == 1 and "`anyOf`" in caplog.text
-    assert len(RegisteredTools({"a_b": tool}, told).changes("openai")) == 1
+    assert len(RegisteredTools({"a_b": tool}, report).changes("openai")) == 1

@@ -93,7 +93,7 @@ def test_a_request_of_the_loop_and_one_of_a_thread_have_different_ids() -> None:
         exthost.SyncHost.from_config(config(entry("a"))) as host,
         ThreadPoolExecutor() as threads,
     ):
-        requests = host.target["a"].queue.sessions[0].conversation.requests
+        requests = host._target["a"].internals.queue.sessions[0].conversation.requests
         encode = requests._encode_request
         ids: list[Any] = []
         answers: list[Future[Any]] = []
@@ -161,7 +161,7 @@ def test_the_host_goes_on_if_a_listener_exits(
 
 
 @pytest.mark.parametrize("kind", ["host", "connection"])
-def test_what_is_open_is_not_opened_twice(kind: str) -> None:
+def test_an_open_host_or_extension_is_not_opened_twice(kind: str) -> None:
     program = hostile()["source"]
     opened: Any = (
         exthost.SyncHost.from_config(config(entry("a")))

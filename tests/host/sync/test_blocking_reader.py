@@ -44,7 +44,7 @@ SECONDS = 60.0
 
 def reader_of(ext: SyncExtension) -> StdoutReader:
     """Return the reader of the only process of this extension."""
-    [session] = ext.target.queue.sessions
+    [session] = ext._target.internals.queue.sessions
     return session._reader
 
 
@@ -142,14 +142,14 @@ def test_other_output_is_handled_by_the_event_loop(
 
 def test_no_log_message_is_lost_and_they_keep_their_order(always_lent: None) -> None:
     with opened() as (host, ext):
-        seen: list[str] = []
-        host.events.subscribe(LogLine, lambda event: seen.append(event.text))
+        observed: list[str] = []
+        host.events.subscribe(LogLine, lambda event: observed.append(event.text))
         for n in range(200):
             ext.call("log", {"level": "info", "message": f"line {n}"}, timeout=SECONDS)
             assert ext.call("echo", n, timeout=SECONDS) == n
         host.flush_events()
-        wait_until(lambda: len(seen) >= 200)
-        assert seen == [f"line {n}" for n in range(200)]
+        wait_until(lambda: len(observed) >= 200)
+        assert observed == [f"line {n}" for n in range(200)]
 
 
 def test_an_error_reply_is_raised_and_counted() -> None:
@@ -205,15 +205,15 @@ def test_without_a_free_descriptor_the_event_loop_reads(monkeypatch: pytest.Monk
 def test_a_subscriber_sees_every_later_call(never_unused: None) -> None:
     with opened() as (host, ext):
         lend(ext)
-        seen: Counter[str] = Counter()
+        observed: Counter[str] = Counter()
         ends = [
-            host.events.subscribe(kind, lambda event: seen.update([type(event).__name__]))
+            host.events.subscribe(kind, lambda event: observed.update([type(event).__name__]))
             for kind in (CallStarted, CallEnded)
         ]
         for n in range(20):
             assert ext.call("echo", n, timeout=SECONDS) == n
         host.flush_events()
-        assert seen == {"CallStarted": 20, "CallEnded": 20}
+        assert observed == {"CallStarted": 20, "CallEnded": 20}
         for end in ends:
             end()
 
@@ -262,16 +262,15 @@ def test_an_exception_of_a_signal_handler_at_the_reply_is_raised_in_the_caller(
 ) -> None:
     with opened() as (_, ext):
         lend(ext)
-        [session] = ext.target.queue.sessions
-        reader = session.blocking_reader
-        assert reader is not None
-        decode = reader._decode
+        [session] = ext._target.internals.queue.sessions
+        conversation = session.conversation
+        decode = conversation.decode
 
         def interrupted(frame: Bytes) -> Any:  # as if a handler ran at this point
-            reader._decode = decode
+            conversation.decode = decode
             raise TimeoutError("a time limit of the program")
 
-        reader._decode = interrupted
+        conversation.decode = interrupted
         with pytest.raises(TimeoutError, match="of the program"):
             ext.call("echo", 1, timeout=SECONDS)
         assert ext.call("echo", 2, timeout=SECONDS) == 2
@@ -283,14 +282,15 @@ def test_a_mistake_of_the_dialect_at_the_reply_is_left_to_the_event_loop(
 ) -> None:
     with opened() as (_, ext):
         lend(ext)
-        [session] = ext.target.queue.sessions
-        reader = session.blocking_reader
-        assert reader is not None
+        [session] = ext._target.internals.queue.sessions
+        conversation = session.conversation
+        decode = conversation.decode
 
         def mistake(frame: Bytes) -> Any:
+            conversation.decode = decode
             raise KeyError("id")
 
-        reader._decode = mistake
+        conversation.decode = mistake
         assert ext.call("echo", 1, timeout=SECONDS) == 1
 
 
@@ -337,7 +337,7 @@ def test_a_signal_handler_may_use_the_host_while_its_thread_handles_a_reply(
 ) -> None:
     with opened() as (_, ext):
         lend(ext)
-        queue = ext.target.queue
+        queue = ext._target.internals.queue
         may_complete = queue.may_complete_on_thread
 
         def interrupted(value: Any) -> bool:  # as if a handler ran at this point
@@ -351,10 +351,10 @@ def test_a_signal_handler_may_use_the_host_while_its_thread_handles_a_reply(
         assert ext.stats.result == ext.stats.calls and ext.stats.in_flight == 0
 
 
-def test_what_one_thread_declines_no_other_thread_reads_past(never_unused: None) -> None:
+def test_bytes_that_one_thread_declines_are_not_passed_by_another(never_unused: None) -> None:
     with opened() as (_, ext), ThreadPoolExecutor(3) as pool:
         lend(ext)
-        [session] = ext.target.queue.sessions
+        [session] = ext._target.internals.queue.sessions
         busy, free = threading.Event(), threading.Event()
 
         def occupy_the_loop() -> None:
@@ -382,7 +382,7 @@ def test_a_call_of_several_requests_is_left_to_the_event_loop(never_unused: None
 
     with opened() as (_, ext):
         loan = lend(ext)
-        reading = ext.target.queue.sessions[0].blocking_reader
+        reading = ext._target.internals.queue.sessions[0].blocking_reader
         assert reading is not None
         call = Call("echo", 1, GeneratorHandler(steps()), SECONDS, 0.0)
         assert reading.read_reply(call, 0) is blocking_reader.NO_REPLY
@@ -393,13 +393,13 @@ def test_a_session_that_ends_while_a_reply_is_handled_ends_its_call_once() -> No
     with opened(restart={"strategy": "immediate"}) as (_, ext):
         lend(ext)
         before = ext.stats
-        queue = ext.target.queue
+        queue = ext._target.internals.queue
         [session] = queue.sessions
         may_complete = queue.may_complete_on_thread
 
         def abort_first(value: Any) -> bool:
             queue.may_complete_on_thread = may_complete
-            ext.loop_thread.run_plain(session.abort)
+            ext._loop_thread.run_plain(session.abort)
             return may_complete(value)
 
         queue.may_complete_on_thread = abort_first
@@ -463,7 +463,7 @@ def test_an_exception_of_a_signal_handler_comes_out_of_each_line_of_a_request_fo
 def test_after_close_no_thread_is_taken_for_that_of_the_loop() -> None:
     with opened() as (host, ext):
         host.close()
-        thread: Any = ext.loop_thread._thread
+        thread: Any = ext._loop_thread._thread
         thread._ident = threading.get_ident()  # the system may give its number to another thread
         with pytest.raises(errors.UsageError) as caught:
             ext.call("echo", 1, timeout=SECONDS)
@@ -491,10 +491,10 @@ def test_a_restart_and_a_check_by_the_event_loop_take_the_pipe_back(never_unused
         lend(ext)
 
 
-def test_who_waits_for_the_last_call_is_woken_if_a_thread_ends_it(never_unused: None) -> None:
+def test_a_waiter_for_the_last_call_is_woken_if_a_thread_ends_it(never_unused: None) -> None:
     with opened() as (_, ext), ThreadPoolExecutor(2) as pool:
         lend(ext)
-        queue = ext.target.queue
+        queue = ext._target.internals.queue
         [session] = queue.sessions
         may_complete = queue.may_complete_on_thread
 
@@ -505,7 +505,7 @@ def test_who_waits_for_the_last_call_is_woken_if_a_thread_ends_it(never_unused: 
         queue.may_complete_on_thread = decide_late
         call = pool.submit(ext.call, "echo", 7, timeout=SECONDS)
         wait_until(lambda: len(session.pending) == 1)
-        pool.submit(ext.loop_thread.run, session.until_idle).result(SECONDS)
+        pool.submit(ext._loop_thread.run, session.until_idle).result(SECONDS)
         assert call.result(SECONDS) == 7
 
 
@@ -513,7 +513,9 @@ def test_a_pool_does_not_lend() -> None:
     with opened(pool={"min": 1, "max": 2}) as (_, ext):
         for n in range(50):
             assert ext.call("echo", n, timeout=SECONDS) == n
-        assert all(session.blocking_reader is None for session in ext.target.queue.sessions)
+        assert all(
+            session.blocking_reader is None for session in ext._target.internals.queue.sessions
+        )
 
 
 def count_descriptors() -> int:

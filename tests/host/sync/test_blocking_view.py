@@ -15,7 +15,7 @@ from exthost.dialects.roder.facets import Inference
 from exthost.errors import UsageError
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.host.sync.sync_extension import SyncExtension
-from tests.extensions.driving import closing, unstarted
+from tests.extensions.harness import closing, unstarted
 
 
 class Counter:

@@ -16,8 +16,8 @@ import exthost
 from exthost import errors
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.host.sync.sync_extension import SyncExtension
-from tests.extensions.driving import until
-from tests.extensions.looking import gone
+from tests.extensions.harness import until
+from tests.extensions.proc import gone
 from tests.host.test_host import TEXT, config, entry
 
 LOOP_THREAD = "exthost loop"
@@ -41,7 +41,7 @@ def open_connection() -> SyncExtension:
 
 
 @pytest.mark.parametrize("open_one", [open_host, open_connection])
-def test_what_is_dropped_without_close_warns_and_ends(
+def test_an_extension_dropped_without_close_warns_and_ends(
     open_one: Callable[[], SyncExtension],
 ) -> None:
     extension = open_one()
@@ -49,7 +49,7 @@ def test_what_is_dropped_without_close_warns_and_ends(
     assert extension.call("echo", 1) == 1
     pid = extension.stats.pid
     assert pid is not None
-    thread = next(one for one in threading.enumerate() if one.name == LOOP_THREAD)
+    thread = next(item for item in threading.enumerate() if item.name == LOOP_THREAD)
     with pytest.warns(ResourceWarning, match=r"without close"):
         del extension
         gc.collect()

@@ -46,13 +46,13 @@ def test_a_facet_answers_and_streams(tmp_path: Path) -> None:
         assert events.result.stop_reason == "end_turn"
 
 
-def test_leaving_a_stream_early_tells_the_child(tmp_path: Path) -> None:
+def test_leaving_a_stream_early_notifies_the_child(tmp_path: Path) -> None:
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
         ext = host["toy"]
         with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}) as events:
             assert next(iter(events)).chunk == "tick"
-        heard = ext.call_tool("heard").data
-        assert [one for one in heard if one.get("method") == "tasks/cancel"]
+        received = ext.call_tool("heard").data
+        assert [message for message in received if message.get("method") == "tasks/cancel"]
         with ext.stream(
             "tasks/execute",
             {
@@ -95,11 +95,11 @@ def test_a_stream_that_breaks_raises_in_the_thread_that_reads(tmp_path: Path, cl
             ext.call_tool("heard")  # its loop looks at the clock when it has something to do
 
         with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}, timeout=600) as events:
-            seen = iter(events)
-            next(seen)
+            observed = iter(events)
+            next(observed)
             thread = when_it_waits(let_pass)
             with pytest.raises(errors.CallTimeout):
-                next(seen)
+                next(observed)
             thread.join()
 
 
@@ -120,7 +120,7 @@ def test_tools_run_between_their_hooks_and_hooks_can_be_run_alone(tmp_path: Path
         assert host.call_tool("ext_tool_echo", {"a": 1}).data == {"a": 7}
         outcome = host.hooks.run("before_tool_call", {"arguments": {}})
         assert outcome.event["arguments"] == {"a": 7}
-        assert [type(one) for one in host.hooks.extensions_with("before_tool_call")] == [
+        assert [type(item) for item in host.hooks.extensions_with("before_tool_call")] == [
             SyncExtension
         ]
         answer = host["g"].run_hook("before_tool_call", {"arguments": {}})
@@ -133,12 +133,12 @@ def test_an_extension_is_stopped_started_and_looked_at(tmp_path: Path) -> None:
         assert (ext.state, ext.health, ext.id, ext.spec.id) == ("ready", "running", "a", "a")
         assert set(ext.tools) == {"echo", "shout", "count"} and len(ext.tools) == 3
         assert "echo" in ext.tools and ext.tools["echo"].name == "echo"
-        assert ext.registered_name("echo") == "ext_a_echo"
+        assert host.find_tool("ext_a_echo").extension == "a"
         ext.close()
         assert ext.state == "stopped"
         ext.restart()
         assert isinstance(ext.start(), SyncExtension) and ext.call("echo", 1) == 1
-        assert [type(one) for one in host.extensions] == [SyncExtension] * 2
+        assert [type(extension) for extension in host.extensions] == [SyncExtension] * 2
         assert host.diagnostics == () and host.find_tool("a:echo").tool == "echo"
     with pytest.raises(errors.UsageError) as caught:
         ext.restart()
@@ -147,19 +147,19 @@ def test_an_extension_is_stopped_started_and_looked_at(tmp_path: Path) -> None:
 
 def test_tools_call_answers_instead_of_raising(tmp_path: Path) -> None:
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
-        told: Any = host["toy"].tools.call("fail")
-        assert told.is_error is True
+        report: Any = host["toy"].tools.call("fail")
+        assert report.is_error is True
 
 
 def test_ctrl_c_while_a_stream_is_waited_for_ends_the_wait(tmp_path: Path) -> None:
     script = {"script": [["ack"], ["event", TICK]]}
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
         with host["toy"].tasks.execute(script, timeout=3600) as events:
-            seen = iter(events)
-            next(seen)
+            observed = iter(events)
+            next(observed)
             thread = when_it_waits(lambda: os.kill(os.getpid(), signal.SIGINT))
             with pytest.raises(KeyboardInterrupt):
-                next(seen)
+                next(observed)
             thread.join()
         assert host["toy"].call_tool("echo", {}).is_error is False
 

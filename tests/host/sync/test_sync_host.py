@@ -20,7 +20,7 @@ from exthost.extension.extension import Extension
 from exthost.host.sync.blocking_call import BlockingCall
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.session.replies import DELIVER
-from tests.extensions.driving import command
+from tests.extensions.harness import command
 from tests.host.test_host import FRAGILE, TEXT, config, entry
 from tests.toys import stepper
 
@@ -84,7 +84,7 @@ def test_extensions_come_and_go_at_run_time() -> None:
     with exthost.SyncHost() as host:
         extension = host.load(entry("a"))
         assert extension.call("echo", 1) == 1
-        assert [one.id for one in host.extensions] == list(host) == ["a"]
+        assert [item.id for item in host.extensions] == list(host) == ["a"]
         extension.restart()
         assert extension.call("echo", 2) == 2
         host.unload("a")
@@ -134,7 +134,7 @@ def test_an_extension_that_is_kept_after_its_host_says_that_the_host_is_not_open
 
 
 @pytest.mark.parametrize("name", [None, ["a"], {"a": 1}])
-def test_a_name_that_is_no_string_is_told(name: Any) -> None:
+def test_a_name_that_is_not_a_string_is_reported(name: Any) -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         uses: list[Callable[[], Any]] = [
             lambda: host["a"].call(name),
@@ -147,7 +147,7 @@ def test_a_name_that_is_no_string_is_told(name: Any) -> None:
             lambda: host[name],
         ]
         for use in uses:
-            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+            with pytest.raises(errors.UsageError, match="must be a string, not") as caught:
                 use()
             assert caught.value.code == "X1335"
 
@@ -158,7 +158,7 @@ def test_a_large_message_crosses_between_threads() -> None:
         assert host["h"].call("echo", {"text": text}, timeout=40) == {"text": text}
 
 
-def test_events_are_told_on_the_loops_own_thread() -> None:
+def test_events_are_emitted_on_the_loops_own_thread() -> None:
     threads: set[str] = set()
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         host.events.subscribe(
@@ -176,10 +176,10 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("toys")
 def test_progress_is_reported_on_the_loops_thread() -> None:
-    told: list[tuple[str, Any]] = []
+    reports: list[tuple[str, Any]] = []
 
     def on_progress(progress: Progress) -> None:
-        told.append((threading.current_thread().name, progress[1:]))
+        reports.append((threading.current_thread().name, progress[1:]))
 
     with exthost.SyncHost() as host:
         climber = host.load(stepper.spec("climber"))
@@ -187,7 +187,7 @@ def test_progress_is_reported_on_the_loops_thread() -> None:
         assert climbed.data == {"climbed": 3}
         climber.call_tool("climb", {"steps": 1}, on_progress=on_progress)
     steps = [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3"), (1, 1, "step 1")]
-    assert told == [("exthost loop", step) for step in steps]
+    assert reports == [("exthost loop", step) for step in steps]
 
 
 def test_a_call_that_does_not_wait_fails_at_once_if_nothing_serves() -> None:
@@ -218,14 +218,14 @@ def test_closing_with_drain_lets_calls_end(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_one_extension_is_connected_without_a_host() -> None:
-    seen: list[str] = []
+    observed: list[str] = []
     bus = exthost.Bus()
-    bus.subscribe(exthost.events.StateChanged, lambda change: seen.append(change.after))
+    bus.subscribe(exthost.events.StateChanged, lambda change: observed.append(change.after))
     with exthost.sync_connect(command(), name="h", events=bus, dialect="morphir") as ext:
         assert (ext.id, ext.state) == ("h", "ready")
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(lambda n: ext.call("echo", n), range(100))) == list(range(100))
-    assert seen[-1] == "stopped"
+    assert observed[-1] == "stopped"
     with pytest.raises(errors.UsageError):
         ext.restart()
 
@@ -259,7 +259,7 @@ def test_a_call_on_asyncios_loop_answers_too(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_call_begins_now_even_if_the_loop_has_slept() -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         host["a"].call("echo", 1)
-        queue = host.target["a"].queue
+        queue = host._target["a"].internals.queue
         before = time.monotonic()
         call = BlockingCall("echo", {}, DELIVER, 1.0, queue)
         assert call.started_at >= before

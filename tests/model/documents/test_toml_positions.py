@@ -86,7 +86,7 @@ def test_each_key_is_found_on_its_line(path: KeyPath, line: int) -> None:
         ((), 0),
     ],
 )
-def test_what_is_not_there_has_the_line_of_what_would_hold_it(path: KeyPath, line: int) -> None:
+def test_a_missing_key_has_the_line_of_its_table(path: KeyPath, line: int) -> None:
     assert find_line(find_key_lines(TEXT), path) == line
 
 
@@ -124,5 +124,5 @@ def paths_in(value: Any, path: KeyPath = ()) -> list[KeyPath]:
 
 
 @given(documents())
-def test_the_finder_and_the_standard_reader_agree_on_what_is_there(text: str) -> None:
+def test_the_finder_and_the_standard_reader_find_the_same_keys(text: str) -> None:
     assert set(find_key_lines(text)) == set(paths_in(tomllib.loads(text)))

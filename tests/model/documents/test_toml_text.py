@@ -15,6 +15,6 @@ def test_a_key_of_absurd_length_is_refused_at_once(line: str) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_dots_in_text_and_comments_are_no_key() -> None:
+def test_dots_in_text_and_comments_are_not_keys() -> None:
     dots = "." * (2 * MAX_KEY_PARTS)
     assert parse_toml(f'a = "{dots}" # {dots}\nb.c.d = 1') == {"a": dots, "b": {"c": {"d": 1}}}

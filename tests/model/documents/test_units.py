@@ -55,7 +55,7 @@ def test_a_duration_is_read_as_seconds(written: object, meant: float) -> None:
         *(float("nan"), float("inf"), float("-inf"), 10**400, MAX_SECONDS + 1),
     ],
 )
-def test_what_is_no_duration_is_refused_with_examples(written: object) -> None:
+def test_an_invalid_duration_is_refused_with_examples(written: object) -> None:
     with pytest.raises(UnitError, match=r'write "500ms", "1s", "2m" or "1h"'):
         parse_seconds(written)
 
@@ -86,7 +86,7 @@ def test_a_size_is_read_as_bytes(written: object, meant: int) -> None:
         *(True, 1.0, -1, None, [], {}, float("nan"), MAX_BYTES + 1),
     ],
 )
-def test_what_is_no_size_is_refused_with_examples(written: object) -> None:
+def test_an_invalid_size_is_refused_with_examples(written: object) -> None:
     with pytest.raises(UnitError, match=r'write "256MB" \(10\^6\), "256MiB" \(2\^20\)'):
         parse_size(written)
 

@@ -37,7 +37,7 @@ RECORDS = (
 )
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_text_is_read_again() -> None:
     maker = LineMaker({"a": "morphir", "b": "mcp"})
     lines = b"".join(map(maker.lines, RECORDS)).splitlines(keepends=True)
     assert lines[0] == header_line("a", "morphir")
@@ -46,7 +46,7 @@ def test_what_is_written_is_read_again() -> None:
     assert recording.dialects == {"a": "morphir", "b": "mcp"}
 
 
-def test_what_json_cannot_hold_is_written_as_text() -> None:
+def test_values_that_json_cannot_express_are_written_as_text() -> None:
     lines = LineMaker({}).lines(REQUEST._replace(data=object())).splitlines(keepends=True)
     [record] = read_recording(lines, "file").records
     assert "object" in record.data
@@ -60,19 +60,19 @@ HEADER = header_line("a", "morphir")
     [
         ([], "X1384", "it is empty"),
         ([b"root:x:0:0\n"], "X1384", "line 1"),
-        ([b"{}\n"], "X1384", "no header"),
+        ([b"{}\n"], "X1384", "not a header"),
         ([b'{"format": "har"}\n'], "X1384", "'har'"),
         ([b'{"format": "exthost-trace", "version": 2}\n'], "X1385", "version 2"),
         ([b'{"format": "exthost-trace", "version": 1}\n'], "X1384", "names an extension"),
         ([HEADER, b'{"time": 1, "exten'], "X1384", "line 2: the last line is cut"),
         ([HEADER, b"nonsense\n", HEADER], "X1384", "line 2"),
         ([HEADER, b"[]\n"], "X1384", "a JSON object"),
-        ([HEADER, b'{"kind": "poem"}\n'], "X1384", "'poem' is no kind"),
+        ([HEADER, b'{"kind": "poem"}\n'], "X1384", "'poem' is not a kind"),
         ([HEADER, b'{"kind": "reply"}\n'], "X1384", "missing"),
         ([HEADER, b'{"kind": "reply", "time": "x", "extension": "a"}\n'], "X1384", "time is 'x'"),
     ],
 )
-def test_what_is_no_recording_is_an_error_with_its_line(
+def test_a_file_that_is_not_a_recording_is_an_error_with_its_line(
     lines: list[bytes], code: str, why: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
@@ -132,7 +132,7 @@ SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=6, max_size
 
 
 @given(SECRETS, st.binary(max_size=9), st.binary(max_size=9))
-def test_the_base64_of_a_secret_is_hidden_whatever_is_around_it(
+def test_the_base64_of_a_secret_is_hidden_in_any_context(
     secret: str, before: bytes, after: bytes
 ) -> None:
     hide = SecretFilter([secret])
@@ -196,26 +196,29 @@ def test_secrets_are_hidden_by_value_and_by_name() -> None:
     assert value["text"][0] == "a secret-key here"
 
 
-async def test_a_buffer_keeps_the_last_records_and_counts_what_it_drops() -> None:
+async def test_a_buffer_keeps_the_last_records_and_counts_dropped_ones() -> None:
     buffer = TraceBuffer(max_records=3, max_bytes=1000)
     for number in range(5):
         buffer(REQUEST._replace(id=number))
-    assert [one.id for one in buffer.after(0)] == [2, 3, 4] and (buffer.start, buffer.end) == (2, 5)
-    assert [one.id for one in buffer.after(4)] == [4] and buffer.after(5) == []
+    assert [item.id for item in buffer.after(0)] == [2, 3, 4] and (buffer.start, buffer.end) == (
+        2,
+        5,
+    )
+    assert [item.id for item in buffer.after(4)] == [4] and buffer.after(5) == []
     buffer(REQUEST._replace(id=5, size=5000))
-    assert [one.id for one in buffer.after(0)] == [5]
-    seen = []
+    assert [item.id for item in buffer.after(0)] == [5]
+    observed = []
 
     async def read() -> None:
         async for record, dropped in buffer.follow():
-            seen.append((record.id, dropped))
+            observed.append((record.id, dropped))
 
     reading = asyncio.create_task(read())
     await asyncio.sleep(0)
     buffer(REQUEST._replace(id=6))
     buffer.close()
     await reading
-    assert seen == [(5, 5), (6, 0)]
+    assert observed == [(5, 5), (6, 0)]
 
 
 def test_a_file_that_takes_nothing_costs_records_and_no_time(
@@ -242,8 +245,8 @@ def test_a_file_that_takes_nothing_costs_records_and_no_time(
     draining.join()
     os.close(reader)
     records = read_recording(b"".join(chunks).splitlines(keepends=True), "pipe").records
-    missing = sum(one.data["times"] for one in records if one.kind == "dropped")
-    assert missing > 0 and missing + sum(one.kind == "request" for one in records) == 101
+    missing = sum(record.data["times"] for record in records if record.kind == "dropped")
+    assert missing > 0 and missing + sum(record.kind == "request" for record in records) == 101
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
@@ -252,10 +255,10 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     assert caught.value.code == "X1386"
 
 
-async def test_a_host_keeps_or_passes_on_what_it_traces() -> None:
-    seen: list[TraceRecord] = []
+async def test_a_host_keeps_or_passes_on_its_trace_records() -> None:
+    observed: list[TraceRecord] = []
     assert exthost.Host().trace is None
-    async with exthost.Host(trace=seen.append):
+    async with exthost.Host(trace=observed.append):
         pass
     kept = exthost.Host(trace=True)
     assert kept.trace is not None and len(kept.trace) == 0

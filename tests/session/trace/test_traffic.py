@@ -11,7 +11,7 @@ import exthost
 from exthost import errors
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "morphir"
 TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")
@@ -23,7 +23,9 @@ def entry(name: str, program: str = TEXT, **more: Any) -> dict[str, Any]:
 
 
 def messages(records: list[TraceRecord]) -> list[tuple[str, str, str]]:
-    return [(one.direction, one.kind, one.method) for one in records if one.is_message]
+    return [
+        (record.direction, record.kind, record.method) for record in records if record.is_message
+    ]
 
 
 async def test_a_listener_sees_the_handshake_the_calls_and_the_life() -> None:
@@ -34,24 +36,29 @@ async def test_a_listener_sees_the_handshake_the_calls_and_the_life() -> None:
     host.events.subscribe(exthost.events.CallEnded, lambda event: ended.append(event.call))
     async with host:
         await host.call_tool("a:shout", {"text": "x"})
-    calls = [one for one in records if one.method == "shout"]
+    calls = [record for record in records if record.method == "shout"]
     request, reply = calls
     assert (request.direction, request.kind, reply.kind) == ("sent", "request", "reply")
     assert request.data == {"text": "x"} and reply.data == {"text": "X"}
     assert request.id == reply.id and request.call == reply.call and request.call is not None
     assert ended == [request.call]  # the event of its end has the same number
     assert request.size > len(b'{"text":"x"}') and request.time <= reply.time
-    kinds = [one.kind for one in records]
+    kinds = [record.kind for record in records]
     assert kinds.index("spawned") < kinds.index("request") < kinds.index("exited")
-    assert {one.data["after"] for one in records if one.kind == "state"} >= {"ready", "stopped"}
-    assert {one.pid for one in records if one.is_message} == {records[kinds.index("spawned")].pid}
+    assert {record.data["after"] for record in records if record.kind == "state"} >= {
+        "ready",
+        "stopped",
+    }
+    assert {record.pid for record in records if record.is_message} == {
+        records[kinds.index("spawned")].pid
+    }
 
 
 async def test_a_connection_without_a_host_is_followed_from_the_first_question_on() -> None:
     command = [sys.executable, "-S", "-E", TEXT]
     async with exthost.connect(command, dialect="morphir") as extension:
         records: list[TraceRecord] = []
-        end = extension.traffic.subscribe(records.append)
+        end = extension.internals.traffic.subscribe(records.append)
         await extension.call_tool("shout", {"text": "x"})
         assert messages(records) == [("sent", "request", "shout"), ("received", "reply", "shout")]
         await extension.restart()
@@ -59,10 +66,9 @@ async def test_a_connection_without_a_host_is_followed_from_the_first_question_o
         end()
 
 
-async def test_who_comes_late_sees_what_comes_and_who_leaves_sees_no_more() -> None:
+async def test_a_late_subscriber_sees_only_later_events_and_none_after_it_leaves() -> None:
     async with exthost.Host.from_config({"extensions": [entry("a"), entry("b")]}) as host:
-        session = host["a"].queue.live_sessions[0]
-        plain = session.conversation.decode, session.conversation.send
+        session = host["a"].internals.queue.live_sessions[0]
         records: list[TraceRecord] = []
         end = host.traffic.subscribe(records.append, "a")
         await host.call_tool("a:shout", {"text": "x"})
@@ -71,9 +77,7 @@ async def test_who_comes_late_sees_what_comes_and_who_leaves_sees_no_more() -> N
         await host.call_tool("a:shout", {"text": "y"})
         assert messages(records) == [("sent", "request", "shout"), ("received", "reply", "shout")]
         # Nothing is left in the way of a call.
-        assert (session.conversation.decode, session.conversation.send) == plain
-        assert session.conversation.decode_replies is not None
-        assert session.conversation.requests.on_sent is None
+        assert session.conversation.requests.observer is None
 
 
 async def test_many_calls_at_once_are_each_recorded() -> None:
@@ -84,8 +88,8 @@ async def test_many_calls_at_once_are_each_recorded() -> None:
         await asyncio.gather(*calls)
         records = buffer.after(0)
         pairs: dict[Any, list[str]] = {}
-        for one in records:
-            pairs.setdefault(one.call, []).append(one.data["text"])
+        for record in records:
+            pairs.setdefault(record.call, []).append(record.data["text"])
         assert len(pairs) == 50 and all(sent == got for sent, got in pairs.values())
 
 
@@ -95,10 +99,10 @@ async def test_the_failure_the_death_and_stderr_are_recorded() -> None:
         host.traffic.subscribe(records.append, "b")
         with pytest.raises(errors.ExthostError):
             await host.call_tool("b:divide", {"a": 1, "b": 0})
-        await until(lambda: any(one.kind in ("failure", "exited") for one in records))
+        await until(lambda: any(record.kind in ("failure", "exited") for record in records))
 
 
-async def test_a_listener_that_raises_harms_nobody() -> None:
+async def test_a_listener_that_raises_does_not_affect_others() -> None:
     def listener(record: TraceRecord) -> None:
         raise ValueError("no")
 
@@ -113,7 +117,7 @@ async def test_secrets_are_hidden_wherever_they_appear() -> None:
         records: list[TraceRecord] = []
         host.traffic.subscribe(records.append)
         await host["a"].call("echo", {"text": "it is s3cr3t-value", "Authorization": "Bearer x"})
-        shown = [one.data for one in records if one.is_message]
+        shown = [record.data for record in records if record.is_message]
         assert shown == [{"text": "it is ***", "Authorization": "***"}] * 2
 
 
@@ -130,7 +134,7 @@ async def test_a_secret_of_several_lines_is_hidden_on_stderr_and_in_noise() -> N
     host.traffic.subscribe(records.append)
     async with host:
         await until(lambda: host["a"].state == "failed")
-    assert [one.text for one in records if one.kind == "stderr"] == ["***", "***"]
+    assert [record.text for record in records if record.kind == "stderr"] == ["***", "***"]
     assert "first-line" not in repr(records) and "second-line" not in repr(records)
 
 
@@ -145,9 +149,9 @@ async def test_a_process_that_starts_and_dies_shows_no_secret() -> None:
     async with host:
         with pytest.raises(errors.ExthostError):
             await host["a"].call("echo", {})
-    (spawned,) = (one for one in records if one.kind == "spawned")
+    (spawned,) = (record for record in records if record.kind == "spawned")
     assert spawned.data["argv"][-1] == "--key=***"
-    assert "no use for ***" in [one.text for one in records if one.kind == "stderr"]
+    assert "no use for ***" in [record.text for record in records if record.kind == "stderr"]
     assert secret not in repr(records)
 
 
@@ -158,6 +162,8 @@ def test_calls_from_other_threads_are_recorded_in_order() -> None:
         for number in range(20):
             host.call_tool("a:shout", {"text": str(number)})
         end()
-    shown = [(one.direction, one.data["text"]) for one in records if one.method == "shout"]
+    shown = [
+        (record.direction, record.data["text"]) for record in records if record.method == "shout"
+    ]
     expected = [(way, str(number)) for number in range(20) for way in ("sent", "received")]
     assert shown == expected

@@ -35,9 +35,9 @@ def check_jobs(jobs: Iterable[JobDefinition]) -> None:
     given = list(jobs)
     for job in given:
         if not _JOB_ID.fullmatch(job.id):
-            raise Mistake(f"{job.id!r} is no id of a job: letters, digits, _ and -")
+            raise Mistake(f"{job.id!r} is not the id of a job: letters, digits, _ and -")
         if job.id in known:
-            raise Mistake(f"the job {job.id!r} is there twice")
+            raise Mistake(f"the job {job.id!r} is repeated")
         known.add(job.id)
     for job in given:
         for need in job.needs:

@@ -1,4 +1,4 @@
-"""YAML for what a workflow holds: mappings, lists, text, numbers, truth values and null.
+"""YAML for the values of a workflow: mappings, lists, text, numbers, truth values and null.
 
 Text that YAML could take for something else is quoted. Text of several lines is a block, so that a
 person can read a script.

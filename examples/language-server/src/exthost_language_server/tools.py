@@ -1,7 +1,7 @@
-"""What a language server can do, as tools. Each is offered if the server says that it can.
+"""The features of a language server, as tools. Each is offered if the server announces it.
 
 A tool opens the document if `text` is given, asks, and closes it again. It keeps nothing, so a new
-process needs to be told nothing. Without `text` the document is one that `ext.documents` has open,
+process needs no notification. Without `text` the document is one that `ext.documents` has open,
 or a file that the server reads itself.
 """
 
@@ -58,25 +58,25 @@ def _unchanged(result: Any) -> Any:
 
 KINDS = {
     "hover": _Kind(
-        "hoverProvider", "Explain what is at a place.", _AT_PLACE, "textDocument/hover", _hover
+        "hoverProvider", "Describe the symbol at a place.", _AT_PLACE, "textDocument/hover", _hover
     ),
     "completion": _Kind(
         "completionProvider",
-        "List what could be written at a place.",
+        "List completions at a place.",
         _AT_PLACE,
         "textDocument/completion",
         _completion,
     ),
     "definition": _Kind(
         "definitionProvider",
-        "Find where what is at a place is defined.",
+        "Find the definition of the symbol at a place.",
         _AT_PLACE,
         "textDocument/definition",
         _unchanged,
     ),
     "symbols": _Kind(
         "documentSymbolProvider",
-        "List what a file defines.",
+        "List the symbols of a file.",
         _OF_FILE,
         "textDocument/documentSymbol",
         _unchanged,
@@ -84,7 +84,7 @@ KINDS = {
 }
 
 # Every server publishes what is wrong with a document when it is opened, after a while.
-_DIAGNOSTICS = Tool("diagnostics", "List what is wrong with a text.", _OF_TEXT)
+_DIAGNOSTICS = Tool("diagnostics", "List the mistakes in a text.", _OF_TEXT)
 
 
 def offered(capabilities: dict[str, Any]) -> tuple[Tool, ...]:
@@ -122,7 +122,7 @@ def call_tool(call: ToolCall) -> Exchanges:
 
 def _request(name: str, uri: str, arguments: dict[str, Any]) -> Exchanges:
     kind = KINDS.get(name)
-    if kind is None:  # only `diagnostics`, whose schema asks for the text, is no request
+    if kind is None:  # only `diagnostics`, whose schema requires the text, is not a request
         raise UsageError("LS001", f"{name} needs the text of the document", help="pass text=…")
     params: dict[str, Any] = {"textDocument": {"uri": uri}}
     if "line" in arguments:

@@ -101,8 +101,8 @@ def hook(event: Any) -> Any:
     if event["kind"] != "before_tool_call":
         return {"action": "continue"}
     if "top secret" in json.dumps(event["tool_input"]):
-        return {"action": "block", "reason": "that is nobody's business"}
-    return {"action": "confirm", "message": f"{event['tool_name']} sees a secret: go on?"}
+        return {"action": "block", "reason": "that is private"}
+    return {"action": "confirm", "message": f"{event['tool_name']} sees a secret: continue?"}
 
 
 def export(params: Any) -> Any:

@@ -8,10 +8,8 @@ In reading order:
     settings             the time limits of a check, and the tools that it calls
     findings             the results: findings, outcomes, and the report with its score
     offer_audit          checks the tools that an extension announces: descriptions and schemas
-    byte_log             the last bytes that were sent and received, for the report
     pipes                a process with raw pipes: bytes, stderr, signals, exit
     checked_process      a conversation with a process, with the framing and codec of the dialect
-    operation            a tool call
     starter              starts processes as the host does
     ledger               collects the findings of a run
     conversation_checks  requests: unknown, large, cancelled, several in one write

@@ -1,30 +1,102 @@
 """One process under check, with raw pipes: it records the last bytes and audits every message.
 
-It does not use the host's session, because a session writes each message as a whole and accepts
-many mistakes. This class can also write a message byte by byte, write bytes that are not a message,
-and send signals. Replies are matched by their ids; in positional dialects, whose replies carry no
-id, by their order.
+It drives the same conversation as the host's session, but not by a session, because a session
+writes each message as a whole and accepts many mistakes. This class can also write a message byte
+by byte, write bytes that are not a message, and send signals.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
 
-from exthost.authoring.check.byte_log import ByteLog
 from exthost.authoring.check.pipes import Pipes
 from exthost.dialects.base import Dialect
-from exthost.dialects.codec import Role
+from exthost.dialects.calls import ToolCall
 from exthost.dialects.conformance import Conformance, Problem
 from exthost.dialects.message_audit import MessageAudit, explain_violation
-from exthost.dialects.steps import Handshake, Received, Subscribe, TryRequest, WaitFor
-from exthost.errors import ExthostError, ProtocolViolation
+from exthost.dialects.steps import Exchanges, Handshake, as_generator
+from exthost.errors import ExthostError, ProtocolViolation, escape_controls
 from exthost.launch.limits import resolve_limits
 from exthost.launch.plan import Launch
-from exthost.model.messages import Batch, Failure, Id, Incoming, Noise, Notification, Reply, Request
+from exthost.model.messages import Batch, Failure, Noise, Notification, Reply, Request
 from exthost.model.offer import Offer
 from exthost.model.spec import Spec
 from exthost.process.exit_status import ExitStatus
-from exthost.wire.framing import Broken, Bytes, Skipped
+from exthost.session.call import Call, FutureCall
+from exthost.session.conversation import Conversation
+from exthost.session.effects import (
+    Effect,
+    End,
+    Failed,
+    Interrupt,
+    RunHandler,
+    ServeRequest,
+    SetDeadline,
+    Subscribed,
+    WriteFrame,
+    join_frame,
+)
+from exthost.session.failures import Violated
+from exthost.session.observation import Received
+from exthost.session.replies import ANSWER, GeneratorHandler, ReplyHandler
+from exthost.wire.framing import Broken, Bytes, Item, Skipped
+
+Direction: TypeAlias = Literal[">", "<"]
+
+# A piece is one read or one write. How many pieces are kept, how many of them a finding shows, and
+# how many bytes of each piece it shows.
+KEPT_PIECES = 12
+SHOWN_PIECES = 6
+SHOWN_BYTES = 240
+
+
+class ByteLog:
+    """The last pieces of a conversation. `>` marks pieces that were sent, `<` pieces that were
+    received."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[Direction, bytearray]] = deque(maxlen=KEPT_PIECES)
+
+    def add(self, direction: Direction, data: bytes, *, joins: bool = False) -> None:
+        """Add bytes that were sent or received. With `joins` they continue the previous piece, so
+        that a message that is written byte by byte becomes one piece."""
+        if joins and self._pieces and self._pieces[-1][0] == direction:
+            last = self._pieces[-1][1]
+            last += data[: max(0, 4 * SHOWN_BYTES - len(last))]
+        else:
+            self._pieces.append((direction, bytearray(data[: 4 * SHOWN_BYTES])))
+
+    def clear(self) -> None:
+        """Remove all pieces, so that findings show nothing before the next message."""
+        self._pieces.clear()
+
+    def format_last(self, offending: bytes = b"") -> tuple[str, ...]:
+        """Return the last pieces as text, up to the received piece that contains the `offending`
+        bytes; without such a piece, up to the end."""
+        pieces = list(self._pieces)
+        end = len(pieces)
+        if offending:
+            # A piece may end within the offending bytes, so only their beginning is searched for.
+            head = offending[:60]
+            for position in range(len(pieces) - 1, -1, -1):
+                if pieces[position][0] == "<" and head in pieces[position][1]:
+                    end = position + 1
+                    break
+        chosen = pieces[max(0, end - SHOWN_PIECES) : end]
+        return tuple(f"{direction} {format_bytes(data)}" for direction, data in chosen)
+
+
+def format_bytes(data: bytes | bytearray) -> str:
+    """Return bytes as text in one line, shortened. Control characters, and bytes that are not
+    UTF-8, are escaped."""
+    shortened = bytes(data[:SHOWN_BYTES])
+    text = shortened.decode("utf-8", "backslashreplace")
+    text = text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
+    return escape_controls(text) + ("…" if len(data) > SHOWN_BYTES else "")
+
 
 # The time limit for a message that is written in pieces, which includes the start of the program.
 _SPLIT_SECONDS = 60.0
@@ -75,7 +147,6 @@ class CheckedProcess:
         self.launch = launch
         self.byte_log = ByteLog()
         self.problems: list[tuple[Problem, tuple[str, ...]]] = []
-        self.notifications: list[Notification] = []
         self.is_broken = False  # whether the output cannot be read any further
         self.splits = False  # whether every message is written in pieces
         self.writes_at_end_only = False  # see `find_unflushed_output`
@@ -86,16 +157,19 @@ class CheckedProcess:
         self._audit = MessageAudit(conformance)
         # `resolve_limits` always sets this limit; 2**26 is only for the type checker.
         self.max_message_bytes = resolve_limits(spec, dialect).max_message or 2**26
-        self._framing = dialect.framing(self.max_message_bytes)
-        self._codec = dialect.codec(Role.HOST)
-        self._next_id = dialect.traits.first_id
-        self._waiting: dict[Id, asyncio.Future[Answer]] = {}
-        self._in_order: deque[asyncio.Future[Answer]] = deque()
+        self._conversation = Conversation(dialect, self.max_message_bytes)
+        self._conversation.observe(self)
+        self._decoded: list[Received] = []  # the messages in the frame that is handled
+        self._unwritten: deque[bytes] = deque()  # frames of operations
+        # The time limit of the current step of an operation, and how many steps were taken.
+        self._step_seconds = 0.0
+        self._steps = 0
         self._sent_methods: list[str] = []
-        self._numbers: dict[asyncio.Future[Answer], int] = {}  # of requests, from 1
+        self._numbers: dict[Call, int] = {}  # of the last request of each call, from 1
         self._answered_requests = 0  # the number of the last request that was answered
         self._loop = asyncio.get_running_loop()
         self._output_came = asyncio.Event()
+        self._changed = asyncio.Event()  # set when a call may have ended or taken a step
         self.pipes = Pipes(launch.plan, spec.id, self._on_output, self._on_exit)
 
     # -- receiving ---------------------------------------------------------------------------
@@ -114,48 +188,82 @@ class CheckedProcess:
         self._note(self._audit.check_bytes(data))
         if self.is_broken:
             return
-        for item in self._framing.feed(data):
-            if isinstance(item, Skipped | Broken):
-                self._note([self._audit.check_item(item)])
-                self.is_broken |= isinstance(item, Broken)
-            else:
-                self._is_inside_frame = False
-                self._receive(item)
+        for item in self._conversation.framing.feed(data):
+            self._receive(item)
         self._output_came.set()
+        self._changed.set()
+
+    def _receive(self, item: Item) -> None:
+        self._decoded = []
+        effects = self._conversation.receive([item])
+        if isinstance(item, Skipped | Broken):
+            self._note([self._audit.check_item(item)])
+            self.is_broken |= isinstance(item, Broken)
+        else:
+            self._is_inside_frame = False
+            if self._decoded:
+                message, *others = self._decoded
+                incoming: Any = Batch((message, *others)) if others else message  # type: ignore[arg-type]
+                self._note(self._audit.check_frame(item, incoming))
+            else:
+                self._handle_unreadable(item, effects)
+        self._perform(effects)
         if self.is_broken:
             self._fail_all()
 
-    def _receive(self, frame: Bytes) -> None:
-        try:
-            incoming = self._codec.decode(frame)
-        except ProtocolViolation as violation:
-            self.is_broken = True
-            if violation.code in self._result_violations:
-                self._fail_all(violation)
-                return
+    def _handle_unreadable(self, frame: Bytes, effects: list[Effect]) -> None:
+        """Handle a frame that could not be decoded, so that the conversation is over."""
+        self.is_broken = True
+        cause = effects[0].cause if effects and isinstance(effects[0], End) else None
+        if not isinstance(cause, Violated):
+            return
+        violation = cause.violation
+        if violation.code in self._result_violations:
+            self._fail_all(violation)
+        else:
             self._note(self._audit.check_frame(frame, Noise(b"", "")))
             self._note([explain_violation(violation.message, bytes(frame))])
-            return
-        self._note(self._audit.check_frame(frame, incoming))
-        for message in incoming.messages if isinstance(incoming, Batch) else (incoming,):
-            self._handle(message)
 
-    def _handle(self, incoming: Incoming) -> None:
-        if type(incoming) is tuple:
-            incoming = Reply(*incoming)
-        if isinstance(incoming, Reply | Failure):
-            future = self._waiting.pop(incoming.id, None) if incoming.id is not None else None
-            if self.dialect.traits.positional and self._in_order:
-                future = self._in_order.popleft()
-            if future is not None:
-                number = self._numbers.pop(future, 0)
-                self._answered_requests = max(self._answered_requests, number)
-            if future is not None and not future.done():
-                future.set_result(incoming)
-        elif isinstance(incoming, Request):
-            self._write_answer(self._host_answer(incoming))
-        elif isinstance(incoming, Notification):
-            self.notifications.append(incoming)
+    def sent(self, frame: bytes, method: str, call: Call | None) -> None:
+        """Note a request, as the observer of the conversation."""
+        if method:
+            self._sent_methods.append(method)
+            if call is not None:
+                self._numbers[call] = len(self._sent_methods)
+                assert call.id is not None
+                self._audit.add_request(call.id, method)
+
+    def received(self, message: Received, item: Item, call: Call | None) -> None:
+        """Note a message, as the observer of the conversation."""
+        self._decoded.append(message)
+        if call is not None and not isinstance(message, Notification):
+            self._answered_requests = max(self._answered_requests, self._numbers.get(call, 0))
+
+    def _perform(self, effects: list[Effect]) -> None:
+        """Perform the effects that matter here. The audit reports what is wrong with a message."""
+        for effect in effects:
+            match effect:
+                case list():
+                    for call, value in effect:
+                        call.deliver(value)
+                case Failed(call, error):
+                    is_operation = isinstance(call.reply_handler, GeneratorHandler)
+                    call.reject(error if is_operation else NoAnswer(error.message))
+                case ServeRequest(request):
+                    self._write_answer(self._host_answer(request))
+                case WriteFrame(frame):
+                    self._unwritten.append(join_frame(frame))
+                case SetDeadline(call, seconds):
+                    self._step_seconds = call.timeout if seconds is None else seconds
+                    self._steps += 1
+                case RunHandler(call, request):
+                    refusal = Failure(None, "no handler runs during a check", -32601)
+                    self._perform(self._conversation.resume(call, request.id, refusal))
+                case Subscribed(id, subscription):
+                    self._audit.add_request(id, subscription.request.method)
+                case Interrupt(exception):
+                    raise exception
+        self._changed.set()
 
     def _host_answer(self, request: Request) -> Answer:
         if request.method in self._host_results:
@@ -163,7 +271,7 @@ class CheckedProcess:
         return self.dialect.refuse(request)
 
     def _write_answer(self, message: Answer) -> None:
-        data = self._framing.wrap(self._codec.encode(message))
+        data = self._conversation.encode(message)
         self.byte_log.add(">", data)
         self.pipes.write_now(data)
 
@@ -172,13 +280,16 @@ class CheckedProcess:
             self._fail_all()
 
     def _fail_all(self, violation: ProtocolViolation | None = None) -> None:
-        for future in [*self._waiting.values(), *self._in_order]:
-            if not future.done():
-                future.set_exception(violation or NoAnswer(self.describe_end()))
-                # Mark the exception as retrieved: otherwise asyncio logs one that nobody awaits.
-                future.exception()
-        self._waiting.clear()
-        self._in_order.clear()
+        for call in self._calls():
+            call.reject(violation or NoAnswer(self.describe_end()))
+            if not call.future.cancelled():
+                # Mark the exception as retrieved: otherwise asyncio logs one that is never awaited.
+                call.future.exception()
+        self._conversation.pending.clear()
+        self._changed.set()
+
+    def _calls(self) -> list[FutureCall]:
+        return [call for call in self._conversation.calls() if isinstance(call, FutureCall)]
 
     def _note(self, problems: Sequence[Problem]) -> None:
         for problem in problems:
@@ -207,58 +318,57 @@ class CheckedProcess:
             await self.pipes.exits_within(_EXIT_SECONDS)
             raise NoAnswer(self.describe_end(when_running="it closed its stdin")) from None
 
-    def register_request(self, request: Request) -> tuple[bytes, Request]:
-        """Number a request and register it, so that its reply is expected. Return its bytes, which
-        the caller must write, and the numbered request."""
-        id = request.id
-        if id is None:
-            id, self._next_id = self._next_id, self._next_id + 1
-        numbered = request._replace(id=id)
-        data = self._framing.wrap(self._codec.request(request.method, request.params, id))
-        self._audit.add_request(id, request.method)
-        future: asyncio.Future[Answer] = self._loop.create_future()
-        self._sent_methods.append(request.method)
-        self._numbers[future] = len(self._sent_methods)
-        if self.dialect.traits.positional:
-            self._in_order.append(future)
-        else:
-            self._waiting[id] = future
-        return data, numbered
+    def prepare_request(self, request: Request) -> tuple[bytes, FutureCall]:
+        """Number a request, so that its reply is expected. Return its bytes, which the caller must
+        write, and its call, whose future gets the reply."""
+        call = self._make_call(request.method, request.params, ANSWER, 0.0)
+        return self._conversation.request(request, call), call
 
-    def find_reply_future(self, request: Request) -> "asyncio.Future[Answer]":
-        """Return the future of the reply to a request that `register_request` returned. In
-        positional dialects it must be the last one."""
-        if self.dialect.traits.positional:
-            return self._in_order[-1]
-        assert request.id is not None
-        return self._waiting[request.id]
+    def _make_call(
+        self, method: str, params: Any, handler: ReplyHandler, seconds: float
+    ) -> FutureCall:
+        future = self._loop.create_future()
+        return FutureCall(method, params, handler, seconds, self._loop.time(), future)
 
     async def request(self, request: Request, seconds: float) -> Answer:
         """Send a request and return the reply. Raises NoAnswer."""
-        data, numbered = self.register_request(request)
-        future = self.find_reply_future(numbered)
-        write_seconds = max(seconds, _SPLIT_SECONDS) if self.splits else seconds
-        await self.write(data, split=self.splits, seconds=write_seconds)
-        return await self.wait_for(future, request.method, seconds)
+        data, call = self.prepare_request(request)
+        await self.write(data, split=self.splits, seconds=self._write_seconds(seconds))
+        return await self.wait_for(call, seconds)
 
-    async def wait_for(
-        self, future: "asyncio.Future[Answer]", method: str, seconds: float
-    ) -> Answer:
-        """Return the reply when it arrives. `method` is for the error. Raises NoAnswer, before the
-        time limit if the process wrote something unusable and nothing more for a while."""
+    def _write_seconds(self, seconds: float) -> float:
+        return max(seconds, _SPLIT_SECONDS) if self.splits else seconds
+
+    async def wait_for(self, call: FutureCall, seconds: float) -> Answer:
+        """Return the reply when it arrives. Raises NoAnswer, before the time limit if the process
+        wrote something unusable and nothing more for a while."""
+        try:
+            await self._wait_until(call.future.done, call.method, seconds)
+        except NoAnswer:
+            call.future.cancel()
+            raise
+        answer: Answer = call.future.result()
+        return answer
+
+    async def _wait_until(self, is_done: Callable[[], bool], method: str, seconds: float) -> None:
+        """Wait for something that a message of the process does. Raises NoAnswer as `wait_for`
+        does; `method` is for the error."""
         if self.is_broken or (self.pipes.has_exited and self.pipes.ended.is_set()):
             self._fail_all()
         deadline = self._loop.time() + seconds
-        while (remaining := deadline - self._loop.time()) > 0:
+        while not is_done():
+            remaining = deadline - self._loop.time()
+            if remaining <= 0:
+                raise AnswerTimeout(f"{method} was not answered in {seconds:g} s")
             bytes_before = self._bytes_received
-            await asyncio.wait([future], timeout=min(remaining, _IDLE_SECONDS))
-            if future.done():
-                return future.result()
-            if self._has_unusable_output and bytes_before == self._bytes_received:
-                future.cancel()
-                raise NoAnswer(f"{method} was not answered: what came cannot be used")
-        future.cancel()
-        raise AnswerTimeout(f"{method} was not answered in {seconds:g} s")
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(min(remaining, _IDLE_SECONDS)):
+                    await self._changed.wait()
+            except TimeoutError:
+                if self._has_unusable_output and bytes_before == self._bytes_received:
+                    message = f"{method} was not answered: the reply cannot be used"
+                    raise NoAnswer(message) from None
 
     @property
     def _has_unusable_output(self) -> bool:
@@ -269,57 +379,64 @@ class CheckedProcess:
 
     async def notify(self, notification: Notification) -> None:
         """Send a notification. Raises NoAnswer."""
-        data = self._framing.wrap(self._codec.encode(notification))
+        data = self._conversation.encode(notification)
         await self.write(data, split=self.splits, seconds=_SPLIT_SECONDS)
 
-    # -- the handshake -----------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------
 
     async def shake_hands(self, steps: Handshake, seconds: float) -> Offer:
         """Run the handshake and return the offer. `seconds` is the time limit of each request.
         Raises NoAnswer, and the errors of the dialect's handshake."""
-        received: Received = None
-        while True:
-            try:
-                step = steps.send(received)
-            except StopIteration as end:
-                offer: Offer = end.value
-                return offer
-            received = None
-            match step:
-                case Request():
-                    received = await self.request(step, seconds)
-                case TryRequest(request, limit):
-                    received = await self._try_request(request, min(limit, seconds))
-                case Notification():
-                    await self.notify(step)
-                case Subscribe():
-                    data, _ = self.register_request(step.request)
-                    await self.write(data, split=self.splits, seconds=_SPLIT_SECONDS)
-                case WaitFor():
-                    received = await self._wait_for_notification(step, seconds)
+        offer: Offer = await self._run("the handshake", steps, seconds)
+        self._conversation.open(offer)
+        return offer
 
-    async def _try_request(self, request: Request, seconds: float) -> Answer | None:
+    async def call_tool(self, call: ToolCall, seconds: float) -> Any:
+        """Call a tool and return its result. Raises NoAnswer, CallFailed or ProtocolViolation."""
+        steps = as_generator(self.dialect.operations["call_tool"], call, call.name)
+        return await self._run(call.name, steps, seconds)
+
+    async def _run(self, name: str, steps: Exchanges | Handshake, seconds: float) -> Any:
+        """Run the generator of an operation and return its value. `seconds` is the time limit of
+        each request."""
+        handler = GeneratorHandler(steps, limits_each_request=True)
+        call = self._make_call(name, None, handler, seconds)
+        self._perform(self._conversation.begin(call))
         try:
-            return await self.request(request, seconds)
-        except NotRead:
-            # A part of the request is in the pipe, and the next request would be appended to it.
-            raise
+            while True:
+                while self._unwritten:
+                    frame = self._unwritten.popleft()
+                    write_seconds = self._write_seconds(seconds)
+                    await self.write(frame, split=self.splits, seconds=write_seconds)
+                if call.future.done():
+                    return call.future.result()
+                await self._wait_for_step(call, handler)
+        finally:
+            if not call.future.done():
+                self._give_up(call, handler)
+
+    async def _wait_for_step(self, call: FutureCall, handler: GeneratorHandler) -> None:
+        """Wait until an operation has taken a step. An optional step may be without a reply."""
+        steps_before = self._steps
+
+        def is_done() -> bool:
+            return call.future.done() or self._steps > steps_before or bool(self._unwritten)
+
+        try:
+            await self._wait_until(is_done, handler.awaited or call.method, self._step_seconds)
         except NoAnswer:
-            if self.pipes.ended.is_set() or self.is_broken:
+            if not handler.is_optional or self.pipes.ended.is_set() or self.is_broken:
                 raise
-            return None
+            self._perform(self._conversation.continue_without_reply(call))
 
-    async def _wait_for_notification(self, step: WaitFor, seconds: float) -> Notification | None:
-        try:
-            async with asyncio.timeout(step.seconds or seconds):
-                while True:
-                    for notification in self.notifications:
-                        if notification.method == step.method and step.matches(notification.params):
-                            return notification
-                    self._output_came.clear()
-                    await self._output_came.wait()
-        except TimeoutError:
-            return None
+    def _give_up(self, call: FutureCall, handler: GeneratorHandler) -> None:
+        """End an operation. The reply to its request may still come, and is then dropped."""
+        handler.close()
+        self._unwritten.clear()
+        call.reply_handler = ANSWER
+        call.future.cancel()
+        if not isinstance(call.id, int | str):  # it waited for a notification
+            self._conversation.requests.forget(call)
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -360,7 +477,7 @@ class CheckedProcess:
         return "it closed its stdout" if self.pipes.ended.is_set() else when_running
 
     async def find_own_end(self) -> ExitStatus | None:
-        """Return how the process ended although nothing told it to; None if it runs. Call it before
+        """Return how the process ended without a request to end; None if it runs. Call it before
         anything ends the process."""
         if self.pipes.ended.is_set():
             return await self.pipes.exits_within(_EXIT_SECONDS)
@@ -378,13 +495,13 @@ class CheckedProcess:
     def unfinished_frame(self) -> Problem | None:
         """Return the problem of an incomplete frame at the end of the output, or None. No frame can
         be read after this call."""
-        broken = self._framing.end()
+        broken = self._conversation.framing.end()
         # In UTF-16 the second half of a newline is always left.
         known = any(problem.rule in ("utf8", "frame") for problem, _ in self.problems)
         if broken is None or known:
             return None
         why = broken.why
-        if self._framing.suffix is not None:
+        if self._conversation.framing.suffix is not None:
             why = (
                 "its output does not end with a newline (\\n), so its last message is not complete"
             )
@@ -394,8 +511,8 @@ class CheckedProcess:
         """Kill the process if it runs, and release everything."""
         await self.pipes.kill()
         self._note(self._audit.finish())
-        for future in [*self._waiting.values(), *self._in_order]:
-            future.cancel()
+        for call in self._calls():
+            call.future.cancel()
 
 
 def describe_error(error: BaseException) -> str:

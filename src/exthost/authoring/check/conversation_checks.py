@@ -17,7 +17,6 @@ from exthost.authoring.check.checked_process import (
 )
 from exthost.authoring.check.ledger import Ledger
 from exthost.authoring.check.offer_audit import tool_with_required_arguments
-from exthost.authoring.check.operation import call_tool
 from exthost.authoring.check.settings import Settings
 from exthost.authoring.check.starter import Starter
 from exthost.dialects.calls import ToolCall
@@ -54,7 +53,7 @@ _TOOL_SILENT = (
 
 
 class _EndedItself(Exception):
-    """A process ended, though nothing told it to. The finding is recorded."""
+    """A process ended without a request to end. The finding is recorded."""
 
 
 class ConversationChecks:
@@ -202,25 +201,25 @@ class ConversationChecks:
             self._ledger.skip("joined-frames", "no request without an effect is answered")
             return
         began = time.perf_counter()
-        data, futures = b"", []
+        data, calls = b"", []
         for _ in range(JOINED_REQUESTS):
-            frame, numbered = process.register_request(ping)
+            frame, call = process.prepare_request(ping)
             data += frame
-            futures.append(process.find_reply_future(numbered))
+            calls.append(call)
         answers = 0
         try:
             await process.write(data)
-            for future in futures:
-                await process.wait_for(future, ping.method, self._seconds)
+            for call in calls:
+                await process.wait_for(call, self._seconds)
                 answers += 1
         except NoAnswer as silence:
             subject = f"{answers} of {JOINED_REQUESTS} requests in one write were answered: "
             await self._record_silence("joined-frames", subject, silence, process)
-        for future in futures:
-            if not future.done():
-                future.cancel()
-            elif not future.cancelled():
-                future.exception()  # otherwise asyncio logs an exception that nobody retrieved
+        for call in calls:
+            if not call.future.done():
+                call.future.cancel()
+            elif not call.future.cancelled():
+                call.future.exception()  # otherwise asyncio logs it as never retrieved
         self._ledger.mark_checked("joined-frames", time.perf_counter() - began)
 
     async def _check_unknown_method(self, process: CheckedProcess) -> None:
@@ -262,7 +261,7 @@ class ConversationChecks:
         broken. `subject` describes the call in the message."""
         began = time.perf_counter()
         try:
-            result = await call_tool(process, call, self.offer, self._seconds)
+            result = await process.call_tool(call, self._seconds)
         except NoAnswer as silence:
             fix = _suggest_fix(silence, process)
             await self._record_silence(rule, f"{subject}: ", silence, process, fix)
@@ -299,7 +298,7 @@ class ConversationChecks:
             began = time.perf_counter()
             try:
                 call = ToolCall(name, arguments, tool=tools[name], spec=self._starter.spec)
-                result = await call_tool(live, call, self.offer, self._seconds)
+                result = await live.call_tool(call, self._seconds)
             except (NoAnswer, ExthostError) as error:
                 if isinstance(error, CallFailed) and error.error_code != _NO_SUCH_METHOD:
                     self._record_tool_failure(live, name, error.error_message or error.message)
@@ -323,7 +322,7 @@ class ConversationChecks:
         process.byte_log.clear()  # the evidence begins with this call
         try:
             call = ToolCall(name, arguments, tool=tool)
-            result = await call_tool(process, call, self.offer, self._seconds)
+            result = await process.call_tool(call, self._seconds)
         except CallFailed:
             await self._drop(process)  # it may expect a message that the failed call did not send
         except (NoAnswer, ExthostError) as error:
@@ -406,8 +405,8 @@ class ConversationChecks:
             self._ledger.skip("cancel", "the dialect has no message that cancels a call")
             return
         began = time.perf_counter()
-        data, numbered = process.register_request(self._ping)
-        future = process.find_reply_future(numbered)
+        data, call = process.prepare_request(self._ping)
+        numbered = self._ping._replace(id=call.id)
         # An extension must ignore the cancellation of a call that it does not know.
         unknown = numbered._replace(id=987654)
         try:
@@ -421,7 +420,7 @@ class ConversationChecks:
         except NoAnswer as silence:
             await self._record_silence("cancel", "", silence, process)
         else:
-            future.cancel()
+            call.future.cancel()
             await self._check_still_answers(process, "cancel", "after a cancelled call")
         self._ledger.mark_checked("cancel", time.perf_counter() - began)
 

@@ -44,7 +44,7 @@ class Outcome:
     """The outcome of the checks of one rule.
 
     rule      the rule
-    findings  how it was broken; empty if it holds or was not checked
+    findings  how it was broken; empty if it was kept or not checked
     seconds   how long the checks took
     reason    why the rule was not checked, or what was measured
     skipped   whether the rule was not checked
@@ -99,7 +99,7 @@ class Report:
 
     @property
     def score(self) -> int:
-        """The share of checked rules that hold, from 0 to 100. A rule with a warning counts half.
+        """The share of checked rules that were kept, 0 to 100. A rule with a warning counts half.
         An extension that does not get ready scores 0: hardly anything of it was checked."""
         checked = [outcome for outcome in self.outcomes if outcome.status != "skipped"]
         if not checked or any(

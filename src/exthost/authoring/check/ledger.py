@@ -70,7 +70,7 @@ class Ledger:
         return any(name in self._findings for name in names)
 
     def mark_checked(self, name: str, seconds: float = 0.0, reason: str = "") -> None:
-        """Record that a rule was checked. The rule holds unless a finding was recorded, too.
+        """Record that a rule was checked. The rule was kept unless a finding was recorded, too.
         `seconds` is added to the time that its checks took. `reason` is what was measured."""
         total_seconds, last_reason = self._checked.get(name, (0.0, ""))
         self._checked[name] = (total_seconds + seconds, reason or last_reason)

@@ -15,7 +15,7 @@ _NOT_OFFERED = "so not offered: "
 
 def audit_offer(offer: Offer, known_warnings: Sequence[OfferWarning] = ()) -> list[Problem]:
     """Return the problems of an offer: the tools, hooks and capabilities that an extension
-    announced. `known_warnings` are the warnings that are no problem of the tools."""
+    announced. `known_warnings` are the warnings that do not concern the tools."""
     problems = []
     for warning in offer.warnings:
         known = (one for one in known_warnings if one.text in warning)

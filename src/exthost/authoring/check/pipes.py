@@ -74,27 +74,19 @@ class Pipes:
     # -- reading -----------------------------------------------------------------------------
 
     def _read_stdout(self) -> None:
-        try:
-            data = os.read(self._child.stdout, READ_BYTES)
-        except BlockingIOError:
+        data = _read_available(self._child.stdout)
+        if data is None:
             return
-        except OSError:
-            data = b""
         if not data:
             self._loop.remove_reader(self._child.stdout)
             self.ended.set()
         self._on_output(data)
 
     def _read_stderr(self) -> None:
-        try:
-            data = os.read(self._child.stderr, READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
+        data = _read_available(self._child.stderr)
         if data:
             self._tail.feed(data)
-        else:
+        elif data is not None:
             self._loop.remove_reader(self._child.stderr)
 
     def _see_exit(self) -> None:
@@ -196,3 +188,13 @@ class Pipes:
         child.reap()
         child.close_stdin()
         child.close_outputs()
+
+
+def _read_available(fd: int) -> bytes | None:
+    """Return the bytes that can be read now; None if there are none, b"" at the end."""
+    try:
+        return os.read(fd, READ_BYTES)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""

@@ -199,7 +199,7 @@ def _explain_handshake(
         return reason, _RUN_BY_HAND
     if process.has_written:
         rules = dict.fromkeys(problem.rule for problem, _ in process.problems)
-        return reason, f"correct what is told below of {', '.join(rules)}" if rules else ""
+        return reason, f"correct the faults reported below for {', '.join(rules)}" if rules else ""
     return reason, _EXITED if has_exited else _WROTE_NOTHING
 
 

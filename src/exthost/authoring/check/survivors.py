@@ -16,7 +16,7 @@ from typing import NamedTuple
 # The variable whose value marks the descendants of one process under check.
 MARK_NAME = "EXTHOST_CHECK_MARK"
 
-# A process that was told to end may take a moment. After this time it counts as left.
+# A process that was asked to end may take a moment. After this time it counts as left.
 _END_SECONDS = 2.0
 _POLL_SECONDS = 0.02
 
@@ -54,7 +54,7 @@ def find_survivors(leader: int, mark: str) -> list[Survivor]:
 async def wait_for_survivors(leader: int, mark: str) -> list[Survivor]:
     """Return the processes of the program that do not end within a short time."""
     deadline = time.monotonic() + _END_SECONDS
-    # They are no children of this process, so no event reports their end.
+    # They are not children of this process, so no event reports their end.
     while (survivors := find_survivors(leader, mark)) and time.monotonic() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(_POLL_SECONDS)
     return survivors

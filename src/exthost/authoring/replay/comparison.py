@@ -12,8 +12,6 @@ from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.secrets import HIDDEN
 from exthost.wire import jsontext
 
-__all__ = ["Difference", "MessageComparer", "ValueDifference", "describe", "match_key"]
-
 # JSON fields whose value is the id of a request. Ids of requests may differ in each session.
 _REQUEST_ID_FIELDS = frozenset({"progressToken", "requestId"})
 

@@ -16,8 +16,6 @@ from exthost.authoring.replay.script import Script, as_record, make_message
 from exthost.model.messages import Failure, Id, Message, Noise, Request
 from exthost.session.trace.record import TraceRecord
 
-__all__ = ["ExtensionRole", "StderrLine"]
-
 # The message of the error reply to a request that the recording does not have.
 NOT_RECORDED = "the recording has no such request"
 

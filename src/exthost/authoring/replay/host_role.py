@@ -12,9 +12,8 @@ from exthost.authoring.replay.comparison import Difference, MessageComparer, des
 from exthost.authoring.replay.generated_ids import GeneratedIds
 from exthost.authoring.replay.script import Script, as_record, make_message
 from exthost.model.messages import Id, Message, Request
+from exthost.session.call import Call
 from exthost.session.trace.record import TraceRecord
-
-__all__ = ["HostRole"]
 
 
 class HostRole:
@@ -34,7 +33,6 @@ class HostRole:
         self._expected: dict[Any, dict[Any, deque[int]]] = {}
         # The actual id of each request of the extension, by its recorded id.
         self._request_ids: dict[Id | None, Id | None] = {}
-        self._methods: dict[Id | None, str] = {}  # of the requests sent to the extension, by id
         self.compared = 0
         for index, record in enumerate(self._records):
             if record.direction == "received":
@@ -54,23 +52,19 @@ class HostRole:
             if record.direction == "received":
                 break
             self._done[index] = True
-            if record.kind == "request":
-                self._methods[record.id] = record.method
             is_reply = record.kind in ("reply", "failure")
             id = self._request_ids.get(record.id, record.id) if is_reply else record.id
             record = record._replace(data=self._generated_ids.replace_in(record.data))
             messages.append(make_message(record, id))
         return messages
 
-    def receive(self, message: Message) -> Difference | None:
-        """Compare a message of the extension with the recorded one that it matches. Return the
-        difference, or None."""
-        actual = as_record(message)
-        if actual.kind in ("reply", "failure"):
-            actual = actual._replace(method=self._methods.get(actual.id, ""))
+    def receive(self, message: Message, call: Call | None) -> Difference | None:
+        """Compare a message of the extension with the recorded one that it matches. `call` is the
+        call whose request a reply answers. Return the difference, or None."""
+        actual = as_record(message, "" if call is None else call.method)
         queue = self._match(actual)
         if queue is None:
-            is_reply = actual.kind in ("reply", "failure") and actual.id in self._methods
+            is_reply = actual.kind in ("reply", "failure") and call is not None
             if is_reply and not self._has_ended:
                 return None  # the recording stopped before this reply
             return self.unexpected(describe(actual))

@@ -9,22 +9,25 @@ import codecs
 import os
 import selectors
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from exthost.authoring.replay.comparison import Difference
 from exthost.authoring.replay.extension_role import ExtensionRole, StderrLine
 from exthost.authoring.replay.host_role import HostRole
-from exthost.authoring.replay.script import Script, messages_in
+from exthost.authoring.replay.script import Script
 from exthost.dialects.base import Dialect
-from exthost.dialects.codec import Positional, Role
+from exthost.dialects.codec import Role
 from exthost.dialects.find import find_dialect
 from exthost.errors import ExthostError, escape_controls
 from exthost.model.launch_plan import LaunchPlan
-from exthost.model.messages import Message, Noise
+from exthost.model.messages import Message, Noise, Reply
 from exthost.process.child import Child, find_program
-from exthost.wire.framing import READ_BYTES, Broken, Skipped
-
-__all__ = ["Outcome", "play_extension", "play_host"]
+from exthost.session.call import Call
+from exthost.session.conversation import Conversation
+from exthost.session.effects import End
+from exthost.session.failures import NotUnderstood, Violated
+from exthost.session.observation import Received
+from exthost.wire.framing import READ_BYTES, Item
 
 # Any message size is accepted, because the recorded session accepted it.
 _MAX_MESSAGE_BYTES = 2**31 - 1
@@ -33,31 +36,44 @@ _MAX_MESSAGE_BYTES = 2**31 - 1
 _END_SECONDS = 5.0
 
 
-class _Wire:
-    """The framing and the codec of a dialect, for one role."""
+class _End:
+    """One end of a replayed conversation. The conversation finds the request that a reply answers;
+    the roles compare the messages with the recorded ones."""
 
     def __init__(self, dialect: Dialect, role: Role) -> None:
-        self._framing = dialect.framing(_MAX_MESSAGE_BYTES)
-        self.codec = dialect.codec(role)
+        self._conversation = Conversation(dialect, _MAX_MESSAGE_BYTES, role=role)
+        self._conversation.observe(self)
+        self.frame = self._conversation.encode
+        self._received: list[tuple[Message, Call | None]] = []
 
-    def expect(self, method: str) -> None:
-        """Set the method of the next request that is decoded. Only the codec of a positional
-        dialect (its replies carry no id and match requests by order) needs it."""
-        if method and isinstance(self.codec, Positional):
-            self.codec.expect(method)
+    def sent(self, frame: bytes, method: str, call: Call | None) -> None:
+        """Do nothing, as the observer of the conversation."""
 
-    def frame(self, message: Message) -> bytes:
-        return self._framing.wrap(self.codec.encode(message))
+    def received(self, message: Received, item: Item, call: Call | None) -> None:
+        """Keep a message, as the observer of the conversation. Stray output is not compared."""
+        if type(message) is tuple:
+            message = Reply(*message)
+        if isinstance(message, Message):
+            self._received.append((message, call))
 
-    def decode(self, data: bytes) -> list[Message | Noise | Skipped | Broken]:
-        """Return the messages that are complete with these bytes."""
-        messages: list[Message | Noise | Skipped | Broken] = []
-        for item in self._framing.feed(data):
-            if isinstance(item, Skipped | Broken):
-                messages.append(item)
-            else:
-                messages.extend(messages_in(self.codec.decode(item)))
-        return messages
+    def receive(
+        self, data: bytes, next_method: Callable[[], str] | None = None
+    ) -> Iterator[tuple[Message, Call | None]]:
+        """Yield the messages that are complete with these bytes, each with the call that a reply
+        ends. `next_method` returns the method of the next request, which some dialects need to
+        decode it. Raises ProtocolViolation for bytes that are not a message."""
+        for item in self._conversation.framing.feed(data):
+            if next_method is not None and (method := next_method()):
+                self._conversation.expect(method)
+            effects = self._conversation.receive([item])
+            messages, self._received = self._received, []
+            yield from messages
+            for effect in effects:
+                if isinstance(effect, End) and not messages:
+                    if isinstance(effect.cause, Violated):
+                        raise effect.cause.violation
+                    if isinstance(effect.cause, NotUnderstood):
+                        raise effect.cause.exception
 
 
 def play_extension(
@@ -72,7 +88,7 @@ def play_extension(
     until the host closes stdin or the recording ends. JSON fields whose name is in `ignored` may
     differ. Return the role, for its differences."""
     role = ExtensionRole(script, ignored)
-    wire = _Wire(find_dialect(script.dialect), Role.GUEST)
+    end = _End(find_dialect(script.dialect), Role.GUEST)
 
     def send(due: Sequence[Message | Noise | StderrLine]) -> None:
         for item in due:
@@ -82,25 +98,22 @@ def play_extension(
             elif isinstance(item, Noise):
                 _write(stdout, item.data + b"\n")
             else:
-                _write(stdout, wire.frame(item))
+                _write(stdout, end.frame(item))
 
     send(role.first_messages())
     while not role.is_over:
-        wire.expect(role.next_method)
         try:
             data = os.read(stdin, READ_BYTES)
         except OSError:
             break
         if not data:
             break
-        for message in wire.decode(data):
-            if not isinstance(message, Noise | Skipped | Broken):
-                send(role.receive(message))
-                wire.expect(role.next_method)
+        for message, _ in end.receive(data, lambda: role.next_method):
+            send(role.receive(message))
     return role
 
 
-class Outcome:
+class ReplayOutcome:
     """The outcome of a replay with a program.
 
     difference  the first difference, or None
@@ -119,7 +132,7 @@ def play_host(
     seconds: float,
     ignored: Collection[str] = (),
     stderr: int = 2,
-) -> Outcome:
+) -> ReplayOutcome:
     """Run a program and replay the host of this script for it, up to the first difference.
 
     `seconds` is the timeout for each message. JSON fields whose name is in `ignored` may differ.
@@ -131,19 +144,19 @@ def play_host(
     plan = LaunchPlan(argv=(program, *command[1:]), env=dict(os.environ))
     child = Child(plan, script.extension)
     try:
-        difference = _Conversation(script, role, child, seconds, stderr).run()
+        difference = _Program(script, role, child, seconds, stderr).run()
     finally:
         _end_program(child)
-    return Outcome(difference, role.compared)
+    return ReplayOutcome(difference, role.compared)
 
 
-class _Conversation:
+class _Program:
     """Runs the role of the host with one process, with a selector on its pipes."""
 
     def __init__(
         self, script: Script, role: HostRole, child: Child, seconds: float, stderr: int
     ) -> None:
-        self._wire = _Wire(find_dialect(script.dialect), Role.HOST)
+        self._end = _End(find_dialect(script.dialect), Role.HOST)
         self._role = role
         self._child = child
         self._seconds = seconds
@@ -181,7 +194,7 @@ class _Conversation:
                         deadline = time.monotonic() + self._seconds
 
     def _queue_due_messages(self) -> None:
-        frames = b"".join(self._wire.frame(message) for message in self._role.due_messages())
+        frames = b"".join(self._end.frame(message) for message in self._role.due_messages())
         if frames:
             was_empty = not self._unwritten
             self._unwritten += frames
@@ -208,17 +221,12 @@ class _Conversation:
 
     def _handle_output(self, data: bytes) -> Difference | None:
         try:
-            messages = self._wire.decode(data)
-        except ExthostError as error:  # the frame is not a message of the dialect
+            for message, call in self._end.receive(data):
+                difference = self._role.receive(message, call)
+                if difference is not None:
+                    return difference
+        except ExthostError as error:  # the output is not a message of the dialect
             return self._role.unexpected(error.message)
-        for message in messages:
-            if isinstance(message, Broken):
-                return self._role.unexpected(f"bytes that are no frame: {message.why}")
-            if isinstance(message, Noise | Skipped):
-                continue  # stray output is not compared
-            difference = self._role.receive(message)
-            if difference is not None:
-                return difference
         return None
 
     def _finish(self, selector: selectors.BaseSelector) -> Difference | None:
@@ -243,7 +251,7 @@ class _Conversation:
 
     def _describe_end(self) -> str:
         status = self._child.see_exit() if _wait_for_exit(self._child) else None
-        return "it closed its stdout, and goes on" if status is None else str(status)
+        return "it closed its stdout, and still runs" if status is None else str(status)
 
 
 def _end_program(child: Child) -> None:

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.errors import Evidence, UsageError
-from exthost.model.messages import Batch, Failure, Id, Incoming, Message, Noise, Notification, Reply
+from exthost.model.messages import Failure, Id, Message, Notification, Reply
 from exthost.model.messages import Request as RequestMessage
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.trace_format import Recording
-
-__all__ = ["Script", "as_record", "find_script", "make_message", "messages_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +116,6 @@ def make_message(record: TraceRecord, id: Id | None) -> Message:
             message = str(error.get("message", ""))
             return Failure(id, message, error.get("code"), error.get("data"))
     return Reply(id, record.data)
-
-
-def messages_in(incoming: Incoming) -> Iterator[Message | Noise]:
-    """Yield the messages of a decoded frame. A codec returns most replies as plain tuples of id and
-    result; they become `Reply` objects."""
-    if isinstance(incoming, Batch):
-        for message in incoming.messages:
-            yield from messages_in(message)
-    elif isinstance(incoming, RequestMessage | Reply | Failure | Notification | Noise):
-        yield incoming
-    else:
-        yield Reply(*incoming)
 
 
 def as_record(message: Message, method: str = "") -> TraceRecord:

@@ -8,10 +8,10 @@ In reading order:
 - `registry`: the registered handlers, as data
 - `types`: schemas from annotations, and checked conversion of arguments
 - `connection`: runs one connection to a host
-- `dialects`: the extension's side of each dialect
+- `first_message`: detects which dialect a host speaks, from its first bytes
+- `dialects`: the extension's side of each dialect, one module each; `endpoints`: what they share
 - `serving`: runs the calls of a connection, in a blocking loop or on an event loop
 - `wire`: file descriptors, framing and writing
-- `manifests`: writes the manifests of those dialects that have one
 - `scaffold`: creates a new extension from a template
 - `languages`: the templates for programs in other languages than Python
 - `testing`: connects an extension to the real host in the author's tests

@@ -5,9 +5,9 @@ import os
 import sys
 from collections.abc import Callable
 
-from exthost.authoring.sdk.dialects import load_endpoint_class
-from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity
-from exthost.authoring.sdk.dialects.first_message import detect_dialect
+from exthost.authoring.sdk.dialects import load_dialect
+from exthost.authoring.sdk.endpoints.endpoint import Endpoint, Identity
+from exthost.authoring.sdk.first_message import detect_dialect
 from exthost.authoring.sdk.serving.blocking_loop import finish_blocking, serve_blocking
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Execution
@@ -34,9 +34,9 @@ def serve(
     """Serve a host until it ends the connection.
 
     `on_stuck` is called if calls do not end even when they are cancelled. `first` are bytes that
-    were read already. Raises UsageError.
+    were read already. Raises SdkUsageError.
     """
-    endpoint_class = load_endpoint_class(dialect)
+    endpoint_class = load_dialect(dialect).endpoint
     report_unsupported(identity, endpoint_class)
     functions = identity.registry.functions
     if any(function.execution is Execution.ASYNC for function in functions):

@@ -14,7 +14,7 @@ from collections.abc import Generator, Mapping
 from math import isfinite
 from typing import Any, Protocol
 
-from exthost.authoring.sdk.errors import Cancelled
+from exthost.authoring.sdk.errors import CallCancelled
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
@@ -75,9 +75,9 @@ class Context:
         return self._port.is_cancelled
 
     def check_cancelled(self) -> None:
-        """Raise Cancelled if the call was cancelled."""
+        """Raise CallCancelled if the call was cancelled."""
         if self._port.is_cancelled:
-            raise Cancelled
+            raise CallCancelled
 
     def progress(self, current: float, total: float | None = None, message: str = "") -> Delivery:
         """Report how far the call has come: `current` of `total` steps. Raises ValueError for a
@@ -96,7 +96,7 @@ class Context:
     def log(self, message: str, level: str = "info") -> None:
         """Write a line to the host's log, at one of LEVELS."""
         if level not in LEVELS:
-            raise ValueError(f"{level!r} is no level; there are: {', '.join(LEVELS)}")
+            raise ValueError(f"{level!r} is not a level; the levels are: {', '.join(LEVELS)}")
         if not self._port.send_log(level, message):
             print(f"{level}: {message}", file=sys.stderr, flush=True)
 

@@ -38,7 +38,7 @@ class HostError(Exception):
         self.data = data
 
 
-class Cancelled(Exception):
+class CallCancelled(Exception):
     """Raised in a synchronous handler whose call was cancelled, when it next uses its context.
 
     In an asynchronous handler, an `await` raises `asyncio.CancelledError`, as usual.
@@ -61,7 +61,7 @@ class UnsupportedType(TypeError):
     """A handler is annotated with a type that has no JSON schema."""
 
 
-class UsageError(Exception):
+class SdkUsageError(Exception):
     """The extension was started in a way that cannot work. The message says how to correct it."""
 
 

@@ -23,11 +23,10 @@ from typing import Any, TypeVar, overload
 
 from exthost.authoring.sdk.connection import read_dialect, serve
 from exthost.authoring.sdk.context import Context
-from exthost.authoring.sdk.dialects import DIALECT_NAMES
-from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.errors import UsageError
-from exthost.authoring.sdk.manifests import FILES, manifest_text, second_nexo_manifest
-from exthost.authoring.sdk.registry import Model, Provider, Registry, Resource
+from exthost.authoring.sdk.dialects import dialect_names, load_dialect
+from exthost.authoring.sdk.endpoints.endpoint import Identity
+from exthost.authoring.sdk.errors import SdkUsageError
+from exthost.authoring.sdk.registry import HandlerRegistry, Model, Provider, Resource
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.wire.descriptors import claim, claim_early
 from exthost.authoring.sdk.wire.parent_exit import watch_parent
@@ -50,7 +49,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Extension:
-    """An extension and its handlers."""
+    """An extension and its handlers, for its author.
+
+    `exthost.Extension` is another class: an extension as the host sees it."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class Extension:
         self.name = name
         self.version = version
         self.description = description
-        self.registry = Registry()
+        self.registry = HandlerRegistry()
         self.max_threads = max_threads
         self._manifest = None if manifest is None else os.fspath(manifest)
         self._capabilities = tuple(capabilities)
@@ -222,6 +223,8 @@ class Extension:
                 return
             if _PRINT_MANIFEST in arguments:
                 command = ["python3", os.path.basename(sys.argv[0])]  # noqa: PTH119
+                from exthost.authoring.sdk.dialects.nexo import second_nexo_manifest
+
                 text = second_nexo_manifest(self.identity("nexo"), command)
                 os.write(claim().writer, text.encode())
                 return
@@ -237,7 +240,7 @@ class Extension:
             dialect = dialect or os.environ.get(DIALECT_VARIABLE)
             first = b""
             if not dialect and os.isatty(0):
-                raise UsageError(
+                raise SdkUsageError(
                     "this is an extension: a host starts it. To try it: exthost inspect -- "
                     f"python3 {os.path.basename(sys.argv[0])}"  # noqa: PTH119
                 )
@@ -248,14 +251,14 @@ class Extension:
                 if not dialect and not first:
                     return  # the host closed the connection without a message
                 if not dialect:
-                    raise UsageError(
-                        f"the host begins like none of {', '.join(DIALECT_NAMES)}: {first[:80]!r}; "
-                        "--dialect says what to speak"
+                    raise SdkUsageError(
+                        f"the host begins like none of {', '.join(dialect_names())}: "
+                        f"{first[:80]!r}; use --dialect"
                     )
             identity = self.identity(dialect)
             threads = self.max_threads
             serve(identity, dialect, wire, max_threads=threads, on_stuck=_end_stuck, first=first)
-        except UsageError as error:
+        except SdkUsageError as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(2)
         except KeyboardInterrupt:
@@ -268,42 +271,51 @@ class Extension:
             f"usage: python3 {program} [--dialect D | --manifest D | --print-manifest]\n{about}\n"
             f"{self.name} {self.version} is an extension: a host starts it and talks to it over\n"
             "stdin and stdout.\n\n"
-            f"  --dialect D    speak this dialect: {', '.join(DIALECT_NAMES)};\n"
-            "                 left out, the one that the host begins with\n"
+            f"  --dialect D    speak this dialect: {', '.join(dialect_names())};\n"
+            "                 without it, the dialect of the host's first message\n"
             "  --manifest D   print the manifest for this dialect, and exit\n"
             "  --print-manifest\n"
             "                 print that of nexo's second contract, and exit\n\n"
             f"try it: exthost inspect -- python3 {program}\n"
         )
 
-    def identity(self, dialect: str) -> Identity:
+    def identity(self, dialect: str, manifest: bytes | None = None) -> Identity:
         """Return the name, the version, the handlers and the manifest of the extension, as one
-        connection needs them. Raises UsageError."""
+        connection needs them. Without `manifest`, the file is read if the dialect needs it. Raises
+        SdkUsageError."""
         return Identity(
             self.name,
             self.version,
             self.description,
             self.registry,
-            self._read_manifest() if dialect == "roder" else None,
+            self._read_manifest(dialect) if manifest is None else manifest,
             self._capabilities,
         )
 
     def manifest_text(self, dialect: str, command: Sequence[str]) -> str:
         """Return the manifest for a dialect, made from the registered handlers. `command` is the
-        command that starts the extension. Raises UsageError."""
+        command that starts the extension. Raises SdkUsageError."""
         identity = Identity(self.name, self.version, self.description, self.registry)
-        return manifest_text(identity, dialect, command)
+        write_manifest = load_dialect(dialect).write_manifest
+        if write_manifest is None:
+            others = [name for name in dialect_names() if load_dialect(name).write_manifest]
+            raise SdkUsageError(f"the {dialect} dialect has no manifest; {', '.join(others)} have")
+        return write_manifest(identity, command)
 
-    def _read_manifest(self) -> bytes | None:
+    def _read_manifest(self, dialect: str) -> bytes | None:
+        """Return the manifest, if the handshake of this dialect repeats it."""
+        traits = load_dialect(dialect)
+        if not traits.repeats_manifest:
+            return None
         folder = os.path.dirname(os.path.realpath(sys.argv[0]))  # noqa: PTH120
-        path = self._manifest or os.path.join(folder, FILES["roder"])  # noqa: PTH118
+        path = self._manifest or os.path.join(folder, traits.manifest_file)  # noqa: PTH118
         try:
             with open(path, "rb") as file:  # noqa: PTH123
                 return file.read()
         except OSError as error:
             if self._manifest is None:
                 return None
-            raise UsageError(f"the manifest cannot be read: {error}") from None
+            raise SdkUsageError(f"the manifest cannot be read: {error}") from None
 
 
 def claim_at_import() -> None:
@@ -336,19 +348,19 @@ def _check_options(arguments: Sequence[str]) -> None:
     for argument in arguments:
         name = argument.partition("=")[0]
         if name not in _OPTIONS and previous not in _OPTIONS:
-            raise UsageError(f"what is {argument!r}? --help shows the options")
+            raise SdkUsageError(f"unknown argument {argument!r}; --help shows the options")
         previous = argument
 
 
 def _get_option(arguments: Sequence[str], name: str) -> str | None:
     """Return the value of an option, given as `--name value` or `--name=value`; None if it is not
-    given. Raises UsageError if the value is missing."""
+    given. Raises SdkUsageError if the value is missing."""
     for position, argument in enumerate(arguments):
         if argument.startswith(f"{name}="):
             return argument.partition("=")[2]
         if argument == name:
             if position + 1 == len(arguments):
-                raise UsageError(f"{name} needs a value: {', '.join(DIALECT_NAMES)}")
+                raise SdkUsageError(f"{name} needs a value: {', '.join(dialect_names())}")
             return arguments[position + 1]
     return None
 

@@ -52,7 +52,7 @@ class Resource(NamedTuple):
         return match.groupdict() if match else None
 
 
-class Registry:
+class HandlerRegistry:
     """Everything that the decorators have registered, by name."""
 
     def __init__(self) -> None:

@@ -3,198 +3,68 @@
     python3 -m exthost.sdk new NAME --dialect D [--template tool|hook|provider|generator]
     exthost new NAME --dialect D --lang typescript|go|rust|sh
 
-The program uses the SDK and is made from one of the templates below. If the dialect has a manifest,
-that is written from the handlers that the program registers. Otherwise the folder gets an
-`exthost.toml`.
+The program uses the SDK and is made from one of the templates in `scaffold.toml`. If the dialect
+has a manifest, that is written from the handlers that the program registers. Otherwise the folder
+gets an `exthost.toml`.
 """
 
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Mapping
+from importlib import resources
 
-from exthost.authoring.sdk.dialects import DIALECT_NAMES
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.dialects import load_dialect
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.extension import Extension
 from exthost.authoring.sdk.languages import language_files
-from exthost.authoring.sdk.manifests import FILES
 
 PROGRAM = "extension.py"
 
-# Template → the dialects that support it. The first that a dialect supports is its default.
-TEMPLATES: Mapping[str, tuple[str, ...]] = {
-    "tool": ("morphir", "nexo", "synaps", "roder", "mcp"),
-    "hook": ("nexo", "synaps"),
-    "provider": ("synaps", "roder"),
-    "generator": ("cigen",),
-}
-
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
-_PROGRAM_TEMPLATE = '''"""{name}: an extension for exthost. Start it with --dialect {dialect}."""
-
-{imports}
-
-ext = Extension("{name}", version="0.1.0", description="What it is for")
-
-
-{body}
-
-if __name__ == "__main__":
-    ext.run()
-'''
-
-# By template: the imports of the program, its handlers, and the assertions of its test; a mapping
-# by dialect if the assertions differ.
-_BODIES = {
-    "tool": (
-        "from exthost.sdk import Context, Extension",
-        '''@ext.tool
-def shout(text: str, times: int = 1) -> str:
-    """Upper case.
-
-    Args:
-        text: what to shout
-        times: how often
-    """
-    return " ".join([text.upper()] * times)
-
-
-@ext.tool
-def count(to: int, ctx: Context) -> list[int]:
-    """Count, and report progress."""
-    numbers = []
-    for number in range(1, to + 1):
-        ctx.progress(number, to)
-        numbers.append(number)
-    return numbers
-''',
-        """            assert (await client.call_tool("shout", {"text": "hi"})).text == "HI"
-""",
-    ),
-    "hook": (
-        "from exthost.sdk import Block, Extension, HookEvent",
-        '''@ext.hook("before_tool_call")
-def guard(event: HookEvent) -> Block | None:
-    """Stop calls that name a secret."""
-    if "secret" in str(event.arguments):
-        return Block("secrets stay here")
-    return None
-''',
-        """            event = {"tool_name": "tell", "arguments": {"text": "a secret"}}
-            answer = await client.run_hook("before_tool_call", event)
-            assert answer.abort and answer.reason == "secrets stay here"
-""",
-    ),
-    "provider": (
-        "from collections.abc import Iterator\n\nfrom exthost.sdk import Extension, Turn",
-        '''@ext.provider("parrot", models=["parrot-1"], description="Repeats what it hears")
-def repeat(turn: Turn) -> Iterator[str]:
-    """Say the last message of the user again, word by word."""
-    for word in turn.prompt.split():
-        yield f"{word} "
-''',
-        {
-            "synaps": """            said = [{"role": "user", "content": "hello there"}]
-            completion = await client.providers.complete("parrot-1", said)
-            assert completion.content[0]["text"] == "hello there "
-""",
-            "roder": """            [model] = await client.inference.list_models()
-            assert model.id == "parrot-1"
-""",
-        },
-    ),
-    "generator": (
-        "from typing import Any\n\nfrom exthost.sdk import Extension",
-        '''@ext.generate
-def generate(request: Any) -> dict[str, str]:
-    """Write a file for each job: paths and contents."""
-    return {f"{job.id}.yml": f"target: {request.target}\\n" for job in request.graph}
-''',
-        """            schema = {"version": "1", "jobs": [{"id": "build"}]}
-            result = await client.call("generate", {"schema": schema})
-            assert result["fragments"][0]["path"] == "build.yml"
-""",
-    ),
-}
-
-_TEST = '''"""Runs the extension against the real host, in the process of the test."""
-
-import asyncio
-
-from exthost.sdk import testing
-from extension import ext
-
-
-def test_it_works():
-    async def main():
-        async with testing.connect(ext, dialect="{dialect}") as client:
-{check}
-    asyncio.run(main())
-'''
-
-_README = """# {name}
-
-An extension in the {dialect} dialect, written with `exthost.sdk`.
-
-    python3 -m venv .venv && . .venv/bin/activate
-    pip install -r requirements.txt pytest    # what it imports, and what runs its test
-    python3 -m pytest            # its own test
-    exthost inspect {target}     # what a host sees
-    exthost check {target}       # whether it keeps to the rules of {dialect}
-    exthost dev {target}         # keeps it running, and starts it again on every save
-{manifest}
-Whoever runs it installs `requirements.txt` for the `python3` that starts it.
-"""
-
-_REQUIREMENTS = """# What extension.py imports. From a checkout of exthost: pip install FOLDER
-exthost
-"""
-
-_CONFIG = """[[extensions]]
-name = "{name}"
-dialect = "{dialect}"
-source = {{ type = "process", command = "python3", args = ["{program}", "--dialect", "{dialect}"] }}
-"""
+_TEXTS = tomllib.loads(resources.files(__package__).joinpath("scaffold.toml").read_text("utf-8"))
+TEMPLATES = tuple(_TEXTS["templates"])
 
 
 def default_template(dialect: str) -> str:
     """Return the template of an extension for which none is named."""
-    return next((name for name, dialects in TEMPLATES.items() if dialect in dialects), "tool")
+    return next(iter(load_dialect(dialect).templates), "")
 
 
 def project_files(name: str, dialect: str, template: str | None = None) -> dict[str, str]:
-    """Return the files of a new extension, by their paths in its folder. Raises UsageError."""
+    """Return the files of a new extension, by their paths in its folder. Raises SdkUsageError."""
+    traits = load_dialect(dialect)
     template = template or default_template(dialect)
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name: a-z first, then a-z, 0-9, _ and -")
+        raise SdkUsageError(f"{name!r} is not a name: a-z first, then a-z, 0-9, _ and -")
     if template not in TEMPLATES:
-        raise UsageError(f"there is no template {template!r}; there are: {', '.join(TEMPLATES)}")
-    if dialect not in DIALECT_NAMES:
-        raise UsageError(f"there is no dialect {dialect!r}; there are: {', '.join(DIALECT_NAMES)}")
-    if dialect not in TEMPLATES[template]:
-        supported = [name for name, dialects in TEMPLATES.items() if dialect in dialects]
-        raise UsageError(
-            f"{dialect} has no place for a {template}; its templates are: {', '.join(supported)}"
+        raise SdkUsageError(f"there is no template {template!r}; there are: {', '.join(TEMPLATES)}")
+    if template not in traits.templates:
+        raise SdkUsageError(
+            f"{dialect} has no place for a {template}; its templates are: "
+            f"{', '.join(traits.templates)}"
         )
-    imports, body, check = _BODIES[template]
-    dialect_check = check[dialect] if isinstance(check, dict) else check
+    chosen = _TEXTS["templates"][template]
     values = {"name": name, "dialect": dialect, "program": PROGRAM}
-    program = _PROGRAM_TEMPLATE.format(**values, imports=imports, body=body)
+    program = _TEXTS["program"].format(**values, **chosen)
     files = {
         PROGRAM: program,
-        "test_extension.py": _TEST.format(**values, check=dialect_check),
-        "requirements.txt": _REQUIREMENTS,
+        "test_extension.py": _TEXTS["test"].format(
+            **values, check=chosen["check"] or traits.provider_test
+        ),
+        "requirements.txt": _TEXTS["requirements"],
     }
-    manifest = FILES.get(dialect)
-    if manifest is None:
-        files["exthost.toml"] = _CONFIG.format(**values)
+    manifest = traits.manifest_file
+    if not manifest:
+        files["exthost.toml"] = _TEXTS["config"].format(**values)
         target, note = f"--dialect {dialect} -- python3 {PROGRAM} --dialect {dialect}", ""
     else:
         files[manifest] = _manifest_text(program, dialect)
-        target = "." if dialect == "synaps" else manifest
+        target = "." if "/" in manifest else manifest
         note = f"    python3 {PROGRAM} --manifest {dialect} > {manifest}   # after a change\n"
-    files["README.md"] = _README.format(**values, target=target, manifest=note)
+    files["README.md"] = _TEXTS["readme"].format(**values, target=target, manifest=note)
     return files
 
 
@@ -213,18 +83,18 @@ def create(
 ) -> list[str]:
     """Write a new extension into a folder, which must not exist yet. Return the paths of its files.
     The name of the folder becomes the name of the extension. `template` is None for the default of
-    the dialect. Raises UsageError."""
+    the dialect. Raises SdkUsageError."""
     if not folder:
-        raise UsageError("the name of the extension is empty")
+        raise SdkUsageError("the name of the extension is empty")
     name = os.path.basename(os.path.abspath(folder))  # noqa: PTH100, PTH119
     files = project_files(name, dialect, template)
     if language != "python":
         default = default_template(dialect)
         if template not in (None, default):
-            raise UsageError(f"in {language} there is the template {default}, and no {template}")
+            raise SdkUsageError(f"in {language} there is the template {default}, and no {template}")
         files = language_files(name, dialect, language)
     if os.path.lexists(folder):
-        raise UsageError(f"{folder} is there already")
+        raise SdkUsageError(f"{folder} already exists")
     try:
         return _write_files(folder, files)
     except OSError:  # what is incomplete would be in the way of the next attempt

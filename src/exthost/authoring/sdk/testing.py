@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from exthost.authoring.sdk.connection import serve
-from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.dialects import load_dialect
+from exthost.authoring.sdk.endpoints.endpoint import Identity
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.extension import Extension
-from exthost.authoring.sdk.manifests import FILES
 from exthost.authoring.sdk.wire.descriptors import Wire
 from exthost.config import spec_from_mapping
 from exthost.config.discovery.configfile import read_named_manifest
@@ -81,20 +81,14 @@ def _prepare(
     source = {"type": "process", "command": command[0], "args": command[1:]}
     entry = {"name": extension.name, "dialect": dialect, "source": source, **settings}
     manifest = None
-    if dialect == "roder":
+    find.find_dialect(dialect)  # raises if the name is unknown or a package is not installed
+    traits = load_dialect(dialect)
+    if traits.repeats_manifest:
         manifest = extension.manifest_text(dialect, command).encode()
-        path = folder / FILES[dialect]
+        path = folder / traits.manifest_file
         path.write_bytes(manifest)
         entry["manifest"] = str(path)
-    find.find_dialect(dialect)  # raises if the name is unknown or a package is not installed
-    identity = Identity(
-        extension.name,
-        extension.version,
-        extension.description,
-        extension.registry,
-        manifest,
-        extension.identity("").capabilities,
-    )
+    identity = extension.identity(dialect, manifest)
     return read_named_manifest(spec_from_mapping(entry)), identity
 
 
@@ -130,7 +124,7 @@ class _Threaded(Child):
         try:
             serve(identity, dialect, wire, max_threads=max_threads, on_stuck=_ignore)
             self._exit = ExitStatus(0, None)
-        except UsageError as error:
+        except SdkUsageError as error:
             self._exit = ExitStatus(2, None, limit=str(error))
         except OSError:
             self._exit = ExitStatus(None, signal.SIGKILL)

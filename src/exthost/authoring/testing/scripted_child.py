@@ -26,15 +26,14 @@ from collections import deque
 from pathlib import Path
 from typing import Any, NoReturn
 
-from exthost.authoring.testing.vector_notation import (
-    MessagePattern,
-    parse_message_pattern,
-    split_messages,
-)
+from exthost.authoring.testing.vector_notation import MessagePattern, parse_message_pattern
 from exthost.dialects.base import Dialect
-from exthost.dialects.codec import Positional, Role
-from exthost.model.messages import Message, Noise, Reply, Request
+from exthost.dialects.codec import Role
+from exthost.model.messages import Message, Request
 from exthost.model.shutdown_steps import Say
+from exthost.session.conversation import Conversation
+from exthost.session.effects import Effect, Notified, ServeRequest
+from exthost.wire.framing import Item
 
 # How lines on stderr begin that say why the script failed.
 FAILURE_PREFIX = "scripted child:"
@@ -43,14 +42,67 @@ SILENCE_LINE = "scripted child is silent"
 MAX_MESSAGE_BYTES = 64 * 2**20
 
 
-class ScriptedChild:
-    """The extension's side of one conversation."""
+class ScriptFailed(AssertionError):
+    """One end did not follow the script."""
+
+
+class ScriptedGuest:
+    """The extension's end of one conversation that follows a script. Does no I/O."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self._framing = dialect.framing(MAX_MESSAGE_BYTES)
-        self._codec = dialect.codec(Role.GUEST)  # the guest of a conversation is the extension
-        self._received: deque[Message] = deque()
+        self._conversation = Conversation(dialect, MAX_MESSAGE_BYTES, role=Role.GUEST)
+        self._items: deque[Item] = deque()  # received and not decoded
+        self._messages: deque[Message] = deque()  # decoded and not returned
         self._last_request_id: Any = None
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes that the host has written."""
+        self._items += self._conversation.framing.feed(data)
+
+    @property
+    def has_items(self) -> bool:
+        """Whether the host has written more than was returned."""
+        return bool(self._items or self._messages)
+
+    def expect(self, expected: MessagePattern) -> None:
+        """Prepare for this message, before `next_message`."""
+        if expected.type_name == "Request":
+            self._conversation.expect(expected.fields["method"])
+
+    def next_message(self) -> Message | None:
+        """Return the next message of the host; None if it needs more bytes. Raises ScriptFailed for
+        anything that is not a message, and for a reply that no request awaits."""
+        while not self._messages:
+            if not self._items:
+                return None
+            for effect in self._conversation.receive([self._items.popleft()]):
+                self._messages += _messages_of(effect)
+        message = self._messages.popleft()
+        if isinstance(message, Request):
+            self._last_request_id = message.id
+        return message
+
+    def encode(self, pattern: MessagePattern) -> bytes:
+        """Return the frame of this message. A reply without an id answers the last request."""
+        return self._conversation.encode(pattern.build(self._last_request_id))
+
+
+def _messages_of(effect: Effect) -> list[Message]:
+    match effect:
+        case list():
+            return [answer._replace(id=call.id) for call, answer in effect]
+        case ServeRequest(request):
+            return [request]
+        case Notified(notification):
+            return [notification]
+    raise ScriptFailed(f"received something that is not a message: {effect}")
+
+
+class ScriptedChild:
+    """The extension's end of one conversation, on stdin and stdout."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._guest = ScriptedGuest(dialect)
         self._shutdown_messages = [
             step.message[:2] for step in dialect.traits.shutdown_steps if isinstance(step, Say)
         ]
@@ -62,7 +114,7 @@ class ScriptedChild:
             if sign == ">":
                 self._read_expected(parse_message_pattern(rest))
             elif sign == "<":
-                self._send(parse_message_pattern(rest))
+                write(self._guest.encode(parse_message_pattern(rest)))
             elif sign == "!":
                 perform_action(rest)
             else:
@@ -71,36 +123,22 @@ class ScriptedChild:
             if message[:2] not in self._shutdown_messages:
                 fail_script(f"received more than the script has: {message}")
             if isinstance(message, Request):
-                write(self._framing.wrap(self._codec.encode(Reply(message.id, None))))
+                write(self._guest.encode(MessagePattern("Reply", {"result": None})))
 
     def _read_expected(self, expected: MessagePattern) -> None:
-        if isinstance(self._codec, Positional) and expected.type_name == "Request":
-            # A frame of such a dialect does not name its method.
-            self._codec.expect(expected.fields["method"])
+        self._guest.expect(expected)
         message = self._next_message()
         if not expected.matches(message):
             fail_script(f"expected {expected}, received {message}")
-        if isinstance(message, Request):
-            self._last_request_id = message.id
-
-    def _send(self, pattern: MessagePattern) -> None:
-        payload = self._codec.encode(pattern.build(self._last_request_id))
-        write(self._framing.wrap(payload))
 
     def _next_message(self) -> Message | None:
         """Return the next message of the host, or None when stdin has ended."""
-        while not self._received:
+        while (message := self._guest.next_message()) is None:
             data = os.read(0, 65536)
             if not data:
                 return None
-            for item in self._framing.feed(data):
-                if not isinstance(item, bytes | bytearray):
-                    fail_script(f"received something that is no frame: {item}")
-                for message in split_messages(self._codec.decode(item)):
-                    if isinstance(message, Noise):
-                        fail_script(f"received something that is no message: {message}")
-                    self._received.append(message)
-        return self._received.popleft()
+            self._guest.feed(data)
+        return message
 
 
 def perform_action(line: str) -> None:
@@ -131,7 +169,11 @@ def fail_script(text: str) -> NoReturn:
 
 def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    ScriptedChild(importlib.import_module(script["module"]).DIALECT).play(script["steps"])
+    child = ScriptedChild(importlib.import_module(script["module"]).DIALECT)
+    try:
+        child.play(script["steps"])
+    except ScriptFailed as failed:
+        fail_script(str(failed))
 
 
 if __name__ == "__main__":

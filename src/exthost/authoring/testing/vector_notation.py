@@ -1,7 +1,7 @@
 """How a test vector writes down a message: its type, then its fields as JSON.
 
     Reply {"id": 2, "result": null}    a message with these fields; fields left out are not compared
-    Noise "not JSON"                   bytes that are no message; the text is part of the reason
+    Noise "not JSON"                   bytes that are not a message; the text is part of the reason
 
 A vector uses such a pattern for a message that is expected, and for one that is to be sent.
 """
@@ -11,24 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.errors import ProtocolViolation
-from exthost.model.messages import (
-    Batch,
-    Failure,
-    Incoming,
-    Message,
-    Noise,
-    Notification,
-    Reply,
-    Request,
-)
+from exthost.model import messages
 from exthost.wire.framing import Broken, Skipped
 
 MESSAGE_TYPES: dict[str, type[Any]] = {
-    type_.__name__: type_ for type_ in (Request, Reply, Failure, Notification)
+    type_.__name__: type_
+    for type_ in (messages.Request, messages.Reply, messages.Failure, messages.Notification)
 }
 
-# What framings and codecs return or raise for bytes that are no message.
-GARBAGE_TYPES = {type_.__name__ for type_ in (Noise, Skipped, Broken, ProtocolViolation)}
+# What framings and codecs return or raise for bytes that are not a message.
+GARBAGE_TYPES = {type_.__name__ for type_ in (messages.Noise, Skipped, Broken, ProtocolViolation)}
 
 
 @dataclass(frozen=True)
@@ -38,14 +30,16 @@ class MessagePattern:
     type_name: str
     fields: dict[str, Any]
 
-    def build(self, id: Any = None) -> Message:
+    def build(self, id: Any = None) -> messages.Message:
         """Return a message with these fields. `id` is used if the pattern has no id."""
         fields = self.fields
         if self.type_name != "Notification":
             # The defaults of fields without which the message cannot be made.
             fields = {"id": id, "message": "", **fields}
         type_ = MESSAGE_TYPES[self.type_name]
-        message: Message = type_(**{name: fields[name] for name in type_._fields if name in fields})
+        message: messages.Message = type_(
+            **{name: fields[name] for name in type_._fields if name in fields}
+        )
         return message
 
     def matches(self, message: object) -> bool:
@@ -78,16 +72,16 @@ class GarbagePattern:
         return f"{self.type_name} {json.dumps(self.reason_part)}"
 
 
-def split_messages(incoming: Incoming) -> list[Message | Noise]:
+def split_messages(incoming: messages.Incoming) -> list[messages.Message | messages.Noise]:
     """Return a decoded value as a list of messages: the messages of a batch, or a single one."""
-    if isinstance(incoming, Batch):
+    if isinstance(incoming, messages.Batch):
         return list(incoming.messages)
-    if isinstance(incoming, Message | Noise):
+    if isinstance(incoming, messages.Message | messages.Noise):
         return [incoming]
     # A codec may return a successful reply as a plain (id, result), which is faster.
     id, result = incoming
     assert type(id) in (int, str), "only a reply with an id may be a plain tuple"
-    return [Reply(id, result)]
+    return [messages.Reply(id, result)]
 
 
 def parse_pattern(text: str) -> MessagePattern | GarbagePattern:

@@ -20,7 +20,7 @@ from exthost.config import (
     config_from_yaml,
 )
 from exthost.config.discovery.open_files import find_open_files
-from exthost.config.discovery.report import Diagnostic, RejectedManifest, Report
+from exthost.config.discovery.report import Diagnostic, RejectedManifest, SearchReport
 from exthost.config.discovery.search import discover, read_rejected_hooks
 from exthost.config.discovery.trust import refuse_untrusted
 from exthost.config.discovery.untrusted_files import read_file
@@ -29,7 +29,7 @@ from exthost.dialects.manifest_format import ManifestFile, Rejected
 from exthost.errors import ConfigError, Evidence, ManifestError, UsageError
 from exthost.model.spec import Package, Spec
 from exthost.process.environment import looks_secret
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 
 # Larger than the config of thousands of extensions, and small enough to be read at once.
 _MAX_CONFIG_BYTES = 16 * 1024 * 1024
@@ -59,7 +59,7 @@ class ConfiguredExtensions:
     specs: tuple[Spec, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     rejected: tuple[RejectedManifest, ...] = ()
-    report: Report = field(default_factory=Report)
+    report: SearchReport = field(default_factory=SearchReport)
     entry_ids: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
     if isinstance(source, Mapping):
         return config_from_mapping(source)
     if not isinstance(source, str | os.PathLike):
-        raise UsageError("X1339", f"a config is a path or a dict, and not {source!r:.60}")
+        raise UsageError("X1339", f"a config must be a path or a dict, not {source!r:.60}")
     path = Path(source)
     try:
         data = read_config_bytes(path)
@@ -156,7 +156,7 @@ def parse_config(path: Path, data: bytes) -> Config:
 def find_extensions(config: Config) -> ConfiguredExtensions:
     """Return the extensions of the config's entries and those that discovery finds. If both have
     the same id, the entry of the config is used."""
-    report = Report()
+    report = SearchReport()
     if config.discovery is not None:
         report = discover(config.discovery, find.load_manifest_formats(), base=config.folder or ".")
     diagnostics = [
@@ -282,7 +282,7 @@ def with_environ(spec: Spec) -> Spec:
     if not any(name in os.environ for name in variables):  # without importing the dialect
         return spec
     dialect = find.find_dialect_of(spec)
-    return spec if dialect.with_environ is None else dialect.with_environ(spec, os.environ)
+    return dialect.with_environ(spec, os.environ)
 
 
 def spec_from_manifest(path: Path) -> Spec:

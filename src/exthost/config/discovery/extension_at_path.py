@@ -48,7 +48,7 @@ def spec_at(path: Path) -> Spec:
     messages = [diagnostic.message for diagnostic in report.diagnostics]
     raise NotFound(
         "X1206",
-        f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in messages),
+        f"{path} has no extension that this version knows" + "".join(f"; {m}" for m in messages),
         help="a bare program is run with -- COMMAND ARGS…",
     )
 
@@ -60,6 +60,6 @@ def _only_one(specs: Sequence[Spec], path: Path) -> Spec:
     names = ", ".join(spec.id for spec in specs) or "none"
     raise UsageError(
         "X1316",
-        f"{path} holds several extensions: {names}" if specs else f"{path} holds no extension",
+        f"{path} has several extensions: {names}" if specs else f"{path} has no extension",
         help=f"name one, with --config {shlex.quote(str(path / DEFAULT_CONFIG))}",
     )

@@ -20,17 +20,6 @@ from typing import NamedTuple
 
 from exthost.config.discovery.report import Candidate, Diagnostic, RejectedManifest
 
-__all__ = [
-    "Filtered",
-    "dedupe",
-    "filter_allowed",
-    "filter_disabled",
-    "order",
-    "prune",
-    "filter_candidates",
-    "filter_rejected",
-]
-
 
 class Filtered(NamedTuple):
     """The result of the five steps.

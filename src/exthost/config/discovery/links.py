@@ -6,7 +6,7 @@ target. Discovery follows a recorded symlink even if `follow_links` is off, and 
 is outside the search directory, because a user installed exactly that target. If a recorded symlink
 leads to another target than the recorded one, the record does not apply to it.
 
-The record needs no additional protection. Whoever can write it can also write to the search
+The record needs no additional protection. A user who can write it can also write to the search
 directory, and could therefore put an extension there directly.
 """
 
@@ -17,8 +17,6 @@ from pathlib import Path
 
 from exthost.config.discovery.untrusted_files import read_file
 from exthost.errors import ManifestError
-
-__all__ = ["LINKS_FILE", "read_links", "write_links"]
 
 LINKS_FILE = ".exthost-links.json"
 

@@ -1,6 +1,6 @@
 """Finds configs and search paths that other users can write.
 
-Whoever can write them decides which programs the host runs, and as which user. It is reported and
+A user who can write them decides which programs the host runs, and as whom. It is reported and
 not refused, because on some file systems (those of Windows, for example) every file has mode 0777.
 """
 
@@ -14,8 +14,6 @@ from exthost.config import Config
 from exthost.config.discovery.report import Diagnostic
 from exthost.config.discovery.search import base_folders, resolve_search_path
 
-__all__ = ["find_open_files"]
-
 
 def find_open_files(config: Config) -> list[Diagnostic]:
     """Return a warning for the folder of the config, or else the config, and for each search path
@@ -28,7 +26,7 @@ def find_open_files(config: Config) -> list[Diagnostic]:
             level="warning",
             path=path,
             code="X0113",
-            message=f"{reason}: whoever writes it decides what this host runs",
+            message=f"{reason}: a user who can write it can make this host run any program",
             help=f"change its owner or its mode: chmod go-w {shlex.quote(path)}",
         )
         for path, reason in reasons.items()
@@ -57,6 +55,6 @@ def _find_reason(path: str) -> str:
         return ""
     if status.st_uid not in (0, os.geteuid()):
         return f"user {status.st_uid} owns it"
-    # In a folder with the sticky bit, such as /tmp, nobody can replace the files of others. It is
+    # In a folder with the sticky bit, such as /tmp, users cannot replace the files of others. It is
     # reported all the same, since everybody can put new files into it.
     return "everybody can write it" if status.st_mode & stat.S_IWOTH else ""

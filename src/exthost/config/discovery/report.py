@@ -13,8 +13,6 @@ from exthost.errors import Evidence, ManifestError
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.spec import Spec
 
-__all__ = ["Candidate", "Diagnostic", "RejectedManifest", "Report"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
@@ -146,7 +144,7 @@ class RejectedManifest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class SearchReport:
     """The result of a whole search.
 
     candidates           the extensions that are used, in the order in which they start

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from exthost.config.discovery.filters import filter_candidates, filter_rejected
 from exthost.config.discovery.links import read_links
-from exthost.config.discovery.report import Candidate, Diagnostic, RejectedManifest, Report
+from exthost.config.discovery.report import Candidate, Diagnostic, RejectedManifest, SearchReport
 from exthost.config.discovery.untrusted_files import (
     describe_os_error,
     is_inside,
@@ -32,19 +32,10 @@ from exthost.dialects.manifest_format import ManifestFile, ManifestFormat, Rejec
 from exthost.errors import ConfigError, Evidence, ManifestError
 from exthost.model.spec import Package, Spec
 
-__all__ = [
-    "Settings",
-    "base_folders",
-    "discover",
-    "expand_search_path",
-    "read_rejected_hooks",
-    "resolve_search_path",
-]
-
 _log = logging.getLogger("exthost.config.discovery")
 
 
-class Settings(Protocol):
+class SearchSettings(Protocol):
     """The settings of a search; `exthost.config.DiscoverySettings` implements them."""
 
     @property
@@ -65,7 +56,9 @@ class Settings(Protocol):
     def prefers_working_folder(self) -> bool: ...
 
 
-def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str = ".") -> Report:
+def discover(
+    settings: SearchSettings, formats: Sequence[ManifestFormat], *, base: str = "."
+) -> SearchReport:
     """Search for the extensions of these formats in the search paths.
 
     A relative search path is relative to `base`, the folder of the config file, or to the working
@@ -78,7 +71,7 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     the file.
     """
     if not settings.enabled:
-        return Report()
+        return SearchReport()
     candidates: list[Candidate] = []
     diagnostics: list[Diagnostic] = []
     rejected: list[RejectedManifest] = []
@@ -125,7 +118,7 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
         allowlist=settings.allowlist,
         homes=[path if path != ENV_PATH and path.startswith("$") else "" for path, _ in expanded],
     )
-    return Report(
+    return SearchReport(
         candidates=filtered.candidates,
         diagnostics=tuple(
             configured_paths.restore_in(diagnostic)
@@ -145,7 +138,7 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     )
 
 
-def base_folders(settings: Settings, base: str) -> tuple[str, ...]:
+def base_folders(settings: SearchSettings, base: str) -> tuple[str, ...]:
     """Return the folders to which search paths may be relative, in the order they are tried."""
     return (".", base) if settings.prefers_working_folder else (base,)
 

@@ -20,13 +20,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from exthost.config import Config
-from exthost.config.discovery.report import Candidate, Report
+from exthost.config.discovery.report import Candidate, SearchReport
 from exthost.model.spec import Permissions, Refusal, Spec, WriteGrant
 
-__all__ = ["refuse_untrusted"]
 
-
-def refuse_untrusted(config: Config, report: Report, specs: Mapping[str, Spec]) -> list[Spec]:
+def refuse_untrusted(config: Config, report: SearchReport, specs: Mapping[str, Spec]) -> list[Spec]:
     """Return these extensions, each discovered one with the grants of the config, and with a
     refusal if it must not be started."""
     grants = tuple(_find_write_grants(config, specs))
@@ -39,7 +37,7 @@ def refuse_untrusted(config: Config, report: Report, specs: Mapping[str, Spec]) 
 
 def _judge(
     config: Config,
-    report: Report,
+    report: SearchReport,
     spec: Spec,
     grants: tuple[WriteGrant, ...],
     missing_ids: list[str],
@@ -78,8 +76,8 @@ def _read_grants(id: str, permissions: Permissions | None, cwd: str | None) -> I
             yield WriteGrant(id, os.path.join(cwd or "", folder))  # noqa: PTH118
 
 
-def _find_missing_ids(config: Config, report: Report, specs: Iterable[str]) -> list[str]:
-    """Return the ids with an override that holds an extension, and without an extension. One that
+def _find_missing_ids(config: Config, report: SearchReport, specs: Iterable[str]) -> list[str]:
+    """Return the ids with an override that restricts, and without an extension. One that
     is disabled, or whose manifest has errors, is there."""
     present_ids = {
         *specs,
@@ -110,7 +108,7 @@ def _rival_refusal(spec: Spec, rival: Candidate) -> Refusal:
     return Refusal(
         "X0399",
         f"two packages in one search path have its id, {spec.manifest_file} and {rival.path}, and "
-        "one may be there to take the place of the other",
+        "one may be meant to replace the other",
         "remove one of the two, or give it another id",
     )
 
@@ -118,7 +116,7 @@ def _rival_refusal(spec: Spec, rival: Candidate) -> Refusal:
 def _unnamed_refusal(missing_id: str) -> Refusal:
     return Refusal(
         "X0394",
-        f"[overrides.{missing_id}] holds an extension that was not found, and this one, which the "
+        f"[overrides.{missing_id}] restricts an extension that was not found; this one, which the "
         "config does not name, may be the same package with another id",
         f"remove [overrides.{missing_id}] if that extension is gone, or name this one: in the "
         "allowlist, or by an override",

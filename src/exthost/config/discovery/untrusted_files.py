@@ -1,6 +1,6 @@
 """Reads one small file from a folder whose contents are not trusted.
 
-Whoever can write to a search path can create a pipe there that never ends, a symlink to a secret,
+A user who can write to a search path can create an endless pipe there, a symlink to a secret,
 or a file of ten gigabytes. Therefore
 
 - only regular files are read; the type is checked on the opened file, not on its path, which could
@@ -18,8 +18,6 @@ import os
 import stat
 
 from exthost.errors import Evidence, ManifestError
-
-__all__ = ["MANIFEST_BYTES", "link_escape_error", "is_inside", "read_file", "describe_os_error"]
 
 # A manifest is a page or two of text. This is a hundred times that, and still cheap to read.
 MANIFEST_BYTES = 1024 * 1024
@@ -66,7 +64,7 @@ def link_escape_error(path: str, real: str, root: str) -> ManifestError:
     return ManifestError(
         "X0203",
         f"this link leads to {real}, outside of the search path {root}; skipped",
-        help=f"move what it points to below {root}, or add its folder to the search paths",
+        help=f"move its target below {root}, or add its folder to the search paths",
         evidence=Evidence(path=path),
     )
 
@@ -84,6 +82,6 @@ def _unreadable_error(path: str, why: str) -> ManifestError:
     return ManifestError(
         "X0201",
         f"cannot be read: {why}",
-        help="check that the file is there, is a plain file, and that you may read it",
+        help="check that the file exists, is a regular file, and is readable",
         evidence=Evidence(path=path),
     )

@@ -24,8 +24,6 @@ from exthost.config.discovery.untrusted_files import describe_os_error, is_insid
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.model.empty_mapping import EMPTY_MAPPING
 
-__all__ = ["Folder", "Hit", "WalkResult", "unsearchable_diagnostic", "walk"]
-
 
 class Folder(NamedTuple):
     """A folder to search.
@@ -35,7 +33,7 @@ class Folder(NamedTuple):
     parent_real    the real path of the folder that contains it; "" for the root, because the folder
                    above the root is not searched
     link_boundary  the real path of a folder. A symlink in this folder is followed only if its
-                   target is inside the boundary. "/", which contains every path, is no limit
+                   target is inside the boundary. "/", which contains every path, sets no limit
     """
 
     path: str
@@ -109,7 +107,7 @@ def unsearchable_diagnostic(path: str, why: str) -> Diagnostic:
         path=path,
         code="X0204",
         message=f"cannot be searched: {why}",
-        help="check that it is there and that you may read it, or take it out of the search paths",
+        help="check that it exists and is readable, or remove it from the search paths",
     )
 
 

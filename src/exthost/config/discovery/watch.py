@@ -26,8 +26,6 @@ from exthost.dialects.manifest_format import ManifestFormat
 from exthost.errors import ConfigError, ManifestError
 from exthost.model.spec import Spec
 
-__all__ = ["Change", "Watch"]
-
 _log = logging.getLogger("exthost.config.discovery")
 
 ChangeKind: TypeAlias = Literal["new", "changed", "removed", "invalid"]

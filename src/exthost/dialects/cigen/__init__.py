@@ -12,13 +12,11 @@ In reading order:
     requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
     vectors            test vectors: bytes and messages, each with the expected result
     hostile_peer       how the fault tests of `exthost.testing` speak this dialect
-    conformance        how `exthost check` checks extensions of this dialect
+    conformance        how `exthost check` checks extensions of this dialect, by `check_rules.toml`
 
 `PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
 when they are needed.
 """
-
-from types import MappingProxyType
 
 from exthost.dialects.package import LENGTH_PREFIXED, Detection, DialectPackage
 
@@ -32,7 +30,7 @@ PACKAGE = DialectPackage(
     detection=Detection(rank=50),
     first_bytes=LENGTH_PREFIXED,
     errors="exthost.dialects.cigen",
-    blocking_facets=MappingProxyType({"typed": "exthost.dialects.cigen.blocking_facets:SyncTyped"}),
+    blocking_facets={"typed": "exthost.dialects.cigen.blocking_facets:SyncTyped"},
     hostile_peer="exthost.dialects.cigen.hostile_peer:PEER",
     vectors="exthost.dialects.cigen",
     conformance="exthost.dialects.cigen.conformance:CONFORMANCE",

@@ -3,7 +3,6 @@ names, so the codecs match requests and replies by their order."""
 
 from collections import deque
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message as Proto
@@ -15,10 +14,8 @@ from exthost.errors import Evidence, ProtocolViolation, UsageError
 from exthost.model.messages import Id, Incoming, Message, Reply, Request
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 
-__all__ = ["EXCHANGES", "codec"]
 
-
-class Exchange(NamedTuple):
+class MessagePair(NamedTuple):
     """The message classes of a request and its result."""
 
     request: type[Proto]
@@ -26,22 +23,20 @@ class Exchange(NamedTuple):
 
 
 # Method → classes. The method names are exthost's; the messages do not contain them.
-EXCHANGES: Mapping[str, Exchange] = MappingProxyType(
-    {
-        "hello": Exchange(messages.Hello, messages.PluginInfo),
-        "plan": Exchange(messages.PlanRequest, messages.PlanResult),
-        "generate": Exchange(messages.GenerateRequest, messages.GenerateResult),
-        "detect": Exchange(messages.DetectRequest, messages.DetectResult),
-        "validate": Exchange(messages.ValidateRequest, messages.ValidateResult),
-        "preflight": Exchange(messages.PreflightRequest, messages.PreflightResult),
-    }
-)
+EXCHANGES: Mapping[str, MessagePair] = {
+    "hello": MessagePair(messages.Hello, messages.PluginInfo),
+    "plan": MessagePair(messages.PlanRequest, messages.PlanResult),
+    "generate": MessagePair(messages.GenerateRequest, messages.GenerateResult),
+    "detect": MessagePair(messages.DetectRequest, messages.DetectResult),
+    "validate": MessagePair(messages.ValidateRequest, messages.ValidateResult),
+    "preflight": MessagePair(messages.PreflightRequest, messages.PreflightResult),
+}
 
 
 _CALLABLE_METHODS = tuple(name for name in EXCHANGES if name != "hello")
 
 
-class HostCodec:
+class CigenHostCodec:
     """The codec of the host. It remembers the methods of its requests that have no reply yet,
     because the type of a result follows only from the method of its request."""
 
@@ -64,7 +59,7 @@ class HostCodec:
             return self.request(message.method, message.params, 0)
         raise UsageError(
             "X1304",
-            "a cigen host says nothing but its six requests",
+            "a cigen host sends only its six requests",
             help=f"call one of {', '.join(_CALLABLE_METHODS)}",
         )
 
@@ -72,7 +67,7 @@ class HostCodec:
         if not self._methods:
             raise ProtocolViolation(
                 "X0621",
-                "it answered, and nobody had asked",
+                "it answered without a request",
                 help="a plugin answers each message with exactly one",
                 evidence=Evidence(bytes=bytes(frame[:EVIDENCE_BYTES]).hex(" ", 4)),
             )
@@ -90,13 +85,13 @@ def _check_plan(result: Proto) -> None:
     if where := find_mistyped_field(result):
         raise ProtocolViolation(
             "X0622",
-            f"its answer to the plan is no PlanResult: {where} is another kind of value",
+            f"its answer to the plan is not a PlanResult: {where} has another type",
             help="if it expects no plan before it generates: options = { plan = false } in its "
             "entry, or --option plan=false for a command",
         )
 
 
-class GuestCodec:
+class CigenGuestCodec:
     """The codec of an extension, which cigen calls a plugin. After Hello it expects Plan and
     Generate alternately, as existing plugins do, unless `expect` names another method."""
 
@@ -109,7 +104,7 @@ class GuestCodec:
         self._next = method
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        raise UsageError("X1304", "a cigen plugin cannot ask, and says no by a diagnostic")
+        raise UsageError("X1304", "a cigen plugin sends no requests, and refuses with a diagnostic")
 
     def forget_last_request(self) -> None:
         pass
@@ -129,5 +124,5 @@ class GuestCodec:
         return None
 
 
-def codec(role: Role) -> HostCodec | GuestCodec:
-    return HostCodec() if role is Role.HOST else GuestCodec()
+def codec(role: Role) -> CigenHostCodec | CigenGuestCodec:
+    return CigenHostCodec() if role is Role.HOST else CigenGuestCodec()

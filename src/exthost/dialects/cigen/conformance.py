@@ -1,22 +1,9 @@
 """How `exthost check` checks cigen extensions: which requirement each check tests."""
 
-from types import MappingProxyType
-
-from exthost.dialects.conformance import Conformance, OfferWarning
+from exthost.dialects.conformance import Conformance, OfferWarning, read_rules
 
 CONFORMANCE = Conformance(
-    rules=MappingProxyType(
-        {
-            "handshake": "cigen-load-02",
-            "stdout-noise": "cigen-wire-01",
-            "frame": "cigen-wire-04",
-            "message-size": "cigen-wire-03",
-            "split-frame": "cigen-wire-01",
-            "end-of-input": "cigen-stop-01",
-            "early-end": "cigen-stop-01",
-            "result": "cigen-wire-07",
-        }
-    ),
+    rules=read_rules("exthost.dialects.cigen"),
     # The type of a message follows only from the order of messages, so there is no request without
     # an effect: every request changes how the extension decodes the next.
     pings=(),
@@ -37,5 +24,5 @@ CONFORMANCE = Conformance(
     # A plugin that expects no plan: its frames are right.
     result_violations=frozenset({"X0622"}),
     # Its author declares it on purpose.
-    offer_warnings=(OfferWarning("it says that it conflicts with ", ""),),
+    offer_warnings=(OfferWarning("it reports a conflict with ", ""),),
 )

@@ -46,23 +46,19 @@ from exthost.model.shutdown_steps import CloseStdin
 from exthost.model.spec import Limits, Restart
 from exthost.wire.prefixed import Prefixed
 
-__all__ = ["DIALECT", "Typed"]
-
 PROTOCOL = 1
 
 # The protocol's limit of 10 MB, read as MiB. Both ends check it.
 _MAX_MESSAGE_BYTES = 10 * 2**20
 
 # Method → description. The messages do not contain these names.
-_DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "plan": "The resources it would generate",
-        "generate": "Plan, then the files as fragments",
-        "detect": "What it recognises in a repository",
-        "validate": "What is wrong with fragments",
-        "preflight": "Whether a job need run",
-    }
-)
+_DESCRIPTIONS: Mapping[str, str] = {
+    "plan": "The resources it would generate",
+    "generate": "Plan, then the files as fragments",
+    "detect": "The technologies that it finds in a repository",
+    "validate": "The mistakes in fragments",
+    "preflight": "Whether a job need run",
+}
 
 _CAPABILITY = re.compile(r"[^\s:]+:\S+")
 
@@ -85,17 +81,17 @@ def _handshake(context: HandshakeContext) -> Handshake:
         raise HandshakeFailed(
             "X0520",
             f"it speaks protocol {info['protocol']}, and this host speaks {PROTOCOL}",
-            help="use a version of the plugin for protocol 1; 0 means that it did not say",
+            help="use a version of the plugin for protocol 1; 0 means that it names none",
         )
     if not info["name"].strip():
         raise HandshakeFailed(
-            "X0521", "it did not tell its name", help="a plugin must fill in PluginInfo.name"
+            "X0521", "it did not report its name", help="a plugin must fill in PluginInfo.name"
         )
     capabilities = tuple(info["capabilities"])
     _check_capabilities(capabilities, options.get("capability"))
-    # A plugin may list all providers in `conflicts_with`, itself included; that is no conflict.
+    # A plugin may list all providers in `conflicts_with`, itself included; that is not a conflict.
     warnings = [
-        f"it says that it conflicts with {conflict}"
+        f"it reports a conflict with {conflict}"
         for conflict in info["conflicts_with"]
         if not any(capability_fits(conflict, capability) for capability in capabilities)
     ]
@@ -172,7 +168,7 @@ def _single_exchange(method: str) -> Callable[[Any], Exchanges]:
         if all(tool.name != method for tool in offer.tools):
             raise UsageError(
                 "X1321",
-                f"{offer.name} does not say that it can {method}, and might answer anything",
+                f"{offer.name} does not announce {method}, and might misread it",
                 help=f'if it can: options = {{ methods = ["{method}"] }} in its entry',
             )
         response = yield Request(method, params)
@@ -253,19 +249,17 @@ def _diagnostics_error(
         error_code=first["code"] or None,
         error_message=text,
         data={"diagnostics": diagnostics},
-        help=first["fix_hint"] or "the extension's own diagnostics tell why",
+        help=first["fix_hint"] or "see the diagnostics of the extension",
     )
 
 
-_METHODS: Mapping[str, Callable[[Any], Exchanges]] = MappingProxyType(
-    {
-        "plan": _single_exchange("plan"),
-        "generate": _generate,
-        "detect": _single_exchange("detect"),
-        "validate": _single_exchange("validate"),
-        "preflight": _single_exchange("preflight"),
-    }
-)
+_METHODS: Mapping[str, Callable[[Any], Exchanges]] = {
+    "plan": _single_exchange("plan"),
+    "generate": _generate,
+    "detect": _single_exchange("detect"),
+    "validate": _single_exchange("validate"),
+    "preflight": _single_exchange("preflight"),
+}
 
 
 def _call_tool(call: ToolCall) -> Exchanges:
@@ -312,26 +306,24 @@ DIALECT = Dialect(
     framing=Prefixed,
     codec=codec,
     handshake=_handshake,
-    operations=MappingProxyType({"call_tool": _call_tool}),
+    operations={"call_tool": _call_tool},
     methods=_METHODS,
     closed=True,
     files=_files,
-    facets=MappingProxyType({"typed": Typed}),
-    options=MappingProxyType(
-        {
-            "plan": FLAG.described("Whether it expects a plan before it generates."),
-            "capability": TEXT.described("A capability that it must have, such as `provider:ci`."),
-            "methods": some_of(*_METHODS).described(
-                "Methods that it has, although its capabilities do not say so."
-            ),
-        }
-    ),
+    facets={"typed": Typed},
+    options={
+        "plan": FLAG.described("Whether it expects a plan before it generates."),
+        "capability": TEXT.described("A capability that it must have, such as `provider:ci`."),
+        "methods": some_of(*_METHODS).described(
+            "Methods that it has, but does not announce in its capabilities."
+        ),
+    },
     traits=Traits(
         # The protocol gives a reply 30 s.
-        limits=Limits(start=60, handshake=30, call=30, write=30, max_message=_MAX_MESSAGE_BYTES),
+        limits=Limits(handshake=30, call=30, max_message=_MAX_MESSAGE_BYTES),
         largest_message=_MAX_MESSAGE_BYTES,
         positional=True,
-        unique_name=True,
+        unique="name",
         restart=Restart(strategy="on-demand"),
         # After 5 s the process is killed, without a SIGTERM first.
         shutdown_steps=(CloseStdin(wait=5),),

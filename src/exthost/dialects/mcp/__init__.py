@@ -18,15 +18,13 @@ In reading order:
     requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
     vectors            test vectors: bytes and messages, each with the expected result
     hostile_peer       how the fault tests of `exthost.testing` speak this dialect
-    conformance        how `exthost check` checks extensions of this dialect
+    conformance        how `exthost check` checks extensions of this dialect, by `check_rules.toml`
     result_audit       checks results more strictly than the host does, for `exthost check`
     notification_audit checks notifications, for the same purpose
 
 `PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
 when they are needed.
 """
-
-from types import MappingProxyType
 
 from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
 
@@ -35,10 +33,8 @@ __all__ = ["PACKAGE"]
 PACKAGE = DialectPackage(
     name="mcp",
     dialect="exthost.dialects.mcp.dialect:DIALECT",
-    config_sections=MappingProxyType(
-        {"mcp_servers": "exthost.dialects.mcp.config_section:read_mcp_servers"}
-    ),
-    section_keys=MappingProxyType({"mcp_servers": "exthost.dialects.mcp.config_section:SECTION"}),
+    config_sections={"mcp_servers": "exthost.dialects.mcp.config_section:read_mcp_servers"},
+    section_keys={"mcp_servers": "exthost.dialects.mcp.config_section:SECTION"},
     json_sections=("mcpServers", "mcp_servers", "servers", "context_servers", "mcp"),
     json_config="exthost.dialects.mcp.json_config:read_json_servers",
     toml_files=(".codex/config.toml",),
@@ -46,14 +42,12 @@ PACKAGE = DialectPackage(
     detection=Detection(rank=10),
     first_bytes=JSON_LINES,
     errors="exthost.dialects.mcp",
-    blocking_facets=MappingProxyType(
-        {
-            "resources": "exthost.dialects.mcp.blocking_facets:SyncResources",
-            "prompts": "exthost.dialects.mcp.blocking_facets:SyncPrompts",
-            "completion": "exthost.dialects.mcp.blocking_facets:SyncCompletion",
-            "logging": "exthost.dialects.mcp.blocking_facets:SyncLogging",
-        }
-    ),
+    blocking_facets={
+        "resources": "exthost.dialects.mcp.blocking_facets:SyncResources",
+        "prompts": "exthost.dialects.mcp.blocking_facets:SyncPrompts",
+        "completion": "exthost.dialects.mcp.blocking_facets:SyncCompletion",
+        "logging": "exthost.dialects.mcp.blocking_facets:SyncLogging",
+    },
     hostile_peer="exthost.dialects.mcp.hostile_peer:PEER",
     vectors="exthost.dialects.mcp",
     conformance="exthost.dialects.mcp.conformance:CONFORMANCE",

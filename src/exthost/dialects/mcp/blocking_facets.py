@@ -5,7 +5,7 @@ the same attributes; their methods have the same parameters and block until the 
 """
 
 from exthost.dialects.blocking_methods import SyncFacet, forward
-from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
+from exthost.dialects.mcp.facets import ArgumentCompletion, Logging, Prompts, Resources
 
 
 class SyncResources(SyncFacet):
@@ -28,7 +28,7 @@ class SyncPrompts(SyncFacet):
 class SyncCompletion(SyncFacet):
     """The blocking form of `ext.completion`."""
 
-    complete = forward(Completion.complete)
+    complete = forward(ArgumentCompletion.complete)
 
 
 class SyncLogging(SyncFacet):

@@ -10,21 +10,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from exthost.dialects import steps
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.mcp.facets import request_all_pages
 from exthost.dialects.mcp.relayed import RelayedParams, relayed_members
-from exthost.dialects.mcp.tasks import wait_for_task
-from exthost.dialects.steps import (
-    AskHost,
-    Exchanges,
-    GetOffer,
-    OneRequestOrMore,
-    Received,
-    Subscribe,
-    result_of,
-)
-from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation, UsageError
-from exthost.model.messages import Failure, Reply, Request
+from exthost.dialects.mcp.tasks import answer_of, wait_for_task
+from exthost.errors import Evidence, ExthostError, ProtocolViolation, UsageError
+from exthost.model.messages import Reply, Request
 from exthost.model.offer import Offer, Tool
 from exthost.model.schema import Checker
 from exthost.wire import jsontext
@@ -40,7 +32,7 @@ RESULT_TYPES = ("input_required", "task")
 # before the first attempt, and so on.
 LISTEN_PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 
-# The protocol's limit for one call: so many replies may request input.
+# The protocol's limit for one call: the number of replies that may request input.
 INPUT_ROUNDS = 8
 
 
@@ -72,7 +64,7 @@ def request_tools(warnings: list[str]) -> Any:
     for position, item in enumerate(listed):
         name = item.get("name") if type(item) is dict else None
         if type(name) is not str or not name:
-            warnings.append(f"tool {position} has no name and is left out")
+            warnings.append(f"tool {position} has no name and is ignored")
         elif name in tools:
             warnings.append(f"it offers {name!r} twice; the first is used")
         else:
@@ -94,7 +86,7 @@ def _make_tool(name: str, item: dict[str, Any]) -> Tool:
     )
 
 
-def list_tools(_: Any) -> Exchanges:
+def list_tools(_: Any) -> steps.Exchanges:
     """Request all tools, and ignore warnings about single tools."""
     return (yield from request_tools([]))
 
@@ -148,7 +140,7 @@ def _check_tool_result(call: ToolCall, result: Any) -> Any:
     return result
 
 
-def _continue_call(call: ToolCall, result: dict[str, Any]) -> Exchanges:
+def _continue_call(call: ToolCall, result: dict[str, Any]) -> steps.Exchanges:
     method, request = make_tool_request(call)
     if not (yield from _has_result_type(method, result)):
         return _check_tool_result(call, result)
@@ -208,7 +200,7 @@ def _check_output(tool: Tool, result: dict[str, Any]) -> None:
         raise ProtocolViolation(
             "X0661",
             f"the result of {tool.name} does not fit its own outputSchema: {'; '.join(problems)}",
-            help="the server must return what its schema says, or correct the schema",
+            help="return a value that matches the schema, or correct the schema",
             evidence=make_evidence(result),
         )
 
@@ -236,11 +228,11 @@ def error_result(error: ExthostError) -> Any:
 # -- other operations ------------------------------------------------------------------------
 
 
-def _request_final_result(method: str, request: dict[str, Any], response: Received) -> Any:
+def _request_final_result(method: str, request: dict[str, Any], response: steps.Received) -> Any:
     """Return the final result of a request whose first response is `response`. While the server
     requests input, answer with the host's handlers and repeat the request."""
     for _ in range(INPUT_ROUNDS):
-        result = result_of(response, method)
+        result = steps.result_of(response, method)
         if type(result) is not dict or result.get("resultType") != "input_required":
             return result
         added_params: dict[str, Any] = {}
@@ -254,12 +246,12 @@ def _request_final_result(method: str, request: dict[str, Any], response: Receiv
         if not added_params:
             break
         response = yield Request(method, {**request, **added_params})
-    result = result_of(response, method)
+    result = steps.result_of(response, method)
     if type(result) is dict and result.get("resultType") == "input_required":
         raise ProtocolViolation(
             "X0662",
             f"{method} was answered with a question {INPUT_ROUNDS} times, or with an empty one",
-            help="the server must come to a result, or say what it needs",
+            help="the server must return a result, or name the input that it needs",
             evidence=make_evidence(result),
         )
     return result
@@ -270,25 +262,15 @@ def _ask_host(method: str, question: Any) -> Any:
     if not text_or_empty(request.get("method")):
         raise ProtocolViolation(
             "X0662",
-            f"{method} was answered with something that is no question: it names no method",
+            f"{method} was answered with a question that names no method",
             help='each of inputRequests is {"method": …, "params": …}',
             evidence=make_evidence(question),
         )
-    response = yield AskHost(request["method"], request.get("params"))
-    if isinstance(response, Reply):
-        return response.result
-    assert isinstance(response, Failure), "an inquiry is answered with a Reply or a Failure"
-    raise CallFailed(
-        "X0760",
-        f"{method} needs an answer from here that it did not get: {response.message}",
-        error_code=response.code,
-        error_message=response.message,
-        data=response.data,
-        help="register a handler for what it asks: roots, sampling or elicitation",
-    )
+    response = yield steps.AskHost(request["method"], request.get("params"))
+    return answer_of(response, method)
 
 
-def make_input_operation(method: str) -> OneRequestOrMore:
+def make_input_operation(method: str) -> steps.OneRequestOrMore:
     """Return the operation of a method whose reply may request input."""
 
     def make_request(params: Any) -> tuple[str, Any]:
@@ -299,48 +281,50 @@ def make_input_operation(method: str) -> OneRequestOrMore:
             return result
         return continue_request(params, result)
 
-    def continue_request(params: Any, result: dict[str, Any]) -> Exchanges:
+    def continue_request(params: Any, result: dict[str, Any]) -> steps.Exchanges:
         has_type = yield from _has_result_type(method, result)
         if not has_type or type(params) is RelayedParams:
             return result
         request = object_or_empty(params)
         return (yield from _request_final_result(method, request, Reply(None, result)))
 
-    return OneRequestOrMore(make_request, read_result)
+    return steps.OneRequestOrMore(make_request, read_result)
 
 
-def check_health(_: Any) -> Exchanges:
+def check_health(_: Any) -> steps.Exchanges:
     """Send a ping, or `server/discover` to a stateless server, which has no ping."""
     method = "server/discover" if (yield from _is_stateless()) else "ping"
-    return result_of((yield Request(method, {} if method != "ping" else None)), method)
+    return steps.result_of((yield Request(method, {} if method != "ping" else None)), method)
 
 
 def _is_stateless() -> Any:
-    offer = yield GetOffer()
+    offer = yield steps.GetOffer()
     return isinstance(offer, Offer) and offer.extra.get("era") == "stateless"
 
 
-def set_level(params: Any) -> Exchanges:
+def set_level(params: Any) -> steps.Exchanges:
     """Send `logging/setLevel`, which only servers with a handshake have."""
     if (yield from _is_stateless()):
         raise UsageError(
             "X1360",
-            "a stateless MCP server is told the log level with each request",
-            help='say options = { log_level = "debug" } in the config',
+            "a stateless MCP server gets the log level with each request",
+            help='set options = { log_level = "debug" } in the config',
         )
-    return result_of((yield Request("logging/setLevel", params)), "logging/setLevel")
+    return steps.result_of((yield Request("logging/setLevel", params)), "logging/setLevel")
 
 
-def subscribe(params: Any) -> Exchanges:
+def subscribe(params: Any) -> steps.Exchanges:
     """Send `resources/subscribe`, or `subscriptions/listen` to a stateless server."""
     if (yield from _is_stateless()):
         yield make_subscription({"resourceSubscriptions": [object_or_empty(params).get("uri")]})
         return {}
-    return result_of((yield Request("resources/subscribe", params)), "resources/subscribe")
+    return steps.result_of((yield Request("resources/subscribe", params)), "resources/subscribe")
 
 
-def make_subscription(notifications: dict[str, Any]) -> Subscribe:
+def make_subscription(notifications: dict[str, Any]) -> steps.Subscribe:
     """Return the request for these notifications of a stateless server. It stays open, and the
     notifications come while it does."""
     request = Request("subscriptions/listen", {"notifications": notifications})
-    return Subscribe(request, LISTEN_PAUSES, refetch_offer="toolsListChanged" in notifications)
+    return steps.Subscribe(
+        request, LISTEN_PAUSES, refetch_offer="toolsListChanged" in notifications
+    )

@@ -55,7 +55,7 @@ def _read_server(
         for key in value:
             if meant := nearest(str(key), ("command", "url")):
                 help = f"did you mean `{meant}` by `{key}`?"
-        place.add_problem(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?", help)
+        place.add_problem(WRONG_VALUE, "has neither `command` nor `url`", help)
     spec = Spec(
         id=id,
         argv=() if command is None else (command,),
@@ -81,7 +81,7 @@ _KEYS: Mapping[str, Key] = {
     "type": Key(ANY_TEXT, "Another name of `transport`.", '"stdio"'),
     "enabled": Key(FLAG, "Whether it is used.", "false", "true"),
     "disabled": Key(FLAG, "The opposite of `enabled`.", "true", "false"),
-    "log_level": Key(TEXT, "The level of log messages that it is asked to send.", '"debug"'),
+    "log_level": Key(TEXT, "The level of log messages that it sends.", '"debug"'),
     "context_passthrough": Key(
         FLAG, "Whether a call's context is sent along in `_meta`.", "true", "false"
     ),

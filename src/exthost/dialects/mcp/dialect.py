@@ -13,22 +13,9 @@ from typing import Any
 
 from exthost.dialects.base import Dialect, Traits, method_unknown
 from exthost.dialects.codec import Role
-from exthost.dialects.mcp.calls import (
-    INPUT_METHODS,
-    check_health,
-    error_result,
-    list_tools,
-    make_evidence,
-    make_input_operation,
-    make_tool_request,
-    object_or_empty,
-    read_tool_result,
-    set_level,
-    subscribe,
-    text_or_empty,
-)
-from exthost.dialects.mcp.codec import Codec, normalize_id
-from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
+from exthost.dialects.mcp import calls
+from exthost.dialects.mcp.codec import McpCodec, normalize_id
+from exthost.dialects.mcp.facets import ArgumentCompletion, Logging, Prompts, Resources
 from exthost.dialects.mcp.handshake import fallback, handshake
 from exthost.dialects.mcp.result import MCP_RESULT
 from exthost.dialects.meanings import Log, Meaning, OfferStale, Progress, Unusable
@@ -40,8 +27,8 @@ from exthost.model.spec import Breaker, Limits, Restart
 from exthost.wire.lines import Lines
 
 
-def _make_codec(role: Role) -> Codec:
-    return Codec(role is Role.HOST)
+def _make_codec(role: Role) -> McpCodec:
+    return McpCodec(role is Role.HOST)
 
 
 # -- notifications ---------------------------------------------------------------------------
@@ -62,24 +49,24 @@ LEVELS = MappingProxyType(
 
 
 def _read_log_message(params: Any) -> Meaning:
-    fields = object_or_empty(params)
+    fields = calls.object_or_empty(params)
     if "data" not in fields:
         return Unusable("log messages that could not be read")
     data, level = fields["data"], fields.get("level")
-    message = data if type(data) is str else make_evidence(data).bytes
+    message = data if type(data) is str else calls.make_evidence(data).bytes
     logger = f"{fields['logger']}: " if type(fields.get("logger")) is str else ""
     number = LEVELS.get(level, logging.INFO) if type(level) is str else logging.INFO
     return Log(number, f"{logger}{message}")
 
 
 def _read_progress(params: Any) -> Meaning:
-    fields = object_or_empty(params)
+    fields = calls.object_or_empty(params)
     progress, total = fields.get("progress"), fields.get("total")
     if type(progress) not in (int, float) or progress is None:
         return Unusable("progress that could not be read")
     checked_total = total if type(total) in (int, float) else None
     token = normalize_id(fields.get("progressToken"))
-    return Progress(token, progress, checked_total, text_or_empty(fields.get("message")))
+    return Progress(token, progress, checked_total, calls.text_or_empty(fields.get("message")))
 
 
 def _refuse(request: Request) -> Reply | Failure:
@@ -98,64 +85,45 @@ DIALECT = Dialect(
     codec=_make_codec,
     handshake=handshake,
     fallback=fallback,
-    operations=MappingProxyType(
-        {
-            "call_tool": OneRequestOrMore(make_tool_request, read_tool_result),
-            "list_tools": list_tools,
-            "health": check_health,
-        }
-    ),
-    methods=MappingProxyType(
-        {
-            **{method: make_input_operation(method) for method in sorted(INPUT_METHODS)},
-            "logging/setLevel": set_level,
-            "resources/subscribe": subscribe,
-        }
-    ),
-    notifications=MappingProxyType(
-        {
-            "notifications/message": _read_log_message,
-            "notifications/progress": _read_progress,
-            "notifications/tools/list_changed": lambda params: OfferStale(),
-        }
-    ),
+    operations={
+        "call_tool": OneRequestOrMore(calls.make_tool_request, calls.read_tool_result),
+        "list_tools": calls.list_tools,
+        "health": calls.check_health,
+    },
+    methods={
+        **{method: calls.make_input_operation(method) for method in sorted(calls.INPUT_METHODS)},
+        "logging/setLevel": calls.set_level,
+        "resources/subscribe": calls.subscribe,
+    },
+    notifications={
+        "notifications/message": _read_log_message,
+        "notifications/progress": _read_progress,
+        "notifications/tools/list_changed": lambda params: OfferStale(),
+    },
     cancel_message=_cancel_message,
     refuse=_refuse,
-    facets=MappingProxyType(
-        {
-            "resources": Resources,
-            "prompts": Prompts,
-            "completion": Completion,
-            "logging": Logging,
-        }
-    ),
+    facets={
+        "resources": Resources,
+        "prompts": Prompts,
+        "completion": ArgumentCompletion,
+        "logging": Logging,
+    },
     result_reader=MCP_RESULT,
-    error_result=error_result,
-    options=MappingProxyType(
-        {
-            "log_level": TEXT.described("The level of log messages that it is asked to send."),
-            "context_passthrough": FLAG.described(
-                "Whether a call's context is sent along in `_meta`."
-            ),
-            "extensions": TABLES.described(
-                "Extensions of the protocol that your program supports, by their names, each with "
-                "its settings; they are declared to the server."
-            ),
-            "era": one_of("auto", "stateless", "handshake").described(
-                "The era of the protocol that is used, where the server has both."
-            ),
-        }
-    ),
+    error_result=calls.error_result,
+    options={
+        "log_level": TEXT.described("The level of log messages that it sends."),
+        "context_passthrough": FLAG.described("Whether a call's context is sent along in `_meta`."),
+        "extensions": TABLES.described(
+            "Extensions of the protocol that your program supports, by their names, each with "
+            "its settings; they are declared to the server."
+        ),
+        "era": one_of("auto", "stateless", "handshake").described(
+            "The era of the protocol that is used, where the server has both."
+        ),
+    },
     traits=Traits(
         first_id=1,  # some servers treat the id 0 as a missing id
-        limits=Limits(
-            start=180,
-            handshake=60,
-            call=60,
-            write=30,
-            max_message=64 * 2**20,
-            max_in_flight=1024,
-        ),
+        limits=Limits(start=180, handshake=60, call=60, max_message=64 * 2**20),
         progress_multiplier=10,
         environment="minimal",
         variables=("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"),

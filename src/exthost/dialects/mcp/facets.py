@@ -152,7 +152,7 @@ class Prompts(_Facet):
         return await self._caller.call("prompts/get", params, timeout=timeout)
 
 
-class Completion(_Facet):
+class ArgumentCompletion(_Facet):
     """`ext.completion`: completions for an argument of a prompt or a template."""
 
     async def complete(

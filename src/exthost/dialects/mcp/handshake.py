@@ -18,13 +18,7 @@ from typing import Any
 
 from exthost._version import __version__
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.mcp.calls import (
-    make_evidence,
-    make_subscription,
-    object_or_empty,
-    request_tools,
-    text_or_empty,
-)
+from exthost.dialects.mcp import calls
 from exthost.dialects.mcp.tasks import TASKS
 from exthost.dialects.steps import Handshake, Received, TryRequest, handshake_result
 from exthost.errors import NO_EVIDENCE, CallFailed, HandshakeFailed, ProtocolViolation
@@ -37,7 +31,7 @@ HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_REVISION = "2026-07-28"
 
 # The warning about a server whose reply to the handshake has no capabilities.
-NO_CAPABILITIES = "it does not tell its capabilities, as an object, and is taken to have none"
+NO_CAPABILITIES = "it does not report its capabilities as an object, so it counts as having none"
 
 # The timeout of the reply to discovery, in seconds. After it, the older handshake is tried. A slow
 # server may therefore read both requests.
@@ -223,19 +217,21 @@ def _finish_initialize(context: HandshakeContext, response: Received) -> Any:
             "X0561",
             "its reply to `initialize` is not one of an MCP server: it names no protocolVersion",
             help="check the command; for another dialect use --dialect or `dialect = …`",
-            evidence=make_evidence(answer),
+            evidence=calls.make_evidence(answer),
         )
     if answer["protocolVersion"] not in HANDSHAKE_REVISIONS:
         raise _unknown_revision_error([answer["protocolVersion"]])
     yield Notification("notifications/initialized")
     level = context.options.get("log_level")
-    if level is not None and "logging" in object_or_empty(answer.get("capabilities")):
+    if level is not None and "logging" in calls.object_or_empty(answer.get("capabilities")):
         yield Request("logging/setLevel", {"level": level})
     return answer
 
 
 def _not_stateless_error(response: Received) -> HandshakeFailed:
-    evidence = make_evidence(response.message) if isinstance(response, Failure) else NO_EVIDENCE
+    evidence = (
+        calls.make_evidence(response.message) if isinstance(response, Failure) else NO_EVIDENCE
+    )
     return HandshakeFailed(
         "X0563",
         'it does not speak the stateless era of MCP, which options.era = "stateless" requires',
@@ -261,8 +257,8 @@ def _request_offer(answer: dict[str, Any]) -> Handshake:
 
     `answer` is the reply to the handshake.
     """
-    capabilities = object_or_empty(answer.get("capabilities"))
-    server_info = object_or_empty(answer.get("serverInfo"))
+    capabilities = calls.object_or_empty(answer.get("capabilities"))
+    server_info = calls.object_or_empty(answer.get("serverInfo"))
     revision = answer["protocolVersion"]
     warnings: list[str] = []
     if type(answer.get("capabilities")) is not dict:
@@ -270,11 +266,11 @@ def _request_offer(answer: dict[str, Any]) -> Handshake:
     tools: tuple[Tool, ...] = ()
     if "tools" in capabilities:
         try:
-            tools = yield from request_tools(warnings)
+            tools = yield from calls.request_tools(warnings)
         except (CallFailed, ProtocolViolation) as error:
             raise HandshakeFailed(
                 "X0562",
-                f"it has tools and does not tell which: {error.message}",
+                f"it has tools and does not list them: {error.message}",
                 help=error.help,
                 evidence=error.evidence,
             ) from None
@@ -282,10 +278,10 @@ def _request_offer(answer: dict[str, Any]) -> Handshake:
     notifications = {
         f"{kind}ListChanged": True
         for kind in ("tools", "prompts", "resources")
-        if object_or_empty(capabilities.get(kind)).get("listChanged") is True
+        if calls.object_or_empty(capabilities.get(kind)).get("listChanged") is True
     }
     if is_stateless and notifications:
-        yield make_subscription(notifications)
+        yield calls.make_subscription(notifications)
     extra = {
         "protocol": revision,
         "era": "stateless" if is_stateless else "handshake",
@@ -295,8 +291,8 @@ def _request_offer(answer: dict[str, Any]) -> Handshake:
         extra["instructions"] = answer["instructions"]
     return Offer(
         tools=tools,
-        version=text_or_empty(server_info.get("version")),
-        name=text_or_empty(server_info.get("name")),
+        version=calls.text_or_empty(server_info.get("version")),
+        name=calls.text_or_empty(server_info.get("name")),
         warnings=tuple(warnings),
         extra=MappingProxyType(extra),
         capabilities=tuple(sorted(capabilities)),

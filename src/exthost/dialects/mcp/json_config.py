@@ -74,7 +74,7 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
                 misspelt = {key for key in unknown if nearest(key, ("command", "url"))}
                 if not misspelt and item.get("disabled") is not True:
                     # Such as a server that an extension of the editor starts.
-                    notes.append(f"{name}: has neither command nor url, and is left out")
+                    notes.append(f"{name}: has neither command nor url, and is ignored")
                     continue
                 # `config_section` reports the misspelt key.
                 item |= {key: renamed[key] for key in misspelt}

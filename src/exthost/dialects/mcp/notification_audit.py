@@ -1,7 +1,7 @@
 """Checks the notifications of an MCP server for `exthost check`, more strictly than the host does.
 
 The host drops a notification that it cannot read, or reads what it can. Official clients validate
-each notification and report one that is not as the protocol says to nobody but their own log.
+each notification, and report one that breaks the protocol only in their own log.
 """
 
 import difflib
@@ -35,7 +35,7 @@ _PROGRESS_FIX = (
     '{"progressToken": …, "progress": 1, "total": 3, "message": "…"}; the last two are optional'
 )
 _MESSAGE_FIX = '{"level": "info", "logger": "…", "data": …}; logger is optional, data is any value'
-_PARAMS_FIX = "give `params` an object, or leave it out"
+_PARAMS_FIX = "make `params` an object, or omit it"
 
 
 def audit_notification(
@@ -47,7 +47,7 @@ def audit_notification(
     for why, fix in _audit(method, message, request_ids):
         yield Problem("notification-form", f"in {method} {why}", fix=fix)
     if (intended := _find_intended(method)) is not None:
-        why = f"{method} is no notification of MCP, and is ignored"
+        why = f"{method} is not a notification of MCP, and is ignored"
         yield Problem("notification-form", why, fix=f"the notification is called {intended}")
 
 
@@ -99,7 +99,7 @@ def _audit_log_message(params: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _find_intended(method: str) -> str | None:
     """Return the notification that an unknown method is a misspelling of, or None. A server may
-    have notifications of its own, which are no mistake."""
+    have notifications of its own, which are not mistakes."""
     if method in _METHODS:
         return None
     if f"{_PREFIX}{method}" in _METHODS:

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["RELAYED", "RelayedParams", "RelayedRequest", "relayed_members"]
-
 # The key of the RelayedRequest in the context of a tool call.
 RELAYED = "mcp_relayed"
 

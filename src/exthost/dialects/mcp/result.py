@@ -9,18 +9,8 @@ block as it was sent.
 
 from typing import Any
 
+from exthost import tool_result
 from exthost.dialects.value_result import value_content, value_text
-from exthost.tool_result import (
-    AudioBlock,
-    Block,
-    ImageBlock,
-    ResourceBlock,
-    ResultReader,
-    TextBlock,
-    UnknownBlock,
-)
-
-__all__ = ["MCP_RESULT"]
 
 # The JSON fields of a tool result. Each is optional, but an object that has only other
 # fields is not a tool result.
@@ -43,7 +33,7 @@ def _read_data(result: Any) -> Any:
     return result.get("structuredContent") if _is_tool_result(result) else result
 
 
-def _read_content(result: Any) -> tuple[Block, ...]:
+def _read_content(result: Any) -> tuple[tool_result.Block, ...]:
     if not _is_tool_result(result):
         return value_content(result)
     return tuple(map(_parse_block, result.get("content", ())))
@@ -56,26 +46,26 @@ def _is_tool_result(result: Any) -> bool:
     return type(result.get("content", ())) in (list, tuple)
 
 
-def _parse_block(sent: Any) -> Block:
+def _parse_block(sent: Any) -> tool_result.Block:
     if type(sent) is not dict:
-        return UnknownBlock(sent)
+        return tool_result.UnknownBlock(sent)
     match sent:
         case {"type": "text", "text": str(text)}:
-            return TextBlock(text)
+            return tool_result.TextBlock(text)
         case {"type": "image", "data": str(data)}:
-            return ImageBlock(data, _text_or_empty(sent.get("mimeType")))
+            return tool_result.ImageBlock(data, _text_or_empty(sent.get("mimeType")))
         case {"type": "audio", "data": str(data)}:
-            return AudioBlock(data, _text_or_empty(sent.get("mimeType")))
+            return tool_result.AudioBlock(data, _text_or_empty(sent.get("mimeType")))
         case {"type": "resource_link", "uri": str()}:
             return _parse_resource(sent)
         case {"type": "resource", "resource": {"uri": str()} as resource}:
             return _parse_resource(resource)
-    return UnknownBlock(sent)
+    return tool_result.UnknownBlock(sent)
 
 
-def _parse_resource(sent: dict[str, Any]) -> ResourceBlock:
+def _parse_resource(sent: dict[str, Any]) -> tool_result.ResourceBlock:
     text, data = sent.get("text"), sent.get("blob")
-    return ResourceBlock(
+    return tool_result.ResourceBlock(
         sent["uri"],
         _text_or_empty(sent.get("mimeType")),
         text if type(text) is str else None,
@@ -88,19 +78,22 @@ def _text_or_empty(value: Any) -> str:
     return value if type(value) is str else ""
 
 
-def _format_block(block: Block) -> str:
+def _format_block(block: tool_result.Block) -> str:
     match block:
-        case TextBlock(text):
+        case tool_result.TextBlock(text):
             return text
-        case ResourceBlock(text=str(text)):
+        case tool_result.ResourceBlock(text=str(text)):
             return text
-        case ResourceBlock(uri=uri):
+        case tool_result.ResourceBlock(uri=uri):
             return f"[resource: {uri}]"
-        case ImageBlock(mime_type=mime_type) | AudioBlock(mime_type=mime_type):
+        case (
+            tool_result.ImageBlock(mime_type=mime_type)
+            | tool_result.AudioBlock(mime_type=mime_type)
+        ):
             return f"[{block.type}: {mime_type}]" if mime_type else f"[{block.type}]"
-        case UnknownBlock(raw):
+        case tool_result.UnknownBlock(raw):
             type_name = _text_or_empty(raw.get("type")) if type(raw) is dict else ""
             return f"[{type_name or 'unknown content'}]"
 
 
-MCP_RESULT = ResultReader(_is_error, _read_text, _read_data, _read_content)
+MCP_RESULT = tool_result.ResultReader(_is_error, _read_text, _read_data, _read_content)

@@ -25,7 +25,7 @@ _OUTPUT_SCHEMA_FIX = (
     'give the schema "type": "object", and put other values into a property of that object'
 )
 _CONTENT_FIX = 'add "content": [{"type": "text", "text": "…"}]; it may be an empty list'
-_IS_ERROR_FIX = "write true or false, without quotes, or leave isError out of a result that is none"
+_IS_ERROR_FIX = "write true or false, without quotes, or omit isError if there was no error"
 _BLOCK_FIX = (
     "the types are text, image, audio, resource_link and resource; examples are "
     '{"type": "text", "text": "…"} and {"type": "image", "data": "…", "mimeType": "image/png"}'
@@ -82,7 +82,7 @@ def _audit_capabilities(method: str, result: dict[str, Any]) -> Iterator[Problem
 
 
 def _audit_tool(tool: dict[str, Any], has_handshake: bool) -> Iterator[Problem]:
-    # A schema that is no object, or whose type is not "object", is a problem in every dialect.
+    # A schema that is not an object, or whose type is not "object", is a problem in every dialect.
     if tool.get("inputSchema") in (None, {}):
         state = _describe(tool, "inputSchema")
         why = f'inputSchema of {tool.get("name")!r} {state} and must be of "type": "object"'
@@ -127,21 +127,21 @@ def _audit_block(block: Any) -> Iterator[tuple[str, str]]:
         if not isinstance(block.get(name), str):
             yield f"({type_name}) {name} {_describe(block, name)} and must be text", _BLOCK_FIX
     if type_name in ("image", "audio") and not _is_base64_or_no_text(block.get("data")):
-        yield f"({type_name}) data is no base64: {_shorten(block['data'])}", _DATA_FIX
+        yield f"({type_name}) data is not base64: {_shorten(block['data'])}", _DATA_FIX
     if type_name == "resource":
         yield from _audit_resource(block.get("resource"))
 
 
 def _audit_resource(resource: Any) -> Iterator[tuple[str, str]]:
     if not isinstance(resource, dict):
-        yield f"(resource) resource is no object: {_shorten(resource)}", _BLOCK_FIX
+        yield f"(resource) resource is not an object: {_shorten(resource)}", _BLOCK_FIX
         return
     if not isinstance(resource.get("uri"), str):
         yield f"(resource) uri {_describe(resource, 'uri')} and must be text", _BLOCK_FIX
     if not any(isinstance(resource.get(name), str) for name in ("text", "blob")):
         yield "(resource) there is neither text nor blob", _BLOCK_FIX
     elif not _is_base64_or_no_text(resource.get("blob")):
-        yield f"(resource) blob is no base64: {_shorten(resource['blob'])}", _DATA_FIX
+        yield f"(resource) blob is not base64: {_shorten(resource['blob'])}", _DATA_FIX
 
 
 def _is_base64_or_no_text(value: Any) -> bool:

@@ -8,11 +8,9 @@ the task is cancelled (`tasks/cancel`).
 
 from typing import Any
 
-from exthost.dialects.steps import AskHost, CancelWith, WaitFor, call_failed_error, result_of
+from exthost.dialects import steps
 from exthost.errors import CallFailed, Evidence, ProtocolViolation
 from exthost.model.messages import Failure, Reply, Request
-
-__all__ = ["TASKS", "TASK_METHODS", "wait_for_task"]
 
 # The name of the extension of the protocol, in the capabilities of client and server.
 TASKS = "io.modelcontextprotocol/tasks"
@@ -24,7 +22,7 @@ TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 # can say, in seconds.
 _POLL_SECONDS, _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 1.0, 0.05, 30.0
 
-# So many characters of a server's value are shown in an error.
+# The number of characters of a server's value that an error shows.
 _EVIDENCE_CHARACTERS = 500
 
 
@@ -35,7 +33,7 @@ def wait_for_task(method: str, created: dict[str, Any]) -> Any:
     if type(task_id) is not str or not task_id:
         raise _invalid_task_error(method, created, "it has no taskId")
     cancellation = Request("tasks/cancel", {"taskId": task_id})
-    yield CancelWith(cancellation)
+    yield steps.CancelWith(cancellation)
     task = created
     answered: set[str] = set()
     while (status := task.get("status")) in ("working", "input_required"):
@@ -46,19 +44,19 @@ def wait_for_task(method: str, created: dict[str, Any]) -> Any:
                 yield cancellation  # the server would wait for the input until the task expires
                 raise
         # A server may also report changes of the state, if it was asked to. The host only polls.
-        yield WaitFor("notifications/tasks", _is_about(task_id), _poll_seconds(task))
-        task = result_of((yield Request("tasks/get", {"taskId": task_id})), "tasks/get")
+        yield steps.WaitFor("notifications/tasks", _is_about(task_id), _poll_seconds(task))
+        task = steps.result_of((yield Request("tasks/get", {"taskId": task_id})), "tasks/get")
         if type(task) is not dict:
             raise _invalid_task_error("tasks/get", task, "it is not an object")
     if status == "completed":
         return task.get("result")
     if status == "failed":
-        raise call_failed_error(_read_error(task.get("error")), method)
+        raise steps.call_failed_error(_read_error(task.get("error")), method)
     if status == "cancelled":
         raise CallFailed(
             "X0770",
             f"the server cancelled the task of {method}",
-            help="the server decided this; its log may say why",
+            help="the server decided this; see its log for the cause",
         )
     raise _invalid_task_error(method, task, f"its status is {status!r}")
 
@@ -73,22 +71,26 @@ def _supply_input(method: str, task: dict[str, Any], answered: set[str]) -> Any:
         answered.add(key)
         if type(question) is not dict or type(question.get("method")) is not str:
             raise _invalid_task_error(method, task, "a request for input has no method")
-        response = yield AskHost(question["method"], question.get("params"))
-        if isinstance(response, Reply):
-            responses[key] = response.result
-        else:
-            assert isinstance(response, Failure)
-            raise CallFailed(
-                "X0760",
-                f"{method} needs an answer from here that it did not get: {response.message}",
-                error_code=response.code,
-                error_message=response.message,
-                data=response.data,
-                help="register a handler for what it asks: roots, sampling or elicitation",
-            )
+        response = yield steps.AskHost(question["method"], question.get("params"))
+        responses[key] = answer_of(response, method)
     if responses:
         params = {"taskId": task["taskId"], "inputResponses": responses}
-        result_of((yield Request("tasks/update", params)), "tasks/update")
+        steps.result_of((yield Request("tasks/update", params)), "tasks/update")
+
+
+def answer_of(response: steps.Received, method: str) -> Any:
+    """Return what a handler of the host answered to an inquiry. Raises CallFailed if none did."""
+    if isinstance(response, Reply):
+        return response.result
+    assert isinstance(response, Failure), "an inquiry is answered with a Reply or a Failure"
+    raise CallFailed(
+        "X0760",
+        f"{method} needs an answer from here that it did not get: {response.message}",
+        error_code=response.code,
+        error_message=response.message,
+        data=response.data,
+        help="register a handler for its request: roots, sampling or elicitation",
+    )
 
 
 def _poll_seconds(task: dict[str, Any]) -> float:
@@ -107,7 +109,7 @@ def _read_error(error: Any) -> Failure:
     code, message = fields.get("code"), fields.get("message")
     return Failure(
         None,
-        message if type(message) is str else "it does not say why",
+        message if type(message) is str else "it gives no reason",
         code if type(code) is int else None,
         fields.get("data"),
     )

@@ -4,10 +4,9 @@ Names the requirement that each check tests, and requests without an effect.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
-from exthost.dialects.conformance import Conformance, Problem
+from exthost.dialects.conformance import Conformance, Problem, read_rules
 from exthost.model.messages import Id, Request
 
 
@@ -20,31 +19,7 @@ def _audit_notification(message: Mapping[str, Any], _: Collection[Id]) -> Iterat
 
 
 CONFORMANCE = Conformance(
-    rules=MappingProxyType(
-        {
-            "start": "morphir-load-01",
-            "handshake": "morphir-load-03",
-            "stdout-noise": "morphir-wire-10",
-            "json": "morphir-wire-01",
-            "message-form": "morphir-wire-01",
-            "one-line": "morphir-wire-01",
-            "utf8": "morphir-wire-01",
-            "number": "morphir-wire-01",
-            "reply-id": "morphir-wire-03",
-            "reply-id-type": "morphir-wire-03",
-            "reply-once": "morphir-wire-15",
-            "reply-form": "morphir-wire-13",
-            "error-form": "morphir-wire-04",
-            "message-size": "morphir-wire-16",
-            "unknown-method": "morphir-call-06",
-            "unknown-tool": "morphir-call-07",
-            "end-of-input": "morphir-stop-01",
-            "early-end": "morphir-stop-01",
-            "signal": "morphir-stop-02",
-            "restart": "morphir-restart-04",
-            "tools": "morphir-load-09",
-        }
-    ),
+    rules=read_rules("exthost.dialects.morphir"),
     pings=(Request("capabilities", None), Request("health_check", None)),
     has_version=False,
     error_form="text",

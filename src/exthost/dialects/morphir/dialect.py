@@ -9,23 +9,15 @@ input, such as `cat`, cannot complete the handshake.
 
 import logging
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
+from exthost.dialects import steps
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import tool_as_method
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import decoder, noise
 from exthost.dialects.meanings import Log
-from exthost.dialects.steps import (
-    Exchanges,
-    Handshake,
-    OneRequest,
-    Operation,
-    handshake_result,
-    result_of,
-)
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
 from exthost.model.messages import Failure, Id, Incoming, Message, Notification, Reply, Request
 from exthost.model.offer import Offer, Tool
@@ -48,13 +40,14 @@ _LEVELS = {
 }
 
 
-class HostCodec:
+class MorphirHostCodec:
     """The codec of the host: encodes requests, and decodes replies and notifications."""
 
     __slots__ = ()
 
     decode = decoder(members=2)
     decode_replies = staticmethod(jsontext.reply_decoder())
+    may_be_reply = staticmethod(jsontext.may_be_reply)
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         fields = {"id": id, "method": method, "params": params}
@@ -87,13 +80,13 @@ class HostCodec:
         method = fields["method"]
         if type(method) is str and fields.get("id") is None:
             return Notification(method, fields.get("params"))
-        return noise(frame, "a request: morphir extensions cannot ask the host")
+        return noise(frame, "a request: morphir extensions cannot send requests to the host")
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return jsontext.leading_id(head)
 
 
-class GuestCodec:
+class MorphirGuestCodec:
     """The codec of an extension, for the SDK, for test extensions and for test vectors."""
 
     __slots__ = ()
@@ -130,19 +123,19 @@ class GuestCodec:
         return None
 
 
-def _codec(role: Role) -> HostCodec | GuestCodec:
-    return HostCodec() if role is Role.HOST else GuestCodec()
+def _codec(role: Role) -> MorphirHostCodec | MorphirGuestCodec:
+    return MorphirHostCodec() if role is Role.HOST else MorphirGuestCodec()
 
 
-def _handshake(context: HandshakeContext) -> Handshake:
-    handshake_result((yield Request("initialize", context.config)))
+def _handshake(context: HandshakeContext) -> steps.Handshake:
+    steps.handshake_result((yield Request("initialize", context.config)))
     response = yield Request("capabilities", None)
     try:
-        capabilities = result_of(response, "capabilities")
+        capabilities = steps.result_of(response, "capabilities")
     except CallFailed as refused:
         raise HandshakeFailed(
             "X0503",
-            f"it did not tell its capabilities: {refused.error_message}",
+            f"it did not report its capabilities: {refused.error_message}",
             help="answer the method `capabilities` with a list of {name, description}",
         ) from None
     warnings: list[str] = []
@@ -188,7 +181,7 @@ def _parse_log(params: Any) -> Log | None:
     return Log(level, message if type(message) is str else jsontext.display_text(message))
 
 
-def _request_health(_: Any) -> Exchanges:
+def _request_health(_: Any) -> steps.Exchanges:
     """Request the health and return `{"status", "message"?}`. The method is optional, so an
     extension without it counts as healthy."""
     response = yield Request("health_check", None)
@@ -199,12 +192,10 @@ def _request_health(_: Any) -> Exchanges:
     return {"status": "healthy"}
 
 
-_OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        "call_tool": OneRequest(tool_as_method),
-        "health": _request_health,
-    }
-)
+_OPERATIONS: Mapping[str, steps.Operation] = {
+    "call_tool": steps.OneRequest(tool_as_method),
+    "health": _request_health,
+}
 
 DIALECT = Dialect(
     name="morphir",
@@ -212,17 +203,10 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    notifications=MappingProxyType({"log": _parse_log}),
+    notifications={"log": _parse_log},
     traits=Traits(
         # The protocol allows 30 s for each request of the handshake and for each call.
-        limits=Limits(
-            start=60,
-            handshake=30,
-            call=30,
-            write=30,
-            max_message=64 * 2**20,
-            max_in_flight=1024,
-        ),
+        limits=Limits(handshake=30, call=30, max_message=64 * 2**20),
         restart=Restart(
             strategy="never", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"
         ),

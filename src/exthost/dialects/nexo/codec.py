@@ -8,10 +8,8 @@ from exthost.model.messages import Id, Incoming, Notification, Reply, Request
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 
-__all__ = ["Codec", "make_codec"]
 
-
-class Codec(JsonRpc):
+class NexoCodec(JsonRpc):
     """A codec for JSON-RPC 2.0 that writes the id as the last field. The host and the extension use
     the same codec."""
 
@@ -40,6 +38,6 @@ class Codec(JsonRpc):
         return failure_of(number, error, jsontext.display_text(error))
 
 
-def make_codec(role: Role) -> Codec:
+def make_codec(role: Role) -> NexoCodec:
     """Return the codec of a new session."""
-    return Codec()
+    return NexoCodec()

@@ -15,9 +15,9 @@ sends a second request, `tools/<name>`, with the arguments as params.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
+from exthost.dialects import steps
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import HookCall, ToolCall
 from exthost.dialects.handshake_context import HandshakeContext
@@ -27,14 +27,6 @@ from exthost.dialects.nexo.hooks import HOOKS, make_event, read_hook_answer
 from exthost.dialects.nexo.manifest_v2 import ManifestV2
 from exthost.dialects.nexo.progress import parse_progress
 from exthost.dialects.options import FLAG
-from exthost.dialects.steps import (
-    Exchanges,
-    Handshake,
-    OneRequestOrMore,
-    Operation,
-    handshake_result,
-    result_of,
-)
 from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
 from exthost.model.messages import Failure, Request
 from exthost.model.offer import Offer, Tool
@@ -49,9 +41,9 @@ _METHOD_NOT_FOUND = -32601
 # -- the handshake ---------------------------------------------------------------------------
 
 
-def _handshake(context: HandshakeContext) -> Handshake:
+def _handshake(context: HandshakeContext) -> steps.Handshake:
     params = {"agent_version": context.host_version, "extension_id": context.extension}
-    result = handshake_result((yield Request("initialize", params, id=0)))
+    result = steps.handshake_result((yield Request("initialize", params, id=0)))
     if result is None:  # every field is optional, so null is the same as {}
         result = {}
     if type(result) is not dict:
@@ -139,16 +131,16 @@ def _make_arguments(call: ToolCall) -> Any:
     }
 
 
-def _try_tool_as_method(call: ToolCall, failure: Failure) -> Exchanges | None:
+def _try_tool_as_method(call: ToolCall, failure: Failure) -> steps.Exchanges | None:
     """Continue if the extension has no method `tools/call`: it may have a method for each tool."""
     return _call_tool_as_method(call, failure) if failure.code == _METHOD_NOT_FOUND else None
 
 
-def _call_tool_as_method(call: ToolCall, first_failure: Failure) -> Exchanges:
+def _call_tool_as_method(call: ToolCall, first_failure: Failure) -> steps.Exchanges:
     received = yield Request(f"tools/{call.name}", _make_arguments(call))
     if isinstance(received, Failure) and received.code == _METHOD_NOT_FOUND:
         received = first_failure  # it is more useful than the second
-    return result_of(received, call.name)
+    return steps.result_of(received, call.name)
 
 
 def _passes_context(call: ToolCall) -> bool:
@@ -160,8 +152,8 @@ def _passes_context(call: ToolCall) -> bool:
     return option is True
 
 
-def _list_tools(_: Any) -> Exchanges:
-    result = result_of((yield Request("tools/list", {})), "tools/list")
+def _list_tools(_: Any) -> steps.Exchanges:
+    result = steps.result_of((yield Request("tools/list", {})), "tools/list")
     try:
         return _parse_tools(result.get("tools") if type(result) is dict else result, [])
     except HandshakeFailed as error:  # `_parse_tools` raises it for both methods
@@ -177,62 +169,51 @@ def _make_hook_request(call: HookCall) -> tuple[str, Any]:
     return f"hooks/{call.name}", make_event(call)
 
 
-_OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        "call_tool": OneRequestOrMore(_make_tool_request, None, _try_tool_as_method),
-        "list_tools": _list_tools,
-        "hook": OneRequestOrMore(_make_hook_request, read_hook_answer),
-    }
-)
+_OPERATIONS: Mapping[str, steps.Operation] = {
+    "call_tool": steps.OneRequestOrMore(_make_tool_request, None, _try_tool_as_method),
+    "list_tools": _list_tools,
+    "hook": steps.OneRequestOrMore(_make_hook_request, read_hook_answer),
+}
 
 
-def _contract_for(spec: Spec) -> Dialect:
-    """Return the contract of one extension. The manifest decides; without one, the option does."""
-    is_second = isinstance(spec.manifest, ManifestV2) or (
-        spec.manifest is None and spec.options.get("contract") == 2
-    )
-    return second_contract.DIALECT if is_second else DIALECT
+class NexoDialect(Dialect):
+    """nexo, which has two contracts."""
+
+    def contract_for(self, spec: Spec) -> Dialect:
+        """Return the contract of one extension. The manifest decides, or else the option."""
+        is_second = isinstance(spec.manifest, ManifestV2) or (
+            spec.manifest is None and spec.options.get("contract") == 2
+        )
+        return second_contract.DIALECT if is_second else self
 
 
-DIALECT = Dialect(
+DIALECT = NexoDialect(
     name="nexo",
     contracts=(second_contract.DIALECT,),
-    contract_for=_contract_for,
     framing=Lines,
     codec=make_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    notifications=MappingProxyType({"tools/progress": parse_progress}),
-    options=MappingProxyType(
-        {
-            "context_passthrough": FLAG.described("Whether a call's context is sent in `_meta`."),
-            "contract": second_contract.CONTRACT_OPTION,
-        }
-    ),
+    notifications={"tools/progress": parse_progress},
+    options={
+        "context_passthrough": FLAG.described("Whether a call's context is sent in `_meta`."),
+        "contract": second_contract.CONTRACT_OPTION,
+    },
     traits=Traits(
         first_id=1,
         ids_continue=True,
-        limits=Limits(
-            start=60,
-            handshake=10,
-            call=30,
-            write=30,
-            max_message=64 * 2**20,
-            max_in_flight=1024,
-        ),
+        limits=Limits(handshake=10, call=30, max_message=64 * 2**20),
         restart=Restart(
             strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
         ),
         breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
         breaker_name="the breaker ext:stdio:{id}",
-        env_vars=MappingProxyType(
-            {
-                "AGENT_VERSION": "host_version",
-                "AGENT_EXTENSION_ID": "extension",
-                "AGENT_STATE_DIR": "state_folder",
-                "NEXO_EXTENSION_STATE_ROOT": "state_folder",
-            }
-        ),
+        env_vars={
+            "AGENT_VERSION": "host_version",
+            "AGENT_EXTENSION_ID": "extension",
+            "AGENT_STATE_DIR": "state_folder",
+            "NEXO_EXTENSION_STATE_ROOT": "state_folder",
+        },
         # An empty line announces the shutdown; then stdin is closed.
         shutdown_steps=(Write(b"\n"), CloseStdin(wait=3)),
     ),

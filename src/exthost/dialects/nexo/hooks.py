@@ -9,8 +9,6 @@ from exthost.errors import Evidence, ProtocolViolation
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.wire import jsontext
 
-__all__ = ["HOOKS", "make_event", "read_hook_answer"]
-
 HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
 
 # The hooks for tool calls. The other hooks receive the event of the caller unchanged.
@@ -23,15 +21,13 @@ _FINAL_REPLY = MappingProxyType({_DO_NOT_REPLY: True})
 
 # The fields of a hook's reply, each with a predicate for its valid values. Null is always valid and
 # means the default.
-_HOOK_ANSWER_FIELDS: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
-    {
-        "abort": lambda value: type(value) is bool,
-        "reason": lambda value: type(value) is str,
-        "override": lambda value: type(value) is dict,
-        "decision": lambda value: value in ("allow", "block", "transform"),
-        _DO_NOT_REPLY: lambda value: type(value) is bool,
-    }
-)
+_HOOK_ANSWER_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "abort": lambda value: type(value) is bool,
+    "reason": lambda value: type(value) is str,
+    "override": lambda value: type(value) is dict,
+    "decision": lambda value: value in ("allow", "block", "transform"),
+    _DO_NOT_REPLY: lambda value: type(value) is bool,
+}
 
 
 def read_hook_answer(call: HookCall, result: Any) -> HookAnswer:

@@ -36,8 +36,8 @@ from exthost.dialects.nexo.manifest_parts import (
     read_version,
 )
 from exthost.dialects.nexo.mcp_servers import (
+    DeclaredServer,
     JsonMistake,
-    McpServer,
     make_spec,
     read_servers,
     replace_placeholders,
@@ -62,8 +62,6 @@ from exthost.model.empty_mapping import empty_mapping
 from exthost.model.offer import Tool
 from exthost.model.spec import Requires, Spec
 
-__all__ = ["FORMAT", "Manifest", "RESERVED_IDS"]
-
 RESERVED_IDS = frozenset(
     {"agent", "browser", "core", "email", "heartbeat", "memory", "telegram", "whatsapp"}
 )
@@ -87,7 +85,7 @@ _ORDER: tuple[KeyPath, ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class NexoManifest:
     """The values of a plugin.toml that only this dialect uses."""
 
     name: str = ""
@@ -101,7 +99,7 @@ class Manifest:
     author: str = ""
     license: str = ""
     outbound_bindings: Mapping[str, tuple[str, ...]] = field(default_factory=empty_mapping)
-    mcp_servers: tuple[McpServer, ...] = ()
+    mcp_servers: tuple[DeclaredServer, ...] = ()
 
 
 def read(file: ManifestFile) -> Verdict:
@@ -155,7 +153,7 @@ def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> 
         tools=tuple(Tool(name, input_schema={}) for name in capabilities.get("tools", ())),
         declared_hooks=tuple(capabilities.get("hooks", ())),
         unrunnable=transport.unrunnable,
-        manifest=Manifest(
+        manifest=NexoManifest(
             name=plugin.get("name", ""),
             description=plugin.get("description", ""),
             transport=transport.kind,
@@ -179,18 +177,20 @@ def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> 
     return Accepted(spec=spec, also=server_specs, warnings=warnings)
 
 
-def _read_sidecar(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], tuple[Remark, ...]]:
+def _read_sidecar(
+    file: ManifestFile, id: str
+) -> tuple[tuple[DeclaredServer, ...], tuple[Remark, ...]]:
     """Return the MCP servers of the `.mcp.json` beside the manifest, or a warning about it."""
     try:
         data = file.read_sibling(_MCP_JSON)
     except ManifestError as error:
-        return (), (Remark(f"it is left out: {error.message}", _MCP_JSON),)
+        return (), (Remark(f"it is ignored: {error.message}", _MCP_JSON),)
     if data is None:
         return (), ()
     try:
         return servers_from_json(data, id), ()
     except JsonMistake as mistake:
-        return (), (Remark(f"it is left out: {mistake}", _MCP_JSON, mistake.line),)
+        return (), (Remark(f"it is ignored: {mistake}", _MCP_JSON, mistake.line),)
 
 
 def read_hooks(file: ManifestFile) -> Spec:
@@ -210,7 +210,7 @@ def read_hooks(file: ManifestFile) -> Spec:
         id=id if isinstance(id, str) and _ID.fullmatch(id) else spec.id,
         declared_hooks=tuple(hook for hook in hooks if isinstance(hook, str)),
         has_unknown_hooks=not all(isinstance(hook, str) for hook in hooks),
-        manifest=Manifest(),
+        manifest=NexoManifest(),
     )
 
 
@@ -239,7 +239,7 @@ def _read_id(value: Any, place: Place) -> str | None:
         return None
     if not _ID.fullmatch(checked) or len(checked) > MAX_NAME_CHARS:
         rule = f"a letter, then letters, digits, _ and -, all lower case, up to {MAX_NAME_CHARS}"
-        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is no id: {rule}")
+        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is not an id: {rule}")
         return None
     if checked in RESERVED_IDS:
         reserved = ", ".join(sorted(RESERVED_IDS))
@@ -316,7 +316,7 @@ def _read_transport(value: Any, place: Place) -> _Transport | None:
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
     if "kind" in value and "type" in value:
-        place.at("type").add_problem(WRONG_VALUE, "says the same as `kind`", "keep `kind`")
+        place.at("type").add_problem(WRONG_VALUE, "repeats `kind`", "keep `kind`")
         return None
     kind_key = "type" if "type" in value else "kind"
     kind = value.get(kind_key)

@@ -7,7 +7,13 @@ from typing import Any
 from exthost.dialects.manifest_format import ManifestFile, manifest_error
 from exthost.errors import ManifestError
 from exthost.model import semver
-from exthost.model.documents.problems import WRONG_VALUE, Place, Problem, Problems, format_path
+from exthost.model.documents.problems import (
+    WRONG_VALUE,
+    DocumentProblem,
+    Place,
+    Problems,
+    format_path,
+)
 from exthost.model.documents.readers import (
     Reader,
     quote_text,
@@ -17,15 +23,6 @@ from exthost.model.documents.readers import (
 )
 from exthost.model.documents.toml_positions import KeyPath, find_line
 from exthost.model.documents.toml_text import parse_toml
-
-__all__ = [
-    "MAX_NAME_CHARS",
-    "make_errors",
-    "make_table_reader",
-    "parse_file",
-    "read_names",
-    "read_version",
-]
 
 MAX_NAME_CHARS = 64
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -57,7 +54,7 @@ def make_errors(
     others, by line."""
     lines = problems.lines()
 
-    def sort_key(problem: Problem) -> tuple[int, int]:
+    def sort_key(problem: DocumentProblem) -> tuple[int, int]:
         for position, start in enumerate(order):
             # A section that is missing, or is not a table, is sorted as its first key.
             if problem.path[: len(start)] == start or problem.path == start[:1]:
@@ -82,7 +79,7 @@ def read_version(value: Any, place: Place) -> str | None:
     checked = read_text(value, place)
     if checked is not None and not semver.is_version(checked):
         help = "write it like 1.2.3 or 1.2.3-beta.1 (https://semver.org)"
-        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is no semantic version", help)
+        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is not a semantic version", help)
         return None
     return checked
 
@@ -99,9 +96,9 @@ def read_names(value: Any, place: Place) -> tuple[str, ...]:
         if name is None:
             continue
         if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS:
-            item_place.add_problem(WRONG_VALUE, f"{quote_text(name)} is no name: {rule}")
+            item_place.add_problem(WRONG_VALUE, f"{quote_text(name)} is not a name: {rule}")
         elif name in names:
-            item_place.add_problem(WRONG_VALUE, f"{name!r} is there twice", "keep one")
+            item_place.add_problem(WRONG_VALUE, f"{name!r} is repeated", "keep one")
         names[name] = None
     return tuple(names)
 

@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from exthost.dialects.manifest_format import Accepted, ManifestFile, Rejected, Remark, Verdict
@@ -43,8 +42,6 @@ from exthost.model.documents.toml_positions import KeyPath
 from exthost.model.offer import Tool
 from exthost.model.spec import Requires, Restart, Spec
 from exthost.model.versionreq import NotAVersion, VersionReq
-
-__all__ = ["ManifestV2", "OutboundTool", "is_version_2", "read"]
 
 # Hyphens are in the documentation of the contract, though its own host refuses them.
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
@@ -396,66 +393,62 @@ _NOT_OFFERED = (
 )
 _UNUSED = ("skills", "config", "capability_gates", "ui", "contracts", "meta")
 
-_PLUGIN: Mapping[str, Reader] = MappingProxyType(
-    {
-        "id": _read_id,
-        "version": read_version,
-        "name": read_text,
-        "description": read_text,
-        "min_nexo_version": _read_requirement,
-        "enabled_by_default": read_flag,
-        "entrypoint": make_table_reader(
-            {"command": read_any_text, "args": read_any_text_list, "env": _read_entrypoint_env}
-        ),
-        "extends": _read_extends,
-        "tools": _read_tools,
-        "requires": make_table_reader(
-            dict.fromkeys(("bins", "env", "features", "nexo_capabilities"), read_text_list)
-        ),
-        "capabilities": make_table_reader(
-            {
-                "provides": read_text_list,
-                "skills": read_text_list,
-                "admin": make_table_reader(dict.fromkeys(("required", "optional"), read_text_list)),
-                "broker": make_table_reader(
-                    dict.fromkeys(("subscribe", "publish"), read_text_list)
-                ),
-                "http_server": make_table_reader(
-                    {
-                        "port": _range_reader(0, 65535),
-                        "token_env": read_text,
-                        "bind": read_text,
-                        "health_path": read_text,
-                        "extra_env_passthrough": read_text_list,
-                    }
-                ),
-            }
-        ),
-        "config_schema": make_table_reader(
-            {
-                "schema": _read_object_schema,
-                "shape": choice_reader("object", "array"),
-                "hot_reload": read_flag,
-            }
-        ),
-        "credentials_schema": make_table_reader({"enabled": read_flag, "accounts_shape": _accept}),
-        "supervisor": make_table_reader(
-            {
-                "respawn": read_flag,
-                "max_attempts": _range_reader(0, 2**31 - 1),
-                "backoff_ms": _range_reader(100, 300_000),
-                "stderr_tail_lines": _range_reader(0, 512),
-            }
-        ),
-        "sandbox": make_table_reader(
-            {
-                "enabled": read_flag,
-                "network": choice_reader("deny", "host"),
-                "fs_read_paths": read_text_list,
-                "fs_write_paths": read_text_list,
-                "drop_user": read_flag,
-            }
-        ),
-        **dict.fromkeys((*_NOT_OFFERED, *_UNUSED), _accept),
-    }
-)
+_PLUGIN: Mapping[str, Reader] = {
+    "id": _read_id,
+    "version": read_version,
+    "name": read_text,
+    "description": read_text,
+    "min_nexo_version": _read_requirement,
+    "enabled_by_default": read_flag,
+    "entrypoint": make_table_reader(
+        {"command": read_any_text, "args": read_any_text_list, "env": _read_entrypoint_env}
+    ),
+    "extends": _read_extends,
+    "tools": _read_tools,
+    "requires": make_table_reader(
+        dict.fromkeys(("bins", "env", "features", "nexo_capabilities"), read_text_list)
+    ),
+    "capabilities": make_table_reader(
+        {
+            "provides": read_text_list,
+            "skills": read_text_list,
+            "admin": make_table_reader(dict.fromkeys(("required", "optional"), read_text_list)),
+            "broker": make_table_reader(dict.fromkeys(("subscribe", "publish"), read_text_list)),
+            "http_server": make_table_reader(
+                {
+                    "port": _range_reader(0, 65535),
+                    "token_env": read_text,
+                    "bind": read_text,
+                    "health_path": read_text,
+                    "extra_env_passthrough": read_text_list,
+                }
+            ),
+        }
+    ),
+    "config_schema": make_table_reader(
+        {
+            "schema": _read_object_schema,
+            "shape": choice_reader("object", "array"),
+            "hot_reload": read_flag,
+        }
+    ),
+    "credentials_schema": make_table_reader({"enabled": read_flag, "accounts_shape": _accept}),
+    "supervisor": make_table_reader(
+        {
+            "respawn": read_flag,
+            "max_attempts": _range_reader(0, 2**31 - 1),
+            "backoff_ms": _range_reader(100, 300_000),
+            "stderr_tail_lines": _range_reader(0, 512),
+        }
+    ),
+    "sandbox": make_table_reader(
+        {
+            "enabled": read_flag,
+            "network": choice_reader("deny", "host"),
+            "fs_read_paths": read_text_list,
+            "fs_write_paths": read_text_list,
+            "drop_user": read_flag,
+        }
+    ),
+    **dict.fromkeys((*_NOT_OFFERED, *_UNUSED), _accept),
+}

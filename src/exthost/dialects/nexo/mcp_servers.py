@@ -1,6 +1,6 @@
 """Parses the MCP servers that a nexo manifest, or a `.mcp.json` beside it, declares.
 
-Parsing returns `McpServer` values whose texts still contain placeholders such as
+Parsing returns `DeclaredServer` values whose texts still contain placeholders such as
 `${EXTENSION_ROOT}`. `replace_placeholders` replaces them, and `make_spec` returns the extension of
 a server.
 
@@ -33,16 +33,6 @@ from exthost.model.documents.settings import resolve_path
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.spec import Requires, Spec
 
-__all__ = [
-    "JsonMistake",
-    "McpServer",
-    "replace_placeholders",
-    "read_servers",
-    "servers_from_json",
-    "make_spec",
-    "url",
-]
-
 _MAX_NAME_CHARS = 32
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _URL = re.compile(r"https?://[^/\s]")
@@ -57,7 +47,7 @@ _FOREIGN_NAMES = {"http": "streamable_http", "streamable-http": "streamable_http
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpServer:
+class DeclaredServer:
     """One declared server. `key` is its id in the host: `{extension}.{name}`."""
 
     name: str
@@ -89,7 +79,7 @@ def url(value: Any, place: Place) -> str | None:
     if read is None or read.startswith(_PLACEHOLDER) or _URL.match(read):
         return read
     place.add_problem(
-        WRONG_VALUE, f"{quote_text(read)} is no http or https URL", "write https://host/path"
+        WRONG_VALUE, f"{quote_text(read)} is not an http or https URL", "write https://host/path"
     )
     return None
 
@@ -111,19 +101,19 @@ _STDIO_ONLY = ("command", "args", "env", "cwd")
 _REMOTE_ONLY = ("url", "headers")
 
 
-def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
+def read_servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServer, ...]:
     """Return the `mcp_servers` of a manifest. Mistakes are recorded at their place."""
     if isinstance(value, Mapping):
         for name in value:
             if isinstance(name, str) and name.isprintable() and not _NAME.fullmatch(name):
                 rule = "a letter, then letters, digits, _ and -, all lower case"
                 place.at(name).add_problem(
-                    WRONG_VALUE, f"{quote_text(name)} is no name of a server: {rule}"
+                    WRONG_VALUE, f"{quote_text(name)} is not the name of a server: {rule}"
                 )
     return _servers(value, place, extension)
 
 
-def _servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
+def _servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServer, ...]:
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table by name, and is {describe_type(value)}")
         return ()
@@ -139,7 +129,7 @@ class JsonMistake(Exception):
         self.line = line
 
 
-def servers_from_json(data: bytes, extension: str) -> tuple[McpServer, ...]:
+def servers_from_json(data: bytes, extension: str) -> tuple[DeclaredServer, ...]:
     """Return the servers in a `.mcp.json`. Raises JsonMistake. Names may have any form, because
     other programs use the file, too."""
     try:
@@ -195,7 +185,7 @@ def _renamed_keys(declared: Any) -> Any:
     return read
 
 
-def make_spec(server: McpServer, folder: str, requires: Requires) -> Spec:
+def make_spec(server: DeclaredServer, folder: str, requires: Requires) -> Spec:
     """Return the spec of a server whose placeholders are replaced. It runs in `folder`, the base of
     a relative cwd, and requires what its manifest's extension requires."""
     remote = server.transport != "stdio"
@@ -212,14 +202,14 @@ def make_spec(server: McpServer, folder: str, requires: Requires) -> Spec:
     )
 
 
-def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | None:
+def _server(name: Any, value: Any, place: Place, extension: str) -> DeclaredServer | None:
     if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME_CHARS:
         place.add_problem(
             WRONG_VALUE, f"a server's name must have 1 to {_MAX_NAME_CHARS} characters"
         )
         return None
     if not name.isprintable():
-        place.add_problem(WRONG_VALUE, "a server's name must not hold control characters")
+        place.add_problem(WRONG_VALUE, "the name of a server cannot contain control characters")
         return None
     read = read_table(value, place, _READERS)
     if not isinstance(value, Mapping):
@@ -228,7 +218,7 @@ def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | 
     if "transport" not in value:
         transport = "stdio" if "command" in value else "auto" if "url" in value else None
         if transport is None:
-            place.add_problem(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?")
+            place.add_problem(WRONG_VALUE, "has neither `command` nor `url`")
     if transport is None:
         return None
     needed, foreign = ("command", _REMOTE_ONLY) if transport == "stdio" else ("url", _STDIO_ONLY)
@@ -243,12 +233,12 @@ def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | 
     for key in ("env", "headers"):
         if key in declared:
             declared[key] = MappingProxyType(declared[key])
-    return McpServer(name=name, key=f"{extension}.{name}", transport=transport, **declared)
+    return DeclaredServer(name=name, key=f"{extension}.{name}", transport=transport, **declared)
 
 
 def replace_placeholders(
-    server: McpServer, *, root: str, extension: str, version: str, host_version: str
-) -> McpServer:
+    server: DeclaredServer, *, root: str, extension: str, version: str, host_version: str
+) -> DeclaredServer:
     """Return the server with its placeholders replaced."""
     values = {
         "${EXTENSION_ROOT}": root,

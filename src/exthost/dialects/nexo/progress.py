@@ -5,8 +5,6 @@ from typing import Any
 from exthost.dialects.meanings import Meaning, Progress, Unusable
 from exthost.model.empty_mapping import EMPTY_MAPPING
 
-__all__ = ["parse_progress"]
-
 
 def parse_progress(params: Any) -> Meaning:
     """Parse the params of `tools/progress`."""

@@ -19,6 +19,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from exthost.dialects import steps
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import HookCall, ToolCall
 from exthost.dialects.handshake_context import HandshakeContext
@@ -28,12 +29,6 @@ from exthost.dialects.nexo.hooks import HOOKS, make_event, read_hook_answer
 from exthost.dialects.nexo.manifest_v2 import ManifestV2, OutboundTool
 from exthost.dialects.nexo.progress import parse_progress
 from exthost.dialects.options import Option
-from exthost.dialects.steps import (
-    METHOD_NOT_FOUND,
-    Handshake,
-    OneRequestOrMore,
-    handshake_result,
-)
 from exthost.dialects.value_result import value_text
 from exthost.errors import Evidence, HandshakeFailed
 from exthost.model.empty_mapping import EMPTY_MAPPING
@@ -86,9 +81,9 @@ def other_contract_error() -> HandshakeFailed:
     return error
 
 
-def _handshake(context: HandshakeContext) -> Handshake:
+def _handshake(context: HandshakeContext) -> steps.Handshake:
     params = {"nexo_version": context.host_version}
-    result = handshake_result((yield Request("initialize", params)))
+    result = steps.handshake_result((yield Request("initialize", params)))
     if type(result) is not dict or not is_reply(result):
         raise _handshake_error("it has no `manifest` with a table `plugin`", result)
     announced: Mapping[str, Any] = result["manifest"]["plugin"]
@@ -183,19 +178,19 @@ def _check_tools(
     return tools
 
 
-def _configure(config: Any, manifest: ManifestV2, warnings: list[str]) -> Handshake:
+def _configure(config: Any, manifest: ManifestV2, warnings: list[str]) -> steps.Handshake:
     """Send the config of the extension. It may have no handler for it; any other error fails the
     handshake."""
     value = config or ([] if manifest.config_is_list else {})
     received = yield Request("plugin.configure", {"value": value})
-    if isinstance(received, Failure) and received.code == METHOD_NOT_FOUND:
+    if isinstance(received, Failure) and received.code == steps.METHOD_NOT_FOUND:
         if config:
             warnings.append("it does not know plugin.configure, so its config has no effect")
     elif isinstance(received, Failure):
         raise HandshakeFailed(
             "X0533",
-            f"it refused its config: {received.message or 'it does not say why'}",
-            help="what follows the colon is its own answer: correct `config` in its entry",
+            f"it refused its config: {received.message or 'it gives no reason'}",
+            help="the text after the colon is its own answer: correct `config` in its entry",
         )
     return Offer()
 
@@ -306,30 +301,10 @@ def _read_data(result: Any) -> Any:
 # -- settings --------------------------------------------------------------------------------
 
 
-def _with_environ(spec: Spec, environ: Mapping[str, str]) -> Spec:
-    limits = spec.limits
-    handshake = _read_milliseconds(environ.get(_HANDSHAKE_VARIABLE))
-    call = _read_milliseconds(environ.get(_TOOL_VARIABLE))
-    limits = replace(
-        limits,
-        handshake=handshake if limits.handshake is None else limits.handshake,
-        call=call if limits.call is None else limits.call,
-    )
-    return spec if limits == spec.limits else replace(spec, limits=limits)
-
-
 def _read_milliseconds(text: str | None) -> float | None:
     """Return a variable's value in seconds; None if it is not a positive whole number."""
     is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= 12
     return (int(text) / 1000 or None) if text is not None and is_number else None
-
-
-def _registered_name(extension: str, tool: str) -> str:
-    """Return the name of a tool unchanged if it begins with the id of its extension, as the
-    contract requires. An extension that has another id in this host gets the usual name, so that
-    it cannot take a name that belongs to another one."""
-    is_own = tool.startswith((f"{extension}_", f"ext_{extension}_"))
-    return tool if is_own and _TOOL_NAME.fullmatch(tool) else registered_name(extension, tool)
 
 
 # Time limits in seconds, by wire method or by the name of an operation.
@@ -342,48 +317,56 @@ _METHOD_SECONDS = {
     "plugin.configure": 5,
 }
 
-DIALECT = Dialect(
+
+class SecondContract(Dialect):
+    """The second contract of nexo."""
+
+    def with_environ(self, spec: Spec, environ: Mapping[str, str]) -> Spec:
+        limits = spec.limits
+        handshake = _read_milliseconds(environ.get(_HANDSHAKE_VARIABLE))
+        call = _read_milliseconds(environ.get(_TOOL_VARIABLE))
+        limits = replace(
+            limits,
+            handshake=handshake if limits.handshake is None else limits.handshake,
+            call=call if limits.call is None else limits.call,
+        )
+        return spec if limits == spec.limits else replace(spec, limits=limits)
+
+    def registered_name(self, extension: str, tool: str) -> str:
+        """Return the name of a tool unchanged if it begins with the id of its extension, as the
+        contract requires. An extension that has another id in this host gets the usual name, so
+        that it cannot take a name that belongs to another one."""
+        is_own = tool.startswith((f"{extension}_", f"ext_{extension}_"))
+        return tool if is_own and _TOOL_NAME.fullmatch(tool) else registered_name(extension, tool)
+
+
+DIALECT = SecondContract(
     name="nexo",
     contract="2",
     framing=Lines,
     codec=make_codec,
     handshake=_handshake,
-    operations=MappingProxyType(
-        {
-            "call_tool": OneRequestOrMore(_make_tool_request, None),
-            "hook": OneRequestOrMore(_make_hook_request, read_hook_answer),
-        }
-    ),
-    notifications=MappingProxyType(
-        {"tools/progress": parse_progress, "broker.publish": _drop_publication}
-    ),
+    operations={
+        "call_tool": steps.OneRequestOrMore(_make_tool_request, None),
+        "hook": steps.OneRequestOrMore(_make_hook_request, read_hook_answer),
+    },
+    notifications={"tools/progress": parse_progress, "broker.publish": _drop_publication},
     result_reader=ResultReader(_is_error, _read_text, _read_data, _read_content),
-    options=MappingProxyType({"contract": CONTRACT_OPTION}),
+    options={"contract": CONTRACT_OPTION},
     conformance="exthost.dialects.nexo.conformance:SECOND_CONTRACT",
-    with_environ=_with_environ,
-    registered_name=_registered_name,
     traits=Traits(
         first_id=1,
-        limits=Limits(
-            start=60,
-            handshake=5,
-            call=60,
-            write=30,
-            max_message=64 * 2**20,
-            max_in_flight=1024,
-        ),
-        method_limits=MappingProxyType(_METHOD_SECONDS),
-        unique_tools=True,
+        limits=Limits(handshake=5, call=60, max_message=64 * 2**20),
+        method_limits=_METHOD_SECONDS,
+        unique="tools",
         is_exit_0_crash=False,
         restart=Restart(strategy="never", initial_delay=1, max_delay=60, max_retries=3),
-        env_vars=MappingProxyType(
-            {
-                "AGENT_VERSION": "host_version",
-                "AGENT_EXTENSION_ID": "extension",
-                "AGENT_STATE_DIR": "state_folder",
-                "NEXO_EXTENSION_STATE_ROOT": "state_folder",
-            }
-        ),
+        env_vars={
+            "AGENT_VERSION": "host_version",
+            "AGENT_EXTENSION_ID": "extension",
+            "AGENT_STATE_DIR": "state_folder",
+            "NEXO_EXTENSION_STATE_ROOT": "state_folder",
+        },
         shutdown_steps=(
             Say(Request("shutdown", {"reason": "the host ends the extension"}), wait=5),
             CloseStdin(wait=1),

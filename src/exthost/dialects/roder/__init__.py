@@ -14,13 +14,11 @@ In reading order:
     requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
     vectors            test vectors: bytes and messages, each with the expected result
     hostile_peer       how the fault tests of `exthost.testing` speak this dialect
-    conformance        how `exthost check` checks extensions of this dialect
+    conformance        how `exthost check` checks extensions of this dialect, by `check_rules.toml`
 
 `PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
 when they are needed.
 """
-
-from types import MappingProxyType
 
 from exthost.dialects.package import JSON_LINES, DialectPackage
 
@@ -30,22 +28,18 @@ PACKAGE = DialectPackage(
     name="roder",
     dialect="exthost.dialects.roder.dialect:DIALECT",
     manifest="exthost.dialects.roder.manifest:FORMAT",
-    config_sections=MappingProxyType(
-        {"process_extensions": "exthost.dialects.roder.config_section:read_process_extensions"}
-    ),
-    section_keys=MappingProxyType(
-        {"process_extensions": "exthost.dialects.roder.config_section:SECTION"}
-    ),
+    config_sections={
+        "process_extensions": "exthost.dialects.roder.config_section:read_process_extensions"
+    },
+    section_keys={"process_extensions": "exthost.dialects.roder.config_section:SECTION"},
     # No `detection`: a handshake needs the manifest, and a bare command has none.
     first_bytes=JSON_LINES,
     errors="exthost.dialects.roder",
-    blocking_facets=MappingProxyType(
-        {
-            "inference": "exthost.dialects.roder.blocking_facets:SyncInference",
-            "subagents": "exthost.dialects.roder.blocking_facets:SyncSubagents",
-            "tasks": "exthost.dialects.roder.blocking_facets:SyncTasks",
-        }
-    ),
+    blocking_facets={
+        "inference": "exthost.dialects.roder.blocking_facets:SyncInference",
+        "subagents": "exthost.dialects.roder.blocking_facets:SyncSubagents",
+        "tasks": "exthost.dialects.roder.blocking_facets:SyncTasks",
+    },
     hostile_peer="exthost.dialects.roder.hostile_peer:PEER",
     vectors="exthost.dialects.roder",
     conformance="exthost.dialects.roder.conformance:CONFORMANCE",

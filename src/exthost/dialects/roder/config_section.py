@@ -12,18 +12,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from exthost.model.documents import keys
 from exthost.model.documents.entry import Entry, read_name
-from exthost.model.documents.keys import (
-    ANY_TEXT_LIST,
-    FLAG,
-    JSON,
-    TEXT,
-    Key,
-    ValueType,
-    integer_at_least,
-    make_section,
-    table_type,
-)
 from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import Reader, describe_type, drop_foreign_keys, read_table
 from exthost.model.documents.setting_keys import SETTING_KEYS
@@ -84,9 +74,9 @@ def _parse_entry(value: Any, place: Place, origin: str, folder: str | None) -> E
     return Entry(spec, settings, place, name_key="id")
 
 
-_FILTER: Mapping[str, Key] = {
-    "kinds": Key(
-        ANY_TEXT_LIST,
+_FILTER: Mapping[str, keys.Key] = {
+    "kinds": keys.Key(
+        keys.ANY_TEXT_LIST,
         "Events whose kind begins with one of these are sent; with none, no event is.",
         '["turn_started"]',
         "[]",
@@ -99,31 +89,34 @@ def _event_filter(value: Any, place: Place) -> dict[str, Any]:
     return {"kinds": list(kinds or ())}
 
 
-_KEYS: Mapping[str, Key] = {
-    "id": Key(
-        ValueType(read_name, "text on one line", TEXT.schema),
+_KEYS: Mapping[str, keys.Key] = {
+    "id": keys.Key(
+        keys.ValueType(read_name, "text on one line", keys.TEXT.schema),
         "The id of the extension, which its manifest has too.",
         '"inference"',
         required=True,
     ),
-    "enabled": Key(FLAG, "Whether it is used.", "false", "true"),
-    "manifest": Key(TEXT, "Its manifest.", '"roder-extension.toml"', required=True),
-    "command": Key(
-        TEXT, "Its program: a name on PATH, or a path from the config.", '"node"', required=True
+    "enabled": keys.Key(keys.FLAG, "Whether it is used.", "false", "true"),
+    "manifest": keys.Key(keys.TEXT, "Its manifest.", '"roder-extension.toml"', required=True),
+    "command": keys.Key(
+        keys.TEXT,
+        "Its program: a name on PATH, or a path from the config.",
+        '"node"',
+        required=True,
     ),
-    "startup_timeout_ms": Key(
-        integer_at_least(1), "How long the start and the handshake may each take.", "5000"
+    "startup_timeout_ms": keys.Key(
+        keys.integer_at_least(1), "How long the start and the handshake may each take.", "5000"
     ),
-    "event_filter": Key(
-        table_type(_FILTER, _event_filter),
+    "event_filter": keys.Key(
+        keys.table_type(_FILTER, _event_filter),
         "The events that it is sent.",
         '{ kinds = ["turn_started"] }',
         "(as its manifest says)",
     ),
-    "config": Key(JSON, "A value for the extension.", '{ model = "small" }', "{}"),
+    "config": keys.Key(keys.JSON, "A value for the extension.", '{ model = "small" }', "{}"),
 }
 
-SECTION = make_section(
+SECTION = keys.make_section(
     "Extensions of the roder dialect, each with its manifest.",
     {**_KEYS, **SETTING_KEYS},
     "list",

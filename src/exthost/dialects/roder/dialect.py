@@ -25,36 +25,10 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, failure_of, noise
 from exthost.dialects.meanings import Emitted, Meaning, Unusable
 from exthost.dialects.options import EVENT_KINDS, TEXTS
+from exthost.dialects.roder import messages, types
 from exthost.dialects.roder.facets import HOST_THREAD, Inference, Subagents, Tasks
 from exthost.dialects.roder.handshake_check import check_reply, find_difference
-from exthost.dialects.roder.manifest import API_VERSION, Manifest
-from exthost.dialects.roder.messages import (
-    CHILD_NOTIFICATIONS,
-    METHOD_EVENTS_HANDLE,
-    METHOD_EXTENSION_EVENT,
-    METHOD_INFERENCE_EVENT,
-    METHOD_INITIALIZE,
-    METHOD_SHUTDOWN,
-    METHOD_STREAM_TURN,
-    METHOD_SUBAGENTS_CANCEL,
-    METHOD_SUBAGENTS_DISPATCH,
-    METHOD_SUBAGENTS_EVENT,
-    METHOD_TASKS_CANCEL,
-    METHOD_TASKS_EVENT,
-    METHOD_TASKS_EXECUTE,
-    METHOD_TOOLS_CALL,
-    PROTOCOL_VERSION,
-    EventFilter,
-    InitializeParams,
-)
-from exthost.dialects.roder.types import (
-    Failed,
-    WorkFailed,
-    parse_inference_event,
-    parse_subagent_event,
-    parse_task_event,
-    render_event,
-)
+from exthost.dialects.roder.manifest import API_VERSION, RoderManifest
 from exthost.dialects.steps import Handshake, OneRequestOrMore, Outgoing, handshake_result
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.dialects.value_result import value_text
@@ -84,7 +58,7 @@ ERROR_KIND = "tool_execution_failed"
 MAX_DISPATCH_SECONDS = 10.0**9
 
 
-class Codec(JsonRpc):
+class RoderCodec(JsonRpc):
     """Encodes and decodes JSON-RPC 2.0 messages, for the host and for an extension."""
 
     __slots__ = ()
@@ -98,7 +72,7 @@ class Codec(JsonRpc):
                 return noise(frame, "a method or an id of the wrong type")
             params = fields.get("params")
             # The host of the original ignores the id of a notification.
-            if id is None or method in CHILD_NOTIFICATIONS:
+            if id is None or method in messages.CHILD_NOTIFICATIONS:
                 return Notification(method, params)
             return Request(method, params, id)
         if type(id) is not int:
@@ -109,8 +83,8 @@ class Codec(JsonRpc):
         return failure_of(id, error, "(an error without a message)")
 
 
-def _codec(role: Role) -> Codec:
-    return Codec()
+def _codec(role: Role) -> RoderCodec:
+    return RoderCodec()
 
 
 # -- the handshake -----------------------------------------------------------------------------
@@ -118,7 +92,7 @@ def _codec(role: Role) -> Codec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     manifest = context.manifest
-    if not isinstance(manifest, Manifest):
+    if not isinstance(manifest, RoderManifest):
         raise HandshakeFailed(
             "X0540",
             "a roder extension cannot be started without its manifest",
@@ -127,18 +101,18 @@ def _handshake(context: HandshakeContext) -> Handshake:
         )
     denied = context.options.get("denied_capabilities", ())
     granted = [name for name in manifest.capabilities if name not in denied]
-    params = InitializeParams(
-        protocol_version=PROTOCOL_VERSION,
+    params = messages.InitializeParams(
+        protocol_version=messages.PROTOCOL_VERSION,
         api_version=API_VERSION,
         extension_id=manifest.id,
         cwd=context.cwd,
         granted_capabilities=tuple(granted),
         config=_without_secrets(context.config or {}),
-        event_filter=EventFilter(kinds=_event_kinds(context.options)),
+        event_filter=messages.EventFilter(kinds=_event_kinds(context.options)),
     )
-    response = yield Request(METHOD_INITIALIZE, params.to_json())
-    reply = handshake_result(response, METHOD_INITIALIZE)
-    check_reply(manifest, reply, PROTOCOL_VERSION)
+    response = yield Request(messages.METHOD_INITIALIZE, params.to_json())
+    reply = handshake_result(response, messages.METHOD_INITIALIZE)
+    check_reply(manifest, reply, messages.PROTOCOL_VERSION)
     services = [f"{service['type']} {service['id']}" for service in manifest.services]
     return Offer(
         tools=manifest.tools,
@@ -174,8 +148,8 @@ def _without_secrets(value: Any) -> Any:
 
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
     provider = call.tool.extra.get("provider", "") if call.tool is not None else ""
-    # A dictionary, and not `ToolCallParams`: this is on the path of every call.
-    return METHOD_TOOLS_CALL, {
+    # A dictionary, not `ToolCallParams`: this is on the path of every call.
+    return messages.METHOD_TOOLS_CALL, {
         "providerId": provider,
         "toolName": call.name,
         "callId": str(call.context.get("call_id") or uuid.uuid4()),
@@ -201,7 +175,7 @@ def _read_tool_result(call: ToolCall, result: Any) -> Any:
 
 
 # The last events of streams that failed. They count as error results, as a failed tool call does.
-_FAILURE_EVENTS = (Failed, WorkFailed)
+_FAILURE_EVENTS = (types.TurnFailed, types.WorkFailed)
 
 
 def _is_error(result: Any) -> bool:
@@ -211,15 +185,15 @@ def _is_error(result: Any) -> bool:
 
 
 def _is_tool_result(result: Any) -> bool:
-    """Return whether this is the result of a tool, and not a value by which a hook replaced it."""
+    """Return whether this is the result of a tool, not a value with which a hook replaced it."""
     return type(result) is dict and type(result.get("content")) is str
 
 
 def _text(result: Any) -> str:
     match result:
-        case Failed(message):
+        case types.TurnFailed(message):
             return message
-        case WorkFailed(error):
+        case types.WorkFailed(error):
             return value_text(error)
     return value_text(result["content"] if _is_tool_result(result) else result)
 
@@ -264,15 +238,6 @@ def _event_kinds(options: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(kind for kind in kinds if isinstance(kind, str))
 
 
-def _find_event_sink(spec: Spec) -> EventSink | None:
-    """Return which events of the host an extension receives: its manifest must have an event sink,
-    and its options must select kinds of events."""
-    manifest, kinds = spec.manifest, _event_kinds(spec.options)
-    if not isinstance(manifest, Manifest) or not manifest.ids("event_sink") or not kinds:
-        return None
-    return EventSink(kinds, _event_notification, EVENT_FORWARD_SECONDS)
-
-
 # The values of `source` in the protocol's envelope; a typed extension refuses any other.
 _EVENT_SOURCES = frozenset(
     {"Runtime", "Core", "Provider", "Tool", "AppServer", "Tui", "Extension", "System"}
@@ -299,7 +264,7 @@ def _event_notification(envelope: Mapping[str, Any]) -> Notification:
     }
     fields |= {"source": _event_source(envelope), "source_id": source}
     fields |= {name: context.get(name) for name in ("thread_id", "turn_id")}
-    return Notification(METHOD_EVENTS_HANDLE, {"envelope": fields})
+    return Notification(messages.METHOD_EVENTS_HANDLE, {"envelope": fields})
 
 
 # -- streams -----------------------------------------------------------------------------------
@@ -351,53 +316,55 @@ def _stream_kind(
 
 
 _STREAMS = {
-    METHOD_STREAM_TURN: _stream_kind(METHOD_INFERENCE_EVENT, "streamId", parse_inference_event),
-    METHOD_SUBAGENTS_DISPATCH: _stream_kind(
-        METHOD_SUBAGENTS_EVENT,
+    messages.METHOD_STREAM_TURN: _stream_kind(
+        messages.METHOD_INFERENCE_EVENT, "streamId", types.parse_inference_event
+    ),
+    messages.METHOD_SUBAGENTS_DISPATCH: _stream_kind(
+        messages.METHOD_SUBAGENTS_EVENT,
         "dispatchId",
-        parse_subagent_event,
-        cancel=_cancel_factory(METHOD_SUBAGENTS_CANCEL, "dispatcherId", "dispatchId"),
+        types.parse_subagent_event,
+        cancel=_cancel_factory(messages.METHOD_SUBAGENTS_CANCEL, "dispatcherId", "dispatchId"),
         limit=_dispatch_limit,
     ),
-    METHOD_TASKS_EXECUTE: _stream_kind(
-        METHOD_TASKS_EVENT,
+    messages.METHOD_TASKS_EXECUTE: _stream_kind(
+        messages.METHOD_TASKS_EVENT,
         "executionId",
-        parse_task_event,
-        cancel=_cancel_factory(METHOD_TASKS_CANCEL, "executorId", "executionId"),
+        types.parse_task_event,
+        cancel=_cancel_factory(messages.METHOD_TASKS_CANCEL, "executorId", "executionId"),
     ),
 }
 
 
-DIALECT = Dialect(
+class RoderDialect(Dialect):
+    """roder: events of the host go to extensions with an event sink."""
+
+    def event_sink(self, spec: Spec) -> EventSink | None:
+        """Return which events of the host an extension receives: its manifest must have an event
+        sink, and its options must select kinds of events."""
+        manifest, kinds = spec.manifest, _event_kinds(spec.options)
+        if not isinstance(manifest, RoderManifest) or not manifest.ids("event_sink") or not kinds:
+            return None
+        return EventSink(kinds, _event_notification, EVENT_FORWARD_SECONDS)
+
+
+DIALECT = RoderDialect(
     name="roder",
     framing=Lines,
     codec=_codec,
     handshake=_handshake,
-    operations=MappingProxyType(
-        {"call_tool": OneRequestOrMore(_make_tool_request, _read_tool_result)}
-    ),
-    streams=MappingProxyType(_STREAMS),
-    notifications=MappingProxyType({METHOD_EXTENSION_EVENT: _read_extension_event}),
-    facets=MappingProxyType({"inference": Inference, "subagents": Subagents, "tasks": Tasks}),
+    operations={"call_tool": OneRequestOrMore(_make_tool_request, _read_tool_result)},
+    streams=_STREAMS,
+    notifications={messages.METHOD_EXTENSION_EVENT: _read_extension_event},
+    facets={"inference": Inference, "subagents": Subagents, "tasks": Tasks},
     result_reader=ResultReader(_is_error, _text, _data, _content),
     error_result=_error_result,
-    event_sink=_find_event_sink,
-    render_event=render_event,
-    options=MappingProxyType(
-        {
-            "denied_capabilities": TEXTS.described("Capabilities that are refused to it."),
-            "event_filter": EVENT_KINDS.described("The kinds of events that it is sent."),
-        }
-    ),
+    render_event=types.render_event,
+    options={
+        "denied_capabilities": TEXTS.described("Capabilities that are refused to it."),
+        "event_filter": EVENT_KINDS.described("The kinds of events that it is sent."),
+    },
     traits=Traits(
-        limits=Limits(
-            start=10,
-            handshake=30,
-            call=30,
-            write=30,
-            max_message=4 * 2**20,
-            max_in_flight=1024,
-        ),
+        limits=Limits(start=10, handshake=30, call=30, max_message=4 * 2**20),
         first_id=1,
         tools="manifest",
         start="lazy",
@@ -409,6 +376,6 @@ DIALECT = Dialect(
         redact=True,
         # After the reply to extension/shutdown the process has 0.25 s to exit; then its process
         # tree is killed.
-        shutdown_steps=(Say(Request(METHOD_SHUTDOWN, {}), wait=2), CloseStdin(wait=0.25)),
+        shutdown_steps=(Say(Request(messages.METHOD_SHUTDOWN, {}), wait=2), CloseStdin(wait=0.25)),
     ),
 )

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from exthost.dialects.caller import Caller, Stream
 from exthost.dialects.roder import messages, types
-from exthost.dialects.roder.manifest import Manifest
+from exthost.dialects.roder.manifest import RoderManifest
 from exthost.errors import ProtocolViolation, UsageError
 
 # The thread id of calls and events that belong to no conversation. It is generated once for each
@@ -35,17 +35,13 @@ class _Facet:
     def _find_service_id(self, service: str | None) -> str:
         """Return the id of the named service, or of the only one if `service` is None."""
         manifest = self._caller.manifest
-        ids = manifest.ids(self.service) if isinstance(manifest, Manifest) else ()
+        ids = manifest.ids(self.service) if isinstance(manifest, RoderManifest) else ()
         if service is None and len(ids) == 1:
             return str(ids[0])
         if service is not None and service in ids:
             return service
         type_name = self.service.replace("_", " ")
-        message = (
-            f"it provides no {type_name} {service!r}"
-            if service
-            else f"say which {type_name} you mean"
-        )
+        message = f"it provides no {type_name} {service!r}" if service else f"name one {type_name}"
         raise UsageError(
             "X1340",
             message if ids else f"it provides no {type_name}",
@@ -81,9 +77,9 @@ class _Facet:
     def _invalid_reply_error(self, method: str) -> ProtocolViolation:
         return ProtocolViolation(
             "X0641",
-            f"its answer to {method} is not what the protocol says",
+            f"its answer to {method} does not match the protocol",
             extension=self._caller.id,
-            help="the dialect's page shows what it must hold",
+            help="the dialect's page shows its required members",
         )
 
 
@@ -94,11 +90,11 @@ class Inference(_Facet):
 
     async def list_models(
         self, engine_id: str | None = None, *, timeout: float | None = None
-    ) -> list[types.Model]:
+    ) -> list[types.InferenceModel]:
         """Return the models of an engine."""
         method = messages.METHOD_LIST_MODELS
         result = await self._call_service(method, "engineId", engine_id, timeout)
-        return self._parse_list(types.Model, result.get("models"), method)
+        return self._parse_list(types.InferenceModel, result.get("models"), method)
 
     def stream_turn(
         self,

@@ -10,13 +10,13 @@ it names only the place that differs, because messages of this dialect may conta
 
 from typing import Any
 
-from exthost.dialects.roder.manifest import Manifest
+from exthost.dialects.roder.manifest import RoderManifest
 from exthost.errors import HandshakeFailed
 
 _MAX_SHOWN_CHARS = 60
 
 
-def check_reply(manifest: Manifest, reply: Any, protocol: str) -> None:
+def check_reply(manifest: RoderManifest, reply: Any, protocol: str) -> None:
     """Raise HandshakeFailed if the reply does not repeat the manifest and this protocol version."""
     if type(reply) is not dict:
         raise _mismatch_error("X0545", f"it is {_type_name(reply)}", "an object")
@@ -39,7 +39,7 @@ def check_reply(manifest: Manifest, reply: Any, protocol: str) -> None:
         raise _mismatch_error("X0543", message, expected)
     checksum = reply.get("manifestChecksum")
     if checksum != manifest.checksum:
-        message = f"manifestChecksum is {_describe(checksum)}, and not that of its manifest"
+        message = f"manifestChecksum is {_describe(checksum)}, not that of its manifest"
         expected = f"manifestChecksum {manifest.checksum!r}, the FNV-1a of the manifest's bytes"
         raise _mismatch_error("X0544", message, expected)
 

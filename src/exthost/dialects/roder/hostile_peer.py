@@ -33,7 +33,7 @@ def _answer_handshake(request: Request, flags: Flags) -> Reply | Failure | None:
         return None
     data = Path(flags["manifest"]).read_bytes()
     manifest = tomllib.loads(data.decode())
-    # The FNV-1a checksum of the manifest. It is computed here because this module may not import
+    # The FNV-1a checksum of the manifest. It is computed here because this module must not import
     # `manifest`, which needs installed packages.
     checksum = 0xCBF29CE484222325
     for byte in data:

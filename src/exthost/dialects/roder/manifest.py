@@ -1,14 +1,15 @@
 """Parses and checks `roder-extension.toml`, the manifest of a roder extension.
 
 The manifest declares the services and tools of an extension, so that they are known before the
-extension is started. `parse` returns a `Manifest`, or raises the first error in the order of
-docs/dialects/roder.md. Only this dialect reads the fields of a `Manifest`.
+extension is started. `parse` returns a `RoderManifest`, or raises the first error in the order of
+docs/dialects/roder.md. Only this dialect reads the fields of a `RoderManifest`.
 
 The program to run is in the manifest's `[launch]` if discovery found the manifest. If a config
 entry names the manifest, the entry has the program.
 
-`Manifest.services` has only the fields that the reply to the handshake must repeat, as plain JSON
-values. `Manifest.checksum` is the checksum of the file's bytes, which the reply must repeat, too.
+`RoderManifest.services` has only the fields that the reply to the handshake must repeat, as plain
+JSON values. `RoderManifest.checksum` is the checksum of the file's bytes, which the reply must
+repeat, too.
 """
 
 import math
@@ -19,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from exthost.dialects.manifest_format import Accepted, ManifestFile, ManifestFormat
+from exthost.dialects.manifest_table import ManifestTable
 from exthost.errors import Evidence, ManifestError
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.empty_mapping import empty_mapping
@@ -26,8 +28,6 @@ from exthost.model.names import nearest
 from exthost.model.offer import Tool
 from exthost.model.spec import Limits, Spec, UniqueName
 from exthost.model.versionreq import NotAVersion, Version, VersionReq
-
-__all__ = ["API_VERSION", "FORMAT", "Manifest", "checksum", "parse"]
 
 API_VERSION: Final = "0.1.0"
 
@@ -48,7 +48,7 @@ _MAX_DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class LaunchSection:
     """The section `[launch]`: how the extension of a discovered manifest is run.
 
     command          the program
@@ -68,7 +68,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class RoderManifest:
     """A valid manifest. The reply to the handshake must repeat its id, checksum and services."""
 
     id: str
@@ -79,7 +79,7 @@ class Manifest:
     services: tuple[Mapping[str, Any], ...]
     description: str = ""
     capabilities: tuple[str, ...] = ()
-    launch: Launch | None = None
+    launch: LaunchSection | None = None
 
     def ids(self, service_type: str) -> tuple[str, ...]:
         """Return the ids of the services of this type."""
@@ -120,10 +120,10 @@ def checksum(data: bytes) -> str:
     return f"{value:016x}"
 
 
-def parse(data: bytes, path: str = "") -> Manifest:
+def parse(data: bytes, path: str = "") -> RoderManifest:
     """Return the manifest in these bytes. Raises ManifestError for the first mistake."""
-    table = _Table(_parse_toml(data, path), path)
-    manifest = Manifest(
+    table = ManifestTable(_parse_toml(data, path), path, "X0240", "a table")
+    manifest = RoderManifest(
         id=table.text("id"),
         name=table.text("name"),
         version=table.text("version"),
@@ -138,20 +138,20 @@ def parse(data: bytes, path: str = "") -> Manifest:
     return manifest
 
 
-def _check(manifest: Manifest, table: "_Table") -> None:
+def _check(manifest: RoderManifest, table: ManifestTable) -> None:
     """Raise ManifestError for the first mistake, in the order of docs/dialects/roder.md."""
     if not manifest.id.strip():
-        raise table.error("its id is blank", "id", "X0241")
+        raise table.error("X0241", "its id is blank", "id")
     if not manifest.services:
-        raise table.error("it provides no services", "provides", "X0242")
+        raise table.error("X0242", "it provides no services", "provides")
     try:
         requirement = VersionReq.parse(manifest.api_version)
     except NotAVersion as reason:
-        message = f"api_version {manifest.api_version!r} is no version requirement: {reason}"
-        raise table.error(message, "api_version", "X0243") from None
+        message = f"api_version {manifest.api_version!r} is not a version requirement: {reason}"
+        raise table.error("X0243", message, "api_version") from None
     if not requirement.matches(Version.parse(API_VERSION)):
         message = f"it requires API {manifest.api_version}, and this host has {API_VERSION}"
-        raise table.error(message, "api_version", "X0244")
+        raise table.error("X0244", message, "api_version")
     for service in manifest.services:
         if service["type"] == "tool_provider":
             _check_tools(service, table)
@@ -163,33 +163,33 @@ def _check(manifest: Manifest, table: "_Table") -> None:
         *(UniqueName("capability", capability) for capability in manifest.capabilities),
     ):
         if unique_name in seen:
-            message = f"the {unique_name.kind} {unique_name.name!r} is there twice"
-            raise table.error(message, code="X0247")
+            message = f"the {unique_name.kind} {unique_name.name!r} is repeated"
+            raise table.error("X0247", message)
         seen.add(unique_name)
 
 
-def _check_tools(service: Mapping[str, Any], table: "_Table") -> None:
+def _check_tools(service: Mapping[str, Any], table: ManifestTable) -> None:
     provider = f"the tool provider {service['id']!r}"
     if not service["tools"]:
-        raise table.error(f"{provider} has no tools", "provides", "X0245")
+        raise table.error("X0245", f"{provider} has no tools", "provides")
     names: set[str] = set()
     for tool in service["tools"]:
         name, parameters = tool["name"], tool["parameters"]
         if not name.strip():
-            raise table.error(f"{provider} has a tool with a blank name", "provides", "X0245")
+            raise table.error("X0245", f"{provider} has a tool with a blank name", "provides")
         if name in names:
-            raise table.error(f"{provider} has the tool {name!r} twice", "provides", "X0245")
+            raise table.error("X0245", f"{provider} has the tool {name!r} twice", "provides")
         names.add(name)
         if not isinstance(parameters, dict) or parameters.get("type") != "object":
-            message = f'the parameters of the tool {name!r} are no schema of type "object"'
-            raise table.error(message, "provides", "X0245")
+            message = f'the parameters of the tool {name!r} are not a schema of type "object"'
+            raise table.error("X0245", message, "provides")
 
 
-def _parse_service(table: "_Table") -> Mapping[str, Any]:
+def _parse_service(table: ManifestTable) -> Mapping[str, Any]:
     kind = table.text("type")
     if kind not in _SERVICE_TYPES:
         known = ", ".join(_SERVICE_TYPES)
-        error = table.error(f"there is no service type {kind!r}; there are: {known}", "type")
+        error = table.value_error("type", f"there is no service type {kind!r}; there are: {known}")
         if near := nearest(kind, _SERVICE_TYPES):
             error.help = f"did you mean {near!r}?"
         raise error
@@ -199,21 +199,21 @@ def _parse_service(table: "_Table") -> Mapping[str, Any]:
             {
                 "name": tool.text("name"),
                 "description": tool.text("description"),
-                "parameters": tool.json("parameters"),
+                "parameters": _read_json(tool, "parameters"),
             }
             for tool in table.tables("tools")
         ]
     return MappingProxyType(service)
 
 
-def _parse_launch(table: "_Table") -> Launch:
+def _parse_launch(table: ManifestTable) -> LaunchSection:
     env = table.table("env").values if "env" in table.values else {}
     if not all(isinstance(value, str) for value in env.values()):
-        raise table.error("must be a table of text", "env")
+        raise table.value_error("env", "must be a table of text")
     milliseconds = table.values.get("startup_timeout_ms")
     if milliseconds is not None and (type(milliseconds) is not int or milliseconds < 1):
-        raise table.error("must be a whole number of milliseconds", "startup_timeout_ms")
-    return Launch(
+        raise table.value_error("startup_timeout_ms", "must be a whole number of milliseconds")
+    return LaunchSection(
         command=table.text("command"),
         args=table.texts("args"),
         cwd=table.text("cwd") if "cwd" in table.values else None,
@@ -223,66 +223,12 @@ def _parse_launch(table: "_Table") -> Launch:
     )
 
 
-class _Table:
-    """Reads and checks the keys of one TOML table. Unknown keys are ignored.
-
-    `place` is the path of the table in the document, for errors; "" for the document itself.
-    """
-
-    def __init__(self, values: Mapping[str, Any], path: str, place: str = "") -> None:
-        self.values = values
-        self._path = path
-        self._place = place
-
-    def error(self, message: str, key: str = "", code: str = "X0240") -> ManifestError:
-        key = ".".join(part for part in (self._place, key) if part)
-        # X0240 is the code for any invalid value, so its message begins with the key. Messages of
-        # other codes are whole sentences that name their subject.
-        prefix = f"{key}: " if key and code == "X0240" else ""
-        return ManifestError(
-            code,
-            f"{prefix}{message}",
-            help="the dialect's page shows what a manifest must say",
-            evidence=Evidence(path=self._path, key=key),
-        )
-
-    def _get(self, key: str, type_: type[Any], expected: str, default: Any = None) -> Any:
-        """Return the value of a key. `expected` names its type in an error."""
-        value = self.values.get(key, default)
-        if value is None:
-            raise self.error("is missing", key)
-        if not isinstance(value, type_):
-            raise self.error(f"must be {expected}", key)
-        return value
-
-    def text(self, key: str, default: str | None = None) -> str:
-        return str(self._get(key, str, "text", default))
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        items = self._get(key, list, "a list of text", [])
-        if not all(isinstance(item, str) for item in items):
-            raise self.error("must be a list of text", key)
-        return tuple(items)
-
-    def table(self, key: str) -> "_Table":
-        return _Table(self._get(key, dict, "a table"), self._path, self._path_of(key))
-
-    def tables(self, key: str) -> list["_Table"]:
-        items = self._get(key, list, "a list of tables")
-        if not all(isinstance(item, dict) for item in items):
-            raise self.error("must be a list of tables", key)
-        place = self._path_of(key)
-        return [_Table(item, self._path, f"{place}[{n}]") for n, item in enumerate(items)]
-
-    def json(self, key: str) -> Any:
-        if key not in self.values:
-            raise self.error("is missing", key)
-        if not _is_json(self.values[key], _MAX_DEPTH):
-            raise self.error("holds what JSON cannot say", key)
-        return self.values[key]
-
-    def _path_of(self, key: str) -> str:
-        return f"{self._place}.{key}" if self._place else key
+def _read_json(table: ManifestTable, key: str) -> Any:
+    if key not in table.values:
+        raise table.value_error(key, "is missing")
+    if not _is_json(table.values[key], _MAX_DEPTH):
+        raise table.value_error(key, "has a value that JSON cannot represent")
+    return table.values[key]
 
 
 def _is_json(value: Any, depth: int) -> bool:
@@ -350,7 +296,7 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
         raise
 
 
-def _add_manifest(spec: Spec, manifest: Manifest) -> Spec:
+def _add_manifest(spec: Spec, manifest: RoderManifest) -> Spec:
     return replace(
         spec,
         version=manifest.version,

@@ -12,10 +12,10 @@ mappings; models, definitions and task specs are classes of `types`.
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import Any, NamedTuple, Self, get_args, get_origin
 
-from exthost.dialects.roder.types import Definition, Model, Payload, TaskSpec, parse_payload
+from exthost.dialects.roder import types
 from exthost.errors import ProtocolViolation
 
 PROTOCOL_VERSION = "0.2.0"
@@ -111,7 +111,7 @@ class ListModelsParams(WireObject):
 class ListModelsResult(WireObject):
     """The result of `inference/listModels`."""
 
-    models: tuple[Model, ...]
+    models: tuple[types.InferenceModel, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +151,7 @@ class SubagentDefinitionsParams(WireObject):
 class SubagentDefinitionsResult(WireObject):
     """The result of `subagents/definitions`."""
 
-    definitions: tuple[Definition, ...]
+    definitions: tuple[types.Definition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +200,7 @@ class TaskSpecParams(WireObject):
 class TaskSpecResult(WireObject):
     """The result of `tasks/spec`."""
 
-    spec: TaskSpec
+    spec: types.TaskSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,28 +294,24 @@ class MethodTypes(NamedTuple):
     result: type[WireObject] | None
 
 
-METHODS: Mapping[str, MethodTypes] = MappingProxyType(
-    {
-        METHOD_INITIALIZE: MethodTypes(InitializeParams, InitializeResult),
-        METHOD_LIST_MODELS: MethodTypes(ListModelsParams, ListModelsResult),
-        METHOD_STREAM_TURN: MethodTypes(StreamTurnParams, StreamTurnAck),
-        METHOD_INFERENCE_EVENT: MethodTypes(InferenceEventNotification, None),
-        METHOD_SUBAGENTS_DEFINITIONS: MethodTypes(
-            SubagentDefinitionsParams, SubagentDefinitionsResult
-        ),
-        METHOD_SUBAGENTS_DISPATCH: MethodTypes(SubagentDispatchParams, SubagentDispatchAck),
-        METHOD_SUBAGENTS_EVENT: MethodTypes(SubagentEventNotification, None),
-        METHOD_SUBAGENTS_CANCEL: MethodTypes(SubagentCancelParams, Empty),
-        METHOD_TASKS_SPEC: MethodTypes(TaskSpecParams, TaskSpecResult),
-        METHOD_TASKS_EXECUTE: MethodTypes(TaskExecuteParams, TaskExecuteAck),
-        METHOD_TASKS_EVENT: MethodTypes(TaskEventNotification, None),
-        METHOD_TASKS_CANCEL: MethodTypes(TaskCancelParams, Empty),
-        METHOD_TOOLS_CALL: MethodTypes(ToolCallParams, ToolCallResult),
-        METHOD_EVENTS_HANDLE: MethodTypes(EventsHandleNotification, None),
-        METHOD_EXTENSION_EVENT: MethodTypes(ExtensionOwnedEvent, None),
-        METHOD_SHUTDOWN: MethodTypes(Empty, Empty),
-    }
-)
+METHODS: Mapping[str, MethodTypes] = {
+    METHOD_INITIALIZE: MethodTypes(InitializeParams, InitializeResult),
+    METHOD_LIST_MODELS: MethodTypes(ListModelsParams, ListModelsResult),
+    METHOD_STREAM_TURN: MethodTypes(StreamTurnParams, StreamTurnAck),
+    METHOD_INFERENCE_EVENT: MethodTypes(InferenceEventNotification, None),
+    METHOD_SUBAGENTS_DEFINITIONS: MethodTypes(SubagentDefinitionsParams, SubagentDefinitionsResult),
+    METHOD_SUBAGENTS_DISPATCH: MethodTypes(SubagentDispatchParams, SubagentDispatchAck),
+    METHOD_SUBAGENTS_EVENT: MethodTypes(SubagentEventNotification, None),
+    METHOD_SUBAGENTS_CANCEL: MethodTypes(SubagentCancelParams, Empty),
+    METHOD_TASKS_SPEC: MethodTypes(TaskSpecParams, TaskSpecResult),
+    METHOD_TASKS_EXECUTE: MethodTypes(TaskExecuteParams, TaskExecuteAck),
+    METHOD_TASKS_EVENT: MethodTypes(TaskEventNotification, None),
+    METHOD_TASKS_CANCEL: MethodTypes(TaskCancelParams, Empty),
+    METHOD_TOOLS_CALL: MethodTypes(ToolCallParams, ToolCallResult),
+    METHOD_EVENTS_HANDLE: MethodTypes(EventsHandleNotification, None),
+    METHOD_EXTENSION_EVENT: MethodTypes(ExtensionOwnedEvent, None),
+    METHOD_SHUTDOWN: MethodTypes(Empty, Empty),
+}
 
 CHILD_NOTIFICATIONS = frozenset(
     {METHOD_INFERENCE_EVENT, METHOD_SUBAGENTS_EVENT, METHOD_TASKS_EVENT, METHOD_EXTENSION_EVENT}
@@ -332,7 +328,7 @@ def camel_case(name: str) -> str:
 def _to_json(value: Any) -> Any:
     if isinstance(value, WireObject):
         return value.to_json()
-    if isinstance(value, Payload):
+    if isinstance(value, types.Payload):
         members = {
             declared.name: getattr(value, declared.name)
             for declared in fields(value)
@@ -360,8 +356,8 @@ def _from_json(value: Any, declared: Any) -> Any:
         if not isinstance(value, Mapping):
             raise TypeError
         return declared.from_json(value)
-    elif issubclass(declared, Payload):
-        value = parse_payload(declared, value)
+    elif issubclass(declared, types.Payload):
+        value = types.parse_payload(declared, value)
     if type(value) is not declared:
         raise TypeError
     return value
@@ -371,5 +367,5 @@ def _unreadable_error(cls: type[WireObject], why: str) -> ProtocolViolation:
     return ProtocolViolation(
         "X0641",
         f"it is not valid as {cls.__name__}: {why}",
-        help="the dialect's page shows what it must hold",
+        help="the dialect's page shows its required members",
     )

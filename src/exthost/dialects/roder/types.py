@@ -2,19 +2,20 @@
 
 The fields that programs use are attributes; all other JSON fields are in the mapping `extra`.
 Parsing checks that the required fields are there, and that fields declared as `str`, `int` or
-`Mapping` have that type. Fields of any other declared type (`Any`, `… | None`) are passed on
-unchecked. A payload that fails these checks is parsed as None, and the caller decides what to do.
+`Mapping` have that type. Optional fields are passed on unchecked. A payload that fails these checks
+is parsed as None, and the caller decides what to do.
 
 An event of a kind that has no class here is an `UntypedEvent`. In an inference event the body of
 such a kind must be an object, or the event is parsed as None.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from exthost.dialects.streams import StreamEvent
 from exthost.model.empty_mapping import empty_mapping
+from exthost.wire.typed_values import WrongValue, convert_with_extra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,13 @@ class Payload:
 
 
 T = TypeVar("T", bound=Payload)
+
+# Numbers that are passed on unchecked, so that a wrong one does not make a whole list unreadable.
+if TYPE_CHECKING:
+    OptionalInt: TypeAlias = int | None
+    OptionalFloat: TypeAlias = float | None
+else:
+    OptionalInt = OptionalFloat = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class ToolCallCompleted(Payload):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage(Payload):
+class TokenUsage(Payload):
     """The number of tokens that a turn has used."""
 
     prompt_tokens: int
@@ -96,14 +104,14 @@ class Completed(Payload):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(Payload):
+class TurnFailed(Payload):
     """The last event of an inference turn that failed. Dispatches and tasks end in WorkFailed."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Status(Payload):
+class SubagentStatus(Payload):
     """What a subagent is doing."""
 
     status: str
@@ -111,7 +119,7 @@ class Status(Payload):
 
 
 @dataclass(frozen=True, slots=True)
-class Output(Payload):
+class TaskOutput(Payload):
     """A piece of output of a task. `stream` says where to: stdout, stderr or the log."""
 
     stream: str
@@ -133,12 +141,12 @@ class WorkFailed(Payload):
 
 
 @dataclass(frozen=True, slots=True)
-class Model(Payload):
+class InferenceModel(Payload):
     """A model of an inference engine. `context_window` is a number of tokens; None if unknown."""
 
     id: str
     name: str
-    context_window: int | None = None
+    context_window: OptionalInt = None
     default_reasoning: Any = None
     supported_reasoning: Any = None
 
@@ -153,7 +161,7 @@ class Definition(Payload):
     model: Any = None
     system_prompt: Any = field(default=None, repr=False)
     permission_mode: Any = None
-    max_turns: int | None = None
+    max_turns: OptionalInt = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,59 +171,36 @@ class TaskSpec(Payload):
     kind: str
     description: str
     input_schema: Any = None
-    default_timeout_seconds: float | None = None
+    default_timeout_seconds: OptionalFloat = None
     metadata: Any = None
 
 
 def parse_payload(payload_class: type[T], value: Any) -> T | None:
     """Return the JSON value as this class, or None if it fails the checks."""
-    if type(value) is not dict:
+    try:
+        return convert_with_extra(value, payload_class)
+    except WrongValue:
         return None
-    arguments: dict[str, Any] = {}
-    for declared in fields(payload_class):
-        if declared.name == "extra":
-            continue
-        if declared.name in value:
-            if not _has_declared_type(value[declared.name], declared.type):
-                return None
-            arguments[declared.name] = value[declared.name]
-        elif declared.default is MISSING:
-            return None
-    arguments["extra"] = {name: item for name, item in value.items() if name not in arguments}
-    return payload_class(**arguments)
 
-
-def _has_declared_type(value: Any, declared_type: Any) -> bool:
-    """Return whether a value has the declared type of its field. Types that are not in
-    `_CHECKED_TYPES` accept any value."""
-    expected = _CHECKED_TYPES.get(declared_type)
-    return expected is None or type(value) is expected
-
-
-# Declared type → the exact type of the decoded JSON value.
-_CHECKED_TYPES: Mapping[Any, type] = {str: str, int: int, Mapping[str, Any]: dict}
 
 # Kind of the event on the wire → its class.
 _INFERENCE_EVENTS: Mapping[str, type[Any]] = {
-    event_class.__name__: event_class
-    for event_class in (
-        MessageDelta,
-        ReasoningDelta,
-        ToolCallStarted,
-        ToolCallDelta,
-        ToolCallCompleted,
-        Usage,
-        Completed,
-        Failed,
-    )
+    "MessageDelta": MessageDelta,
+    "ReasoningDelta": ReasoningDelta,
+    "ToolCallStarted": ToolCallStarted,
+    "ToolCallDelta": ToolCallDelta,
+    "ToolCallCompleted": ToolCallCompleted,
+    "Usage": TokenUsage,
+    "Completed": Completed,
+    "Failed": TurnFailed,
 }
 _SUBAGENT_EVENTS: Mapping[str, type[Any]] = {
-    "status": Status,
+    "status": SubagentStatus,
     "completed": Finished,
     "failed": WorkFailed,
 }
 _TASK_EVENTS: Mapping[str, type[Any]] = {
-    "output": Output,
+    "output": TaskOutput,
     "completed": Finished,
     "failed": WorkFailed,
 }
@@ -250,11 +235,11 @@ def render_event(event: Any) -> str | None:
     match event:
         case MessageDelta(text) | ReasoningDelta(text):
             return text
-        case Output(_, chunk):
+        case TaskOutput(_, chunk):
             return chunk
         case ToolCallCompleted(_, name, arguments):
             return f"\n(wants {name} {arguments})\n"
-        case Status(status, detail):
+        case SubagentStatus(status, detail):
             return f"{status}: {detail}\n" if detail else f"{status}\n"
         case UntypedEvent(kind):
             return f"\n({kind})\n"

@@ -16,13 +16,11 @@ In reading order:
     requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
     vectors            test vectors: bytes and messages, each with the expected result
     hostile_peer       how the fault tests of `exthost.testing` speak this dialect
-    conformance        how `exthost check` checks extensions of this dialect
+    conformance        how `exthost check` checks extensions of this dialect, by `check_rules.toml`
 
 `PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
 when they are needed.
 """
-
-from types import MappingProxyType
 
 from exthost.dialects.package import CONTENT_LENGTH, Detection, DialectPackage
 
@@ -37,15 +35,13 @@ PACKAGE = DialectPackage(
     detection=Detection(rank=20),
     first_bytes=CONTENT_LENGTH,
     errors="exthost.dialects.synaps",
-    blocking_facets=MappingProxyType(
-        {
-            "providers": "exthost.dialects.synaps.blocking_facets:SyncProviders",
-            "commands": "exthost.dialects.synaps.blocking_facets:SyncCommands",
-            "settings": "exthost.dialects.synaps.blocking_facets:SyncSettings",
-            "info": "exthost.dialects.synaps.blocking_facets:SyncInfo",
-            "sidecar": "exthost.dialects.synaps.blocking_facets:SyncSidecar",
-        }
-    ),
+    blocking_facets={
+        "providers": "exthost.dialects.synaps.blocking_facets:SyncProviders",
+        "commands": "exthost.dialects.synaps.blocking_facets:SyncCommands",
+        "settings": "exthost.dialects.synaps.blocking_facets:SyncSettings",
+        "info": "exthost.dialects.synaps.blocking_facets:SyncInfo",
+        "sidecar": "exthost.dialects.synaps.blocking_facets:SyncSidecar",
+    },
     hostile_peer="exthost.dialects.synaps.hostile_peer:PEER",
     vectors="exthost.dialects.synaps",
     conformance="exthost.dialects.synaps.conformance:CONFORMANCE",

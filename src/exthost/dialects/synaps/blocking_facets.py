@@ -1,8 +1,8 @@
 """Blocking forms of synaps' facets."""
 
 from exthost.dialects.blocking_methods import SyncFacet, forward, forward_stream
-from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
-from exthost.dialects.synaps.offer import Provider
+from exthost.dialects.synaps.facets import About, Commands, Providers, SettingsEditor, Sidecar
+from exthost.dialects.synaps.offer import ProviderOffer
 
 
 class SyncProviders(SyncFacet):
@@ -12,9 +12,9 @@ class SyncProviders(SyncFacet):
     stream = forward_stream(Providers.stream)
 
     @property
-    def all(self) -> tuple[Provider, ...]:
+    def all(self) -> tuple[ProviderOffer, ...]:
         """The providers that the plugin registered."""
-        providers: tuple[Provider, ...] = self.target.all
+        providers: tuple[ProviderOffer, ...] = self._target.all
         return providers
 
 
@@ -27,9 +27,9 @@ class SyncCommands(SyncFacet):
 class SyncSettings(SyncFacet):
     """The blocking form of `ext.settings`."""
 
-    open = forward(Settings.open)
-    key = forward(Settings.key)
-    commit = forward(Settings.commit)
+    open = forward(SettingsEditor.open)
+    key = forward(SettingsEditor.key)
+    commit = forward(SettingsEditor.commit)
 
 
 class SyncInfo(SyncFacet):

@@ -25,10 +25,10 @@ from exthost.dialects.options import FLAG, TEXTS
 from exthost.dialects.steps import Handshake, OneRequestOrMore, handshake_result
 from exthost.dialects.streams import StreamKind
 from exthost.dialects.synaps import stream_events, types
-from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
+from exthost.dialects.synaps.facets import About, Commands, Providers, SettingsEditor, Sidecar
 from exthost.dialects.synaps.hooks import RUN_HOOK, wants_hook
 from exthost.dialects.synaps.host_requests import HOST_REQUESTS, granted_permissions
-from exthost.dialects.synaps.manifest import PROTOCOL_VERSION, Manifest
+from exthost.dialects.synaps.manifest import PROTOCOL_VERSION, SynapsManifest
 from exthost.dialects.synaps.offer import make_offer
 from exthost.dialects.synaps.result import SYNAPS_RESULT
 from exthost.errors import Evidence, ProtocolViolation
@@ -58,7 +58,7 @@ def _not_json(frame: Bytes, why: str) -> Incoming:
     )
 
 
-class Codec(JsonRpc):
+class SynapsCodec(JsonRpc):
     """A codec for JSON-RPC 2.0 that writes the id as the last field. The host and the extension use
     the same codec."""
 
@@ -100,8 +100,8 @@ def _failure(id: int, error: Any) -> Failure:
     )
 
 
-def _codec(role: Role) -> Codec:
-    return Codec()
+def _codec(role: Role) -> SynapsCodec:
+    return SynapsCodec()
 
 
 # -- the handshake -----------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def _codec(role: Role) -> Codec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     # A bare command (after `--`), and a config entry that names no manifest, have none.
-    manifest = context.manifest if isinstance(context.manifest, Manifest) else None
+    manifest = context.manifest if isinstance(context.manifest, SynapsManifest) else None
     response = yield Request(
         "initialize",
         {
@@ -127,13 +127,6 @@ def _handshake(context: HandshakeContext) -> Handshake:
     return make_offer(result, permissions, manifest, context.config)
 
 
-def _with_environ(spec: Spec, environ: Mapping[str, str]) -> Spec:
-    """Apply the variable by which a user takes the session id out of most events of hooks."""
-    if environ.get(HOOK_SESSION_VARIABLE) != "0" or "hook_session_id" in spec.options:
-        return spec
-    return replace(spec, options=MappingProxyType({**spec.options, "hook_session_id": False}))
-
-
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
     wire_name = call.tool.extra.get("wire_name") if call.tool is not None else None
     return "tool.call", {"name": wire_name or call.name, "input": call.arguments}
@@ -147,7 +140,7 @@ def _parse_completion(result: Any) -> types.Completion:
     if completion is None:
         raise ProtocolViolation(
             "X0652",
-            "its answer to provider.stream is not what the protocol says",
+            "its answer to provider.stream does not match the protocol",
             help="answer with {content: […], stop_reason?, usage?}",
         )
     return completion
@@ -155,20 +148,18 @@ def _parse_completion(result: Any) -> types.Completion:
 
 _STREAMS = {
     "provider.stream": StreamKind(
-        notifications=MappingProxyType({"provider.stream.event": None}),
+        notifications={"provider.stream.event": None},
         decode=stream_events.parse_provider_event,
         result=_parse_completion,
     ),
     "command.invoke": StreamKind(
-        notifications=MappingProxyType(
-            {
-                "command.output": "request_id",
-                "task.start": None,
-                "task.update": None,
-                "task.log": None,
-                "task.done": None,
-            }
-        ),
+        notifications={
+            "command.output": "request_id",
+            "task.start": None,
+            "task.update": None,
+            "task.log": None,
+            "task.done": None,
+        },
         decode=stream_events.parse_command_event,
         key="request_id",
     ),
@@ -190,61 +181,62 @@ _METHOD_SECONDS = {
     "settings.editor.commit": 5,
 }
 
-DIALECT = Dialect(
+
+class SynapsDialect(Dialect):
+    """synaps, whose manifests select the events of hooks."""
+
+    @property
+    def announces_hooks(self) -> bool:
+        return False
+
+    def wants_hook(self, spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
+        return wants_hook(spec, hook, event)
+
+    def with_environ(self, spec: Spec, environ: Mapping[str, str]) -> Spec:
+        """Apply the variable by which a user takes the session id out of most events of hooks."""
+        if environ.get(HOOK_SESSION_VARIABLE) != "0" or "hook_session_id" in spec.options:
+            return spec
+        return replace(spec, options=MappingProxyType({**spec.options, "hook_session_id": False}))
+
+
+DIALECT = SynapsDialect(
     name="synaps",
     framing=Headers,
     codec=_codec,
     handshake=_handshake,
     # call_tool is not a generator, which could not be sent again (the trait `retry`), and not a
     # `OneRequest`, whose errors name the method instead of the tool.
-    operations=MappingProxyType(
-        {
-            "call_tool": OneRequestOrMore(_make_tool_request, None),
-            "hook": RUN_HOOK,
-        }
-    ),
+    operations={
+        "call_tool": OneRequestOrMore(_make_tool_request, None),
+        "hook": RUN_HOOK,
+    },
     result_reader=SYNAPS_RESULT,
-    streams=MappingProxyType(_STREAMS),
-    notifications=MappingProxyType(
-        {
-            "widget.upsert": types.widget_upsert,
-            "widget.dismiss": types.widget_dismiss,
-            "settings.editor.render": types.editor_render,
-            "settings.editor.commit": types.editor_commit,
-            "settings.editor.close": types.editor_close,
-        }
-    ),
+    streams=_STREAMS,
+    notifications={
+        "widget.upsert": types.widget_upsert,
+        "widget.dismiss": types.widget_dismiss,
+        "settings.editor.render": types.editor_render,
+        "settings.editor.commit": types.editor_commit,
+        "settings.editor.close": types.editor_close,
+    },
     host_requests=HOST_REQUESTS,
-    facets=MappingProxyType(
-        {
-            "providers": Providers,
-            "commands": Commands,
-            "settings": Settings,
-            "info": About,
-            "sidecar": Sidecar,
-        }
-    ),
-    wants_hook=wants_hook,
+    facets={
+        "providers": Providers,
+        "commands": Commands,
+        "settings": SettingsEditor,
+        "info": About,
+        "sidecar": Sidecar,
+    },
     render_event=stream_events.render_event,
-    options=MappingProxyType(
-        {
-            "permissions": TEXTS.described("What an extension without a manifest may ask for."),
-            "hook_session_id": FLAG.described(
-                "Whether events of tools and messages have the session's id; true by default."
-            ),
-        }
-    ),
-    with_environ=_with_environ,
-    traits=Traits(
-        limits=Limits(
-            start=60,
-            handshake=10,
-            call=30,
-            write=30,
-            max_message=4 * 2**20,
-            max_in_flight=1,
+    options={
+        "permissions": TEXTS.described("The permissions of an extension without a manifest."),
+        "hook_session_id": FLAG.described(
+            "Whether events of tools and messages have the session's id; true by default."
         ),
-        method_limits=MappingProxyType(_METHOD_SECONDS),
+    },
+    traits=Traits(
+        limits=Limits(handshake=10, call=30, max_message=4 * 2**20, max_in_flight=1),
+        method_limits=_METHOD_SECONDS,
         quiet_while_asked=True,
         quiet_stderr=True,
         first_id=1,

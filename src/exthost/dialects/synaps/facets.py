@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from exthost.dialects.caller import Caller, Stream
 from exthost.dialects.model_provider import ModelProvider
 from exthost.dialects.synaps import types
-from exthost.dialects.synaps.offer import Model, Provider
+from exthost.dialects.synaps.offer import ProviderModel, ProviderOffer
 from exthost.errors import NotFound, ProtocolViolation
 from exthost.model.names import nearest
 
@@ -29,9 +29,9 @@ class _Facet:
         if value is None:
             raise ProtocolViolation(
                 "X0652",
-                f"its answer to {method} is not what the protocol says",
+                f"its answer to {method} does not match the protocol",
                 extension=self._caller.id,
-                help="the dialect's page shows what it must hold",
+                help="the dialect's page shows its required members",
             )
         return value
 
@@ -40,10 +40,10 @@ class Providers(_Facet, ModelProvider):
     """`ext.providers`: models that complete conversations."""
 
     @property
-    def all(self) -> tuple[Provider, ...]:
+    def all(self) -> tuple[ProviderOffer, ...]:
         """The providers that the plugin registered."""
         return tuple(
-            detail for detail in self._caller.offer.details if isinstance(detail, Provider)
+            detail for detail in self._caller.offer.details if isinstance(detail, ProviderOffer)
         )
 
     async def complete(
@@ -115,7 +115,7 @@ class Providers(_Facet, ModelProvider):
             "thinking_budget": thinking_budget,
         }
 
-    def _find_model(self, name: str) -> tuple[Provider, Model]:
+    def _find_model(self, name: str) -> tuple[ProviderOffer, ProviderModel]:
         """Return the model of this name: `provider:model`, or only the model's id. The extension's
         id may come first, as in the `model` that requests send."""
         name = name.removeprefix(f"{self._caller.id}:")
@@ -156,7 +156,7 @@ class Commands(_Facet):
         return self._caller.stream("command.invoke", params, timeout=timeout)
 
 
-class Settings(_Facet):
+class SettingsEditor(_Facet):
     """`ext.settings`: the plugin's own editor for one of its settings."""
 
     async def open(self, category: str, field: str) -> Any:

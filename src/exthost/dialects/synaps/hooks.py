@@ -6,14 +6,12 @@ from typing import Any
 from exthost.dialects.calls import HookAnswer, HookCall
 from exthost.dialects.steps import OneRequestOrMore
 from exthost.dialects.synaps.host_requests import granted_permissions
-from exthost.dialects.synaps.manifest import HOOKS, Manifest, Subscription
+from exthost.dialects.synaps.manifest import HOOKS, Subscription, SynapsManifest
 from exthost.dialects.synaps.result import has_text
 from exthost.errors import Evidence, ProtocolViolation, UsageError
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.spec import Spec
 from exthost.wire import jsontext
-
-__all__ = ["RUN_HOOK", "hook_event", "wants_hook"]
 
 # The protocol's limit for the output of a tool in a hook.
 HOOK_OUTPUT_BYTES = 256 * 1024
@@ -33,7 +31,7 @@ _ONCE_WITHOUT_SESSION = frozenset(
 
 def wants_hook(spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
     """Return whether one of the subscriptions of a plugin matches this event."""
-    subscriptions = spec.manifest.subscriptions if isinstance(spec.manifest, Manifest) else ()
+    subscriptions = spec.manifest.subscriptions if isinstance(spec.manifest, SynapsManifest) else ()
     return any(
         subscription.hook == hook and _matches(subscription, event)
         for subscription in subscriptions

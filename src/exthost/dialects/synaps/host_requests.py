@@ -12,15 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from exthost.dialects.host_requests import (
-    HostRequest,
-    ReadConfig,
-    Recall,
-    Remember,
-    WatchConfig,
-    WriteConfig,
-)
-from exthost.dialects.synaps.manifest import PERMISSIONS, Manifest
+from exthost.dialects import host_requests
+from exthost.dialects.synaps.manifest import PERMISSIONS, SynapsManifest
 from exthost.errors import CallFailed
 from exthost.model.messages import Notification
 from exthost.model.spec import Spec
@@ -35,7 +28,7 @@ def granted_permissions(manifest: Any, options: Mapping[str, Any]) -> frozenset[
     """Return the permissions of a plugin. They are listed in its manifest. A plugin without a
     manifest, such as a bare command (a command after `--` instead of a configured extension), gets
     the permissions in `options.permissions`, by default all except the reserved permission."""
-    if isinstance(manifest, Manifest):
+    if isinstance(manifest, SynapsManifest):
         return frozenset(manifest.permissions)
     names = options.get("permissions", PERMISSIONS)
     return frozenset(
@@ -74,7 +67,7 @@ def _check_namespace(spec: Spec, params: Any) -> None:
         raise _refusal_error("X0753", message)
 
 
-def _remember(spec: Spec, params: Any) -> Remember:
+def _remember(spec: Spec, params: Any) -> host_requests.Remember:
     _require_permission(spec, "memory.write")
     _check_namespace(spec, params)
     content = _text(params, "content")
@@ -86,22 +79,22 @@ def _remember(spec: Spec, params: Any) -> Remember:
     tags = params.get("tags")
     if tags is not None and (type(tags) is not list or any(type(tag) is not str for tag in tags)):
         raise _refusal_error("X0751", "tags must be a list of text")
-    return Remember(
+    return host_requests.Remember(
         content, tuple(_check_unicode(tag, "tags") for tag in tags or ()), params.get("meta")
     )
 
 
-def _recall(spec: Spec, params: Any) -> Recall:
+def _recall(spec: Spec, params: Any) -> host_requests.Recall:
     """Parse `memory.query`. A filter of the wrong type is ignored."""
     _require_permission(spec, "memory.read")
     _check_namespace(spec, params)
     limit = _optional_count(params, "limit")
-    return Recall(
+    return host_requests.Recall(
         _optional_text(params, "content_contains"),
         _optional_text(params, "tag_prefix"),
         _optional_count(params, "since_ms"),
         _optional_count(params, "until_ms"),
-        Recall().limit if limit is None else limit,
+        host_requests.Recall().limit if limit is None else limit,
     )
 
 
@@ -124,23 +117,23 @@ def _key(params: Any) -> str:
     return key
 
 
-def _read_config(spec: Spec, params: Any) -> ReadConfig:
-    return ReadConfig(_key(params))
+def _read_config(spec: Spec, params: Any) -> host_requests.ReadConfig:
+    return host_requests.ReadConfig(_key(params))
 
 
-def _write_config(spec: Spec, params: Any) -> WriteConfig:
+def _write_config(spec: Spec, params: Any) -> host_requests.WriteConfig:
     _require_permission(spec, "config.write")
-    return WriteConfig(_key(params), _text(params, "value"))
+    return host_requests.WriteConfig(_key(params), _text(params, "value"))
 
 
-def _watch_config(spec: Spec, params: Any) -> WatchConfig:
+def _watch_config(spec: Spec, params: Any) -> host_requests.WatchConfig:
     _require_permission(spec, "config.subscribe")
     keys = params.get("keys") if type(params) is dict else None
     if keys is None:
-        return WatchConfig(None, _make_change_notification)
+        return host_requests.WatchConfig(None, _make_change_notification)
     if type(keys) is not list or any(type(key) is not str for key in keys):
         raise _refusal_error("X0751", "keys must be a list of text")
-    return WatchConfig(tuple(key.strip() for key in keys), _make_change_notification)
+    return host_requests.WatchConfig(tuple(key.strip() for key in keys), _make_change_notification)
 
 
 def _make_change_notification(key: str, value: str) -> Notification:
@@ -168,10 +161,12 @@ def _make_ok_result(spec: Spec, _: Any) -> Any:
 
 HOST_REQUESTS = MappingProxyType(
     {
-        "memory.append": HostRequest(_remember, lambda _, at: {"ok": True, "timestamp_ms": at}),
-        "memory.query": HostRequest(_recall, _make_query_result),
-        "config.get": HostRequest(_read_config, lambda _, value: {"value": value}),
-        "config.set": HostRequest(_write_config, _make_ok_result),
-        "config.subscribe": HostRequest(_watch_config, _make_ok_result),
+        "memory.append": host_requests.HostRequest(
+            _remember, lambda _, at: {"ok": True, "timestamp_ms": at}
+        ),
+        "memory.query": host_requests.HostRequest(_recall, _make_query_result),
+        "config.get": host_requests.HostRequest(_read_config, lambda _, value: {"value": value}),
+        "config.set": host_requests.HostRequest(_write_config, _make_ok_result),
+        "config.subscribe": host_requests.HostRequest(_watch_config, _make_ok_result),
     }
 )

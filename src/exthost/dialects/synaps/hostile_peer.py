@@ -1,8 +1,6 @@
 """How the hostile extension (the one that breaks the protocol on purpose, in fault tests) speaks
 synaps."""
 
-from types import MappingProxyType
-
 from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
 from exthost.model.messages import Notification, Request
 
@@ -15,5 +13,5 @@ PEER = HostilePeer(
     notification=Notification("progress", {"n": 1}),
     host_request=Request("host/ask", {"n": 1}, 1),
     # Without this, a command that ends the process would be sent again and end the next one, too.
-    settings=MappingProxyType({"retry": "never"}),
+    settings={"retry": "never"},
 )

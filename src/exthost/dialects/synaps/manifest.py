@@ -25,22 +25,12 @@ from exthost.dialects.manifest_format import (
     Remark,
     Verdict,
 )
+from exthost.dialects.manifest_table import ManifestTable
 from exthost.errors import Evidence, ManifestError
 from exthost.model.empty_mapping import EMPTY_MAPPING, empty_mapping
 from exthost.model.names import nearest
 from exthost.model.spec import DeclaredSetting, Spec
 from exthost.wire import jsontext
-
-__all__ = [
-    "FORMAT",
-    "HOOKS",
-    "PERMISSIONS",
-    "PROTOCOL_VERSION",
-    "PROTOCOL_VERSIONS",
-    "Deferred",
-    "HookKind",
-    "Manifest",
-]
 
 # Version 2 is that of a fork. It adds the hook `on_usage` and changes nothing else.
 PROTOCOL_VERSIONS: Final = (1, 2)
@@ -110,20 +100,18 @@ class HookKind(NamedTuple):
     since: int = 1
 
 
-HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
-    {
-        "before_tool_call": HookKind(
-            "tools.intercept", ("continue", "block", "confirm", "modify"), of_tools=True
-        ),
-        "after_tool_call": HookKind("tools.intercept", ("continue", "replace"), of_tools=True),
-        "before_message": HookKind("privacy.llm_content", ("continue", "inject")),
-        "on_message_complete": HookKind("privacy.llm_content"),
-        "on_compaction": HookKind("privacy.llm_content"),
-        "on_session_start": HookKind("session.lifecycle", ("continue", "inject")),
-        "on_session_end": HookKind("session.lifecycle"),
-        "on_usage": HookKind("privacy.llm_content", since=2),
-    }
-)
+HOOKS: Final[Mapping[str, HookKind]] = {
+    "before_tool_call": HookKind(
+        "tools.intercept", ("continue", "block", "confirm", "modify"), of_tools=True
+    ),
+    "after_tool_call": HookKind("tools.intercept", ("continue", "replace"), of_tools=True),
+    "before_message": HookKind("privacy.llm_content", ("continue", "inject")),
+    "on_message_complete": HookKind("privacy.llm_content"),
+    "on_compaction": HookKind("privacy.llm_content"),
+    "on_session_start": HookKind("session.lifecycle", ("continue", "inject")),
+    "on_session_end": HookKind("session.lifecycle"),
+    "on_usage": HookKind("privacy.llm_content", since=2),
+}
 
 # Hooks that cannot stop an event: their replies only continue it or add to it.
 ADVISORY_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if "block" not in kind.actions)
@@ -173,7 +161,7 @@ class Deferred:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class SynapsManifest:
     """The contents of a plugin.json that only this dialect uses. `deferred` is None if the manifest
     has no such key."""
 
@@ -193,13 +181,15 @@ class Manifest:
         return tuple(dict.fromkeys(subscription.hook for subscription in self.subscriptions))
 
 
-def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
+def parse(file: ManifestFile) -> tuple[Spec, SynapsManifest] | None:
     """Return the extension in this plugin.json, or None if it has none. Raises ManifestError for
     the first mistake."""
     document = _parse_json(file)
     if document.get("extension") is None:  # some programs write null for a key that they do not use
         return None
-    table = _Table(document["extension"], file.path, file.folder_name)
+    table = ManifestTable(
+        document["extension"], file.path, "X0250", "an object", file.folder_name, "extension"
+    )
     protocol = table.whole("protocol_version", PROTOCOL_VERSION)
     if protocol not in PROTOCOL_VERSIONS:
         raise table.error(
@@ -215,8 +205,8 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
     if not table.text("command").strip():
         raise table.error("X0252", "its command is blank", "command", "name the program to run")
     permissions = _parse_permissions(table)
-    hooks = tuple(_parse_hook(hook, permissions, protocol) for hook in table.tables("hooks"))
-    manifest = Manifest(
+    hooks = tuple(_parse_hook(hook, permissions, protocol) for hook in table.tables("hooks", []))
+    manifest = SynapsManifest(
         protocol_version=protocol,
         permissions=permissions,
         subscriptions=hooks,
@@ -230,9 +220,9 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
     if not manifest.hooks and not any(permission in permissions for permission in _ACTIVE):
         raise table.error(
             "X0255",
-            "it has nothing to do: no hooks, and no permission to do anything by itself",
+            "it has no hooks, and no permission to do anything else",
             "hooks",
-            f"name a hook, or ask for one of: {', '.join(_ACTIVE)}",
+            f"name a hook, or request one of: {', '.join(_ACTIVE)}",
         )
     spec = Spec(
         id=file.folder_name,
@@ -243,7 +233,9 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
         declared_hooks=manifest.hooks,
         advisory_hooks=ADVISORY_HOOKS,
         observer_hooks=_observer_hooks(permissions),
-        settings=tuple(_parse_setting(entry, file.folder_name) for entry in table.tables("config")),
+        settings=tuple(
+            _parse_setting(entry, file.folder_name) for entry in table.tables("config", [])
+        ),
         manifest=manifest,
     )
     return spec, manifest
@@ -256,7 +248,7 @@ def _observer_hooks(permissions: Collection[str]) -> tuple[str, ...]:
     return (*_OBSERVER_HOOKS, "after_tool_call")
 
 
-def _argv(table: "_Table", file: ManifestFile) -> tuple[str, ...]:
+def _argv(table: ManifestTable, file: ManifestFile) -> tuple[str, ...]:
     command = table.text("command")
     # A name without a slash is looked up on PATH. Joining keeps an absolute path as it is.
     if "/" in command:
@@ -267,11 +259,11 @@ def _argv(table: "_Table", file: ManifestFile) -> tuple[str, ...]:
     return (command, *paths)
 
 
-def _parse_permissions(table: "_Table") -> tuple[str, ...]:
+def _parse_permissions(table: ManifestTable) -> tuple[str, ...]:
     permissions = table.texts("permissions")
     for name in permissions:
         if name in _RESERVED:
-            message = f"the permission {name!r} is reserved and granted to nobody"
+            message = f"the permission {name!r} is reserved and never granted"
             raise table.error("X0253", message, "permissions", "take it out")
         if name not in PERMISSIONS:
             near = nearest(name, PERMISSIONS)
@@ -280,7 +272,7 @@ def _parse_permissions(table: "_Table") -> tuple[str, ...]:
     return tuple(dict.fromkeys(permissions))
 
 
-def _parse_theme_tokens(table: "_Table") -> Mapping[str, str]:
+def _parse_theme_tokens(table: ManifestTable) -> Mapping[str, str]:
     if not table.has("theme_tokens"):
         return EMPTY_MAPPING
     tokens = table.table("theme_tokens")
@@ -295,7 +287,7 @@ def _parse_theme_tokens(table: "_Table") -> Mapping[str, str]:
 
 
 def _parse_deferred(
-    table: "_Table", permissions: tuple[str, ...], hooks: tuple[Subscription, ...]
+    table: ManifestTable, permissions: tuple[str, ...], hooks: tuple[Subscription, ...]
 ) -> Deferred | None:
     """Parse `deferred`. Raises ManifestError for what the format forbids."""
     if not table.has("deferred"):
@@ -318,9 +310,9 @@ def _parse_deferred(
         raise deferred.error("X0257", message, "lifecycle", "name a hook")
     parsed = Deferred(
         tools=tuple(_parse_deferred_tool(deferred, item) for item in deferred.any_list("tools")),
-        providers=tuple(deferred.entry_names("providers", "id")),
+        providers=tuple(_entry_names(deferred, "providers", "id")),
         context_providers=tuple(
-            _parse_context_provider(entry) for entry in deferred.tables("context_providers")
+            _parse_context_provider(entry) for entry in deferred.tables("context_providers", [])
         ),
     )
     if lifecycle == "user" and (parsed.tools or parsed.providers):
@@ -329,7 +321,7 @@ def _parse_deferred(
     return parsed
 
 
-def _parse_deferred_tool(table: "_Table", item: Any) -> DeferredTool:
+def _parse_deferred_tool(table: ManifestTable, item: Any) -> DeferredTool:
     """Parse an entry of `deferred.tools`: a name, or an object as in the handshake."""
     if type(item) is str:
         return DeferredTool(item)
@@ -346,7 +338,7 @@ def _parse_deferred_tool(table: "_Table", item: Any) -> DeferredTool:
     return DeferredTool(name, description, schema)
 
 
-def _parse_context_provider(table: "_Table") -> str:
+def _parse_context_provider(table: ManifestTable) -> str:
     for key in ("id", "capability", "description"):
         if not table.text(key).strip():
             raise table.value_error(key, "must not be blank")
@@ -356,7 +348,7 @@ def _parse_context_provider(table: "_Table") -> str:
 
 
 def _parse_hook(
-    table: "_Table", permissions: tuple[str, ...], protocol: int = PROTOCOL_VERSION
+    table: ManifestTable, permissions: tuple[str, ...], protocol: int = PROTOCOL_VERSION
 ) -> Subscription:
     name = table.text("hook")
     kind = HOOKS.get(name)
@@ -392,7 +384,7 @@ def _parse_hook(
     )
 
 
-def _parse_setting(table: "_Table", id: str) -> DeclaredSetting:
+def _parse_setting(table: ManifestTable, id: str) -> DeclaredSetting:
     key = table.text("key")
     if not key.strip():
         raise table.value_error("key", "must not be blank")
@@ -449,76 +441,14 @@ def _text_of(document: Mapping[str, Any], key: str) -> str:
     return value if type(value) is str else ""
 
 
-class _Table:
-    """A JSON object of the manifest, whose fields are read and checked. `path` is the manifest
-    file, `id` the extension, `place` the object's path in the document, such as extension.hooks[0];
-    all three are for errors."""
-
-    def __init__(self, values: Any, path: str, id: str, place: str = "extension") -> None:
-        self._path = path
-        self._id = id
-        self._place = place
-        if type(values) is not dict:
-            raise self.error("X0250", f"{place}: must be an object")
-        self.values: Mapping[str, Any] = values
-
-    def error(self, code: str, message: str, key: str = "", help: str = "") -> ManifestError:
-        return ManifestError(
-            code,
-            message,
-            extension=self._id,
-            help=help or "the dialect's page shows what a manifest must say",
-            evidence=Evidence(path=self._path, key=f"{self._place}.{key}" if key else self._place),
-        )
-
-    def value_error(self, key: str, why: str) -> ManifestError:
-        """Return the error for the value of this key."""
-        return self.error("X0250", f"{self._place}.{key}: {why}", key)
-
-    def has(self, key: str) -> bool:
-        """Return whether this key has a value other than null."""
-        return self.values.get(key) is not None
-
-    def _get(self, key: str, type_: type[Any], expected: str, default: Any = None) -> Any:
-        value = self.values.get(key, default)
-        if value is None and key not in self.values:
-            raise self.value_error(key, "is missing")
-        if type(value) is not type_:
-            raise self.value_error(key, f"must be {expected}")
-        return value
-
-    def text(self, key: str) -> str:
-        return str(self._get(key, str, "text"))
-
-    def whole(self, key: str, default: int) -> int:
-        return int(self._get(key, int, "a whole number", default))
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        items = self._get(key, list, "a list of text", [])
-        if not all(type(item) is str for item in items):
-            raise self.value_error(key, "must be a list of text")
-        return tuple(items)
-
-    def any_list(self, key: str) -> list[Any]:
-        """Return a list of any values; it is empty if the key is missing or null."""
-        return list(self._get(key, list, "a list")) if self.has(key) else []
-
-    def entry_names(self, key: str, name_key: str) -> list[str]:
-        """Return the names in a list whose entries are names, or objects with a name."""
-        names: list[Any] = [
-            item.get(name_key) if type(item) is dict else item for item in self.any_list(key)
-        ]
-        if not all(type(name) is str and name for name in names):
-            raise self.value_error(key, f"each entry needs {name_key}")
-        return names
-
-    def table(self, key: str) -> "_Table":
-        return _Table(self.values[key], self._path, self._id, f"{self._place}.{key}")
-
-    def tables(self, key: str) -> list["_Table"]:
-        items = self._get(key, list, "a list of objects", [])
-        place = f"{self._place}.{key}"
-        return [_Table(item, self._path, self._id, f"{place}[{n}]") for n, item in enumerate(items)]
+def _entry_names(table: ManifestTable, key: str, name_key: str) -> list[str]:
+    """Return the names in a list whose entries are names, or objects with a name."""
+    names: list[Any] = [
+        item.get(name_key) if type(item) is dict else item for item in table.any_list(key)
+    ]
+    if not all(type(name) is str and name for name in names):
+        raise table.value_error(key, f"each entry needs {name_key}")
+    return names
 
 
 def read(file: ManifestFile) -> Verdict:
@@ -530,7 +460,7 @@ def read(file: ManifestFile) -> Verdict:
     return Accepted(spec=spec, warnings=_find_not_offered(manifest))
 
 
-def _find_not_offered(manifest: Manifest) -> tuple[Remark, ...]:
+def _find_not_offered(manifest: SynapsManifest) -> tuple[Remark, ...]:
     """Return a warning about what this host does not offer to the plugin."""
     parts = [text for name, text in _NOT_OFFERED.items() if name in manifest.permissions]
     if not parts:
@@ -546,7 +476,7 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
     if parsed is None:
         raise ManifestError(
             "X0250",
-            "it holds no `extension`",
+            "it has no `extension`",
             extension=spec.id,
             help="name the plugin.json of a plugin that is one",
             evidence=Evidence(path=file.path),
@@ -580,7 +510,7 @@ def read_hooks(file: ManifestFile) -> Spec:
     hooks = (extension.get("hooks") or []) if type(extension) is dict else None
     if type(hooks) is not list or not all(type(hook) is dict for hook in hooks):
         return replace(spec, has_unknown_hooks=True)
-    manifest = Manifest(subscriptions=tuple(_read_subscription(hook) for hook in hooks))
+    manifest = SynapsManifest(subscriptions=tuple(_read_subscription(hook) for hook in hooks))
     return replace(spec, declared_hooks=manifest.hooks, manifest=manifest)
 
 

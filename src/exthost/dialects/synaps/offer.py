@@ -11,20 +11,23 @@ capabilities are checked, in this order. The first mistake raises HandshakeFaile
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from exthost.dialects.synaps.manifest import (
     PERMISSIONS,
     PROTOCOL_VERSIONS,
     Deferred,
-    Manifest,
+    SynapsManifest,
 )
 from exthost.errors import Evidence, HandshakeFailed
 from exthost.model.offer import Offer, Tool
 from exthost.wire import jsontext
+from exthost.wire.typed_values import WrongValue, convert
+
+T = TypeVar("T")
 
 # The longest id of a tool, provider or model, in UTF-8.
 _MAX_ID_BYTES = 64
@@ -39,7 +42,7 @@ _U64_LIMIT = 2**64
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ProviderModel:
     """A model of a provider."""
 
     id: str
@@ -49,13 +52,13 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class ProviderOffer:
     """A provider of models that complete conversations."""
 
     id: str
     display_name: str
     description: str
-    models: tuple[Model, ...]
+    models: tuple[ProviderModel, ...] = ()
     config_schema: Any = None
 
 
@@ -71,15 +74,17 @@ class Capability:
 
 
 def make_offer(
-    reply: Any, granted: Collection[str], manifest: Manifest | None, config: Any = None
+    reply: Any, granted: Collection[str], manifest: SynapsManifest | None, config: Any = None
 ) -> Offer:
     """Return the Offer: what the extension announces in this reply. Raises HandshakeFailed.
 
     `granted` are the permissions of the extension, `manifest` is None if it has none, and `config`
     is what the handshake sent.
     """
-    fields = _ReplyObject(reply, "the reply")
-    protocol = fields.get("protocol_version", _is_whole_below(_U32_LIMIT), "a whole number")
+    fields = _read(reply, dict[str, Any], "the reply")
+    protocol = _read(fields, _Versioned, "the reply").protocol_version
+    if not 0 <= protocol < _U32_LIMIT:
+        raise _invalid_reply_error("protocol_version is not a 32-bit whole number", fields)
     # Without a manifest, the extension says itself which version it is written for.
     accepted = PROTOCOL_VERSIONS if manifest is None else (manifest.protocol_version,)
     if protocol not in accepted:
@@ -90,14 +95,14 @@ def make_offer(
             + ("" if manifest is None else ", as its manifest says"),
             help="use a version of the plugin for the protocol named",
         )
-    manifest = manifest or Manifest()
-    capabilities = fields.values.get("capabilities", {})
-    if capabilities == []:  # some extensions serialize an empty object as a list
-        capabilities = {}
-    announced = _ReplyObject(capabilities, "capabilities")
-    tools = tuple(_parse_tool(tool) for tool in announced.objects("tools"))
-    providers = tuple(_parse_provider(provider) for provider in announced.objects("providers"))
-    generic = tuple(_parse_capability(entry) for entry in announced.objects("capabilities"))
+    manifest = manifest or SynapsManifest()
+    announced = fields.get("capabilities", {})
+    if announced == []:  # some extensions serialize an empty object as a list
+        announced = {}
+    announced = _read(announced, dict[str, Any], "capabilities")
+    tools = tuple(map(_make_tool, _read_list(announced, "tools", _AnnouncedTool)))
+    providers = tuple(map(_trim_ids, _read_list(announced, "providers", ProviderOffer)))
+    generic = _read_list(announced, "capabilities", Capability)
     _check_tools(tools)
     for provider in providers:
         _check_provider(provider)
@@ -133,89 +138,48 @@ def make_offer(
 # -- reading -----------------------------------------------------------------------------------
 
 
-class _ReplyObject:
-    """A JSON object in the reply, whose fields are read and checked. `place` is its name in
-    errors, such as "tools[0]". Every method raises HandshakeFailed for a field of the wrong
-    type."""
-
-    def __init__(self, values: Any, place: str) -> None:
-        if type(values) is not dict:
-            raise _invalid_reply_error(f"{place} is not an object", values)
-        self.values: dict[str, Any] = values
-        self._place = place
-
-    def get(self, key: str, is_valid: Callable[[Any], bool], expected: str) -> Any:
-        """Return a required field. `expected` describes a valid value, for the error."""
-        if key not in self.values:
-            raise _invalid_reply_error(f"{key!r} is missing in {self._place}", self.values)
-        if not is_valid(self.values[key]):
-            raise _invalid_reply_error(f"{key!r} in {self._place} is not {expected}", self.values)
-        return self.values[key]
-
-    def text(self, key: str) -> str:
-        """Return a required field that must be text."""
-        return str(self.get(key, _is_text, "text"))
-
-    def optional(self, key: str, is_valid: Callable[[Any], bool], expected: str) -> Any:
-        """Return a field that may be missing or null, which both become None."""
-        return self.get(key, is_valid, expected) if self.values.get(key) is not None else None
-
-    def objects(self, key: str) -> list["_ReplyObject"]:
-        """Return a list of objects; it is empty if the field is missing."""
-        if key not in self.values:
-            return []
-        items = self.get(key, lambda value: type(value) is list, "a list")
-        return [_ReplyObject(item, f"{key}[{n}]") for n, item in enumerate(items)]
+@dataclass(frozen=True, slots=True)
+class _Versioned:
+    protocol_version: int
 
 
-def _is_text(value: Any) -> bool:
-    return type(value) is str
+@dataclass(frozen=True, slots=True)
+class _AnnouncedTool:
+    name: str
+    description: str
+    input_schema: Any  # of any type: `_check_tools` checks it, with an error that names the tool
 
 
-def _is_text_list(value: Any) -> bool:
-    return type(value) is list and all(type(item) is str for item in value)
+def _read(value: Any, type_: type[T], place: str) -> T:
+    """Return a part of the reply as this type. `place` is its name in errors, such as "tools[0]".
+    Raises HandshakeFailed."""
+    try:
+        return convert(value, type_)
+    except WrongValue as error:
+        raise _invalid_reply_error(f"{place}: {error}", value) from None
 
 
-def _is_whole_below(limit: int) -> Callable[[Any], bool]:
-    """Return a predicate for integers from 0 to `limit` - 1."""
-    return lambda value: type(value) is int and 0 <= value < limit
+def _read_list(announced: dict[str, Any], key: str, type_: type[T]) -> tuple[T, ...]:
+    """Return a list of the reply; it is empty if the field is missing."""
+    items = _read(announced.get(key, []), list[Any], key)
+    return tuple(_read(item, type_, f"{key}[{n}]") for n, item in enumerate(items))
 
 
-def _parse_tool(fields: _ReplyObject) -> Tool:
-    wire_name = fields.text("name")
-    name = wire_name.strip()
-    # Required, but of any type: `_check_tools` checks it, with an error that names the tool.
-    schema = fields.get("input_schema", lambda _: True, "anything")
+def _make_tool(announced: _AnnouncedTool) -> Tool:
+    name = announced.name.strip()
     # Callers use the trimmed name, but `tool.call` must send the name that the extension announced.
-    extra = MappingProxyType({"wire_name": wire_name} if wire_name != name else {})
-    return Tool(name, fields.text("description"), schema, extra=extra)
+    extra = MappingProxyType({"wire_name": announced.name} if announced.name != name else {})
+    return Tool(name, announced.description, announced.input_schema, extra=extra)
 
 
-def _parse_provider(fields: _ReplyObject) -> Provider:
-    return Provider(
-        fields.text("id").strip(),
-        fields.text("display_name"),
-        fields.text("description"),
-        tuple(
-            Model(
-                model.text("id").strip(),
-                model.optional("display_name", _is_text, "text"),
-                model.values.get("capabilities"),
-                model.optional("context_window", _is_whole_below(_U64_LIMIT), "a whole number"),
+def _trim_ids(provider: ProviderOffer) -> ProviderOffer:
+    models = tuple(replace(model, id=model.id.strip()) for model in provider.models)
+    for n, model in enumerate(models):
+        if model.context_window is not None and not 0 <= model.context_window < _U64_LIMIT:
+            raise _invalid_reply_error(
+                f"models[{n}]: context_window is not a whole number below 2**64", asdict(model)
             )
-            for model in fields.objects("models")
-        ),
-        fields.values.get("config_schema"),
-    )
-
-
-def _parse_capability(fields: _ReplyObject) -> Capability:
-    permissions = ()
-    if "permissions" in fields.values:
-        permissions = fields.get("permissions", _is_text_list, "a list of text")
-    return Capability(
-        fields.text("kind"), fields.text("name"), tuple(permissions), fields.values.get("params")
-    )
+    return replace(provider, id=provider.id.strip(), models=models)
 
 
 def _invalid_reply_error(why: str, value: Any) -> HandshakeFailed:
@@ -233,7 +197,7 @@ def _invalid_reply_error(why: str, value: Any) -> HandshakeFailed:
     )
 
 
-def _make_extra(providers: tuple[Provider, ...], models: list[str]) -> dict[str, Any]:
+def _make_extra(providers: tuple[ProviderOffer, ...], models: list[str]) -> dict[str, Any]:
     """Return what `exthost inspect` prints: the models, and the names for people."""
     extra: dict[str, Any] = {"providers": models} if models else {}
     names = {
@@ -252,17 +216,15 @@ def _make_extra(providers: tuple[Provider, ...], models: list[str]) -> dict[str,
     return extra
 
 
-def _read_context_providers(announced: _ReplyObject, granted: Collection[str]) -> list[str]:
+def _read_context_providers(announced: dict[str, Any], granted: Collection[str]) -> list[str]:
     """Return the ids of the context providers, which this host does not offer."""
-    if announced.values.get("context_providers") is None:
+    if announced.get("context_providers") is None:
         return []
-    items = announced.get("context_providers", lambda value: type(value) is list, "a list")
+    items = _read(announced["context_providers"], list[Any], "context_providers")
     if items and "context_providers.register" not in granted:
         raise _permission_error("it registers context providers, and", "context_providers.register")
-    ids: list[Any] = [item.get("id") if type(item) is dict else item for item in items]
-    if not _is_text_list(ids):
-        raise _invalid_reply_error("an entry of context_providers has no id", items)
-    return ids
+    ids = [item.get("id") if type(item) is dict else item for item in items]
+    return _read(ids, list[str], "the ids of context_providers")
 
 
 # -- checking ----------------------------------------------------------------------------------
@@ -288,7 +250,7 @@ def find_id_problem(id: str) -> str:
 def _check_deferred(
     deferred: Deferred,
     tools: tuple[Tool, ...],
-    providers: tuple[Provider, ...],
+    providers: tuple[ProviderOffer, ...],
     context_providers: list[str],
 ) -> None:
     """Raise HandshakeFailed unless the extension announces exactly what its manifest has under
@@ -318,13 +280,13 @@ def _deferred_error(key: str, difference: str) -> HandshakeFailed:
     return HandshakeFailed(
         "X0556",
         f"its manifest has under deferred.{key}: {difference}",
-        help="both must be the same; correct plugin.json, or what it announces",
+        help="both must be the same; correct plugin.json, or its announcement",
     )
 
 
 def _drop_unconfigured(
-    providers: tuple[Provider, ...], config: Any, warnings: list[str]
-) -> tuple[Provider, ...]:
+    providers: tuple[ProviderOffer, ...], config: Any, warnings: list[str]
+) -> tuple[ProviderOffer, ...]:
     """Return the providers whose required config is there, and add a warning for each other one."""
     values = config if isinstance(config, Mapping) else {}
     kept = []
@@ -358,7 +320,7 @@ def _check_tools(tools: tuple[Tool, ...]) -> None:
             raise _refused_error("X0552", f"the input_schema of the tool {name!r} is not an object")
 
 
-def _check_provider(provider: Provider) -> None:
+def _check_provider(provider: ProviderOffer) -> None:
     subject = f"the provider {_quote(provider.id)}"
     if why := find_id_problem(provider.id):
         raise _refused_error("X0553", f"{subject} cannot have that id: {why}")

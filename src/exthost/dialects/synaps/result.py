@@ -5,8 +5,6 @@ from typing import Any
 from exthost.dialects.value_result import VALUE_RESULT, value_text
 from exthost.tool_result import Block, TextBlock
 
-__all__ = ["SYNAPS_RESULT", "has_text"]
-
 
 def has_text(result: Any) -> bool:
     """Return whether a result is an object with text in `content`; the result then stands for that

@@ -5,37 +5,54 @@ An event that cannot be parsed becomes `Unreadable` with the reason, such as "te
 session logs and ignores it. `render_event` formats an event for a person.
 """
 
+from collections.abc import Container, Mapping
 from typing import Any
 
 from exthost.dialects.streams import ProgressBar, StreamEvent, Unreadable
 from exthost.dialects.synaps.types import (
+    CommandOutput,
     Done,
-    Output,
     ProviderError,
+    ProviderToolUse,
+    ProviderUsage,
     Table,
     TaskDone,
     TaskLog,
     TaskStart,
     TaskUpdate,
     Text,
-    Thinking,
-    ToolUse,
-    Usage,
+    ThinkingText,
 )
+from exthost.wire.typed_values import WrongValue, convert
 
 _TASK_KINDS = ("download", "rebuild", "generic")
 
-
-class _InvalidEvent(Exception):
-    """An event cannot be parsed. The message names the wrong field."""
+# The class of an event, by its type, kind or method.
+_PROVIDER_EVENTS: Mapping[str, type[Any]] = {
+    "text": Text, "thinking": ThinkingText, "tool_use": ProviderToolUse, "usage": ProviderUsage,
+    "error": ProviderError, "done": Done,
+}  # fmt: skip
+_OUTPUTS: Mapping[str, type[Any]] = {
+    "text": CommandOutput, "system": CommandOutput, "error": CommandOutput,
+    "table": Table, "done": Done,
+}  # fmt: skip
+_TASK_EVENTS: Mapping[str, type[Any]] = {
+    "task.start": TaskStart, "task.update": TaskUpdate, "task.log": TaskLog, "task.done": TaskDone
+}  # fmt: skip
 
 
 def parse_provider_event(method: str, params: Any) -> StreamEvent | Unreadable:
     """Parse one `provider.stream.event`. Its fields are in the params, or in an object `event` in
     the params: plugins send both forms."""
     try:
-        return StreamEvent(_provider_event(_find_event(params)))
-    except _InvalidEvent as error:
+        event = _find_event(params)
+        event_class = _PROVIDER_EVENTS[_known_value(event, "type", _PROVIDER_EVENTS)]
+        if event_class is ProviderUsage:
+            return StreamEvent(ProviderUsage({key: event[key] for key in event if key != "type"}))
+        if "delta" in event:  # plugins send the text under either name
+            event = {**event, "text": convert(event["delta"], str, "delta")}
+        return StreamEvent(convert(event, event_class))
+    except WrongValue as error:
         return Unreadable(str(error))
 
 
@@ -43,63 +60,18 @@ def parse_command_event(method: str, params: Any) -> StreamEvent | Unreadable:
     """Parse an event of a command: its output, or the progress of a task."""
     try:
         if method == "command.output":
-            return StreamEvent(_output(_find_event(params)))
-        return StreamEvent(_task(method, _object(params, "params")))
-    except _InvalidEvent as error:
+            event = _find_event(params)
+            output = convert(event, _OUTPUTS[_known_value(event, "kind", _OUTPUTS)])
+            if output == CommandOutput("error", ""):
+                return Unreadable("content is empty")
+            return StreamEvent(output)
+        event = _object(params, "params")
+        if method == "task.start":
+            event = {**event, "kind": event.get("kind") or "generic"}
+            _known_value(event, "kind", _TASK_KINDS)
+        return StreamEvent(convert(event, _TASK_EVENTS[method]))
+    except WrongValue as error:
         return Unreadable(str(error))
-
-
-def _provider_event(event: dict[str, Any]) -> Any:
-    match event.get("type"):
-        case "text" | "thinking" as kind:
-            # Plugins send the text under either name.
-            text = _text(event, "delta" if "delta" in event else "text")
-            return Text(text) if kind == "text" else Thinking(text)
-        case "tool_use":
-            id, name = _nonempty_text(event, "id"), _nonempty_text(event, "name")
-            return ToolUse(id, name, _object(event.get("input", {}), "input"))
-        case "usage":
-            return Usage({key: value for key, value in event.items() if key != "type"})
-        case "error":
-            return ProviderError(_nonempty_text(event, "message"))
-        case "done":
-            return Done()
-    raise _unknown_value_error(event, "type")
-
-
-def _output(event: dict[str, Any]) -> Any:
-    match event.get("kind"):
-        case "text" | "system" as kind:
-            return Output(kind, _text(event, "content"))
-        case "error":
-            return Output("error", _nonempty_text(event, "content"))
-        case "table":
-            rows = [_row(row, f"rows[{n}]") for n, row in enumerate(_list(event, "rows"))]
-            return Table(tuple(_row(_list(event, "headers"), "headers")), tuple(rows))
-        case "done":
-            return Done()
-    raise _unknown_value_error(event, "kind")
-
-
-def _task(method: str, event: dict[str, Any]) -> Any:
-    id = _text(event, "id")
-    match method:
-        case "task.start":
-            kind = _text_or_none(event, "kind")
-            if kind is not None and kind not in _TASK_KINDS:
-                raise _unknown_value_error(event, "kind")
-            return TaskStart(id, _text(event, "label"), kind or "generic")
-        case "task.update":
-            current, total = _number_or_none(event, "current"), _number_or_none(event, "total")
-            return TaskUpdate(id, current, total, _text_or_none(event, "message"))
-        case "task.log":
-            return TaskLog(id, _text(event, "line"))
-        case "task.done":
-            return TaskDone(id, _text_or_none(event, "error"))
-    raise _InvalidEvent("there is no such event")
-
-
-# -- fields ----------------------------------------------------------------------------------
 
 
 def _find_event(params: Any) -> dict[str, Any]:
@@ -109,58 +81,16 @@ def _find_event(params: Any) -> dict[str, Any]:
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:
-    if type(value) is not dict:
-        raise _InvalidEvent(f"{name} is not an object")
+    return convert(value, dict[str, Any], name)
+
+
+def _known_value(event: dict[str, Any], name: str, known: Container[str]) -> str:
+    if name not in event:
+        raise WrongValue(f"{name} is missing")
+    value = convert(event[name], str, name)
+    if value not in known:
+        raise WrongValue(f"its {name} is not known: {value[:40]!r}")
     return value
-
-
-def _list(event: dict[str, Any], name: str) -> list[Any]:
-    value = event.get(name)
-    if type(value) is not list:
-        raise _field_error(event, name, "is not a list")
-    return value
-
-
-def _row(cells: Any, name: str) -> list[str]:
-    if type(cells) is not list or not all(type(cell) is str for cell in cells):
-        raise _InvalidEvent(f"{name} is not a list of text")
-    return cells
-
-
-def _text(event: dict[str, Any], name: str) -> str:
-    value = event.get(name)
-    if type(value) is not str:
-        raise _field_error(event, name, "is not text")
-    return value
-
-
-def _nonempty_text(event: dict[str, Any], name: str) -> str:
-    text = _text(event, name)
-    if not text:
-        raise _InvalidEvent(f"{name} is empty")
-    return text
-
-
-def _text_or_none(event: dict[str, Any], name: str) -> str | None:
-    return None if event.get(name) is None else _text(event, name)
-
-
-def _number_or_none(event: dict[str, Any], name: str) -> float | None:
-    value = event.get(name)
-    if value is not None and type(value) not in (int, float):
-        raise _InvalidEvent(f"{name} is not a number")
-    return value
-
-
-def _field_error(event: dict[str, Any], name: str, why: str) -> _InvalidEvent:
-    return _InvalidEvent(f"{name} {why}" if name in event else f"{name} is missing")
-
-
-def _unknown_value_error(event: dict[str, Any], name: str) -> _InvalidEvent:
-    value = event.get(name)
-    if type(value) is not str:
-        return _field_error(event, name, "is not text")
-    return _InvalidEvent(f"its {name} is not known: {value[:40]!r}")
 
 
 # -- for a person ----------------------------------------------------------------------------
@@ -172,13 +102,13 @@ def render_event(event: Any) -> ProgressBar | str | None:
     match event:
         case Text(text):
             return text
-        case Thinking(text):
+        case ThinkingText(text):
             return text
-        case ToolUse(_, name, input):
+        case ProviderToolUse(_, name, input):
             return f"\n(wants {name} {dict(input)})\n"
         case ProviderError(message):
             return f"\nerror: {message}\n"
-        case Output(kind, content):
+        case CommandOutput(kind, content):
             return f"error: {content}\n" if kind == "error" else f"{content}\n"
         case Table(headers, rows):
             lines = [headers, *(row if type(row) is list else [row] for row in rows)]

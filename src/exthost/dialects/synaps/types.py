@@ -7,11 +7,15 @@ parses the events. A plugin is synaps' name for an extension.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from exthost.dialects.meanings import DialectEvent, Unusable
 from exthost.model.empty_mapping import empty_mapping
+from exthost.wire.typed_values import NonemptyText, WrongValue, convert, convert_with_extra
+
+T = TypeVar("T")
 
 # -- providers ---------------------------------------------------------------------------------
 
@@ -24,23 +28,23 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class ThinkingText:
     """A part of the model's reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
+class ProviderToolUse:
     """A tool call that the model requests."""
 
-    id: str
-    name: str
-    input: Mapping[str, Any]
+    id: NonemptyText
+    name: NonemptyText
+    input: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProviderUsage:
     """The number of tokens used so far, under the provider's own names."""
 
     usage: Mapping[str, Any]
@@ -50,7 +54,7 @@ class Usage:
 class ProviderError:
     """An error that did not end the answer."""
 
-    message: str
+    message: NonemptyText
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +81,14 @@ class Completion:
 
 def read_completion(value: Any) -> Completion | None:
     """Read the reply to `provider.complete` or `provider.stream`."""
-    if type(value) is not dict:
-        return None
-    content, stop, usage = value.get("content"), value.get("stop_reason"), value.get("usage")
-    if type(content) is not list or not (stop is None or type(stop) is str):
-        return None
-    return Completion(tuple(content), stop, usage)
+    return _convert_or_none(value, Completion)
 
 
 # -- commands and tasks ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CommandOutput:
     """Text that a command prints: `kind` is text, system or error."""
 
     kind: str
@@ -100,8 +99,8 @@ class Output:
 class Table:
     """A table that a command prints."""
 
-    headers: tuple[Any, ...]
-    rows: tuple[Any, ...]
+    headers: tuple[str, ...]
+    rows: tuple[list[str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +117,8 @@ class TaskUpdate:
     """The progress of a task: `current` of `total`."""
 
     id: str
-    current: float | None = None
-    total: float | None = None
+    current: int | float | None = None
+    total: int | float | None = None
     message: str | None = None
 
 
@@ -137,14 +136,6 @@ class TaskDone:
 
     id: str
     error: str | None = None
-
-
-def _is_number_or_none(value: Any) -> bool:
-    return value is None or type(value) in (int, float)
-
-
-def _is_text_or_none(value: Any) -> bool:
-    return value is None or type(value) is str
 
 
 # -- widgets and the settings editor -------------------------------------------------------------
@@ -178,7 +169,7 @@ class Widget:
     lines: tuple[Any, ...]
     position: str = _DEFAULT_POSITION
     title: str | None = None
-    ttl_secs: float | None = None
+    ttl_secs: int | float | None = None
     styled_lines: tuple[tuple[StyledText, ...], ...] = ()
 
 
@@ -218,78 +209,33 @@ Meaning: TypeAlias = DialectEvent | Unusable
 
 def widget_upsert(params: Any) -> Meaning:
     """Read a `widget.upsert` notification."""
-    fields = params if type(params) is dict else {}
-    id, title, ttl = fields.get("id"), fields.get("title"), fields.get("ttl_secs")
-    styled = _read_styled_lines(fields.get("styled_lines"))
-    lines = fields.get("lines", [] if styled else None)
-    position = fields.get("position")
-    position = _DEFAULT_POSITION if position is None else position
-    if type(position) is str and position not in WIDGET_POSITIONS:
-        return Unusable(f"widget.upsert notices with the unknown position {position[:40]!r}")
-    if (
-        type(id) is str
-        and type(lines) is list
-        and styled is not None
-        and type(position) is str
-        and _is_text_or_none(title)
-        and _is_number_or_none(ttl)
-    ):
-        return DialectEvent("widget.upsert", Widget(id, tuple(lines), position, title, ttl, styled))
-    return Unusable("widget.upsert notices that could not be read")
+    given = params.items() if type(params) is dict else ()
+    fields: dict[str, Any] = {key: item for key, item in given if item is not None}
+    if fields.get("styled_lines"):
+        fields.setdefault("lines", [])
+    meaning = _read_notice("widget.upsert", Widget, fields)
+    if isinstance(meaning, DialectEvent) and meaning.payload.position not in WIDGET_POSITIONS:
+        position = meaning.payload.position[:40]
+        return Unusable(f"widget.upsert notices with the unknown position {position!r}")
+    return meaning
 
 
-def _read_styled_lines(value: Any) -> tuple[tuple[StyledText, ...], ...] | None:
-    """Return the styled lines of a widget; None if they cannot be read."""
-    if value is None:
-        return ()
-    if type(value) is not list or not all(type(line) is list for line in value):
-        return None
-    parts = [part for line in value for part in line]
-    if not all(
-        type(part) is dict
-        and type(part.get("text")) is str
-        and _is_text_or_none(part.get("fg"))
-        and _is_text_or_none(part.get("bg"))
-        for part in parts
-    ):
-        return None
-    return tuple(
-        tuple(StyledText(part["text"], part.get("fg"), part.get("bg")) for part in line)
-        for line in value
-    )
+def _read_notice(method: str, payload_class: type[Any], params: Any) -> Meaning:
+    try:
+        return DialectEvent(method, convert(params, payload_class))
+    except WrongValue:
+        return Unusable(f"{method} notices that could not be read")
 
 
-def widget_dismiss(params: Any) -> Meaning:
-    """Read a `widget.dismiss` notification."""
-    id = params.get("id") if type(params) is dict else None
-    if type(id) is str:
-        return DialectEvent("widget.dismiss", WidgetDismissed(id))
-    return Unusable("widget.dismiss notices that could not be read")
-
-
-def editor_render(params: Any) -> Meaning:
-    """Read a `settings.editor.render` notification."""
-    fields = params if type(params) is dict else {}
-    rows, footer = fields.get("rows"), fields.get("footer")
-    if type(rows) is list and _is_text_or_none(footer):
-        event = EditorRender(tuple(rows), fields.get("cursor"), footer)
-        return DialectEvent("settings.editor.render", event)
-    return Unusable("settings.editor.render notices that could not be read")
-
-
-def editor_commit(params: Any) -> Meaning:
-    """Read a `settings.editor.commit` notification."""
-    if type(params) is dict and "value" in params:
-        return DialectEvent("settings.editor.commit", EditorCommit(params["value"]))
-    return Unusable("settings.editor.commit notices that could not be read")
+widget_dismiss = partial(_read_notice, "widget.dismiss", WidgetDismissed)
+editor_render = partial(_read_notice, "settings.editor.render", EditorRender)
+editor_commit = partial(_read_notice, "settings.editor.commit", EditorCommit)
 
 
 def editor_close(params: Any) -> Meaning:
-    """Read a `settings.editor.close` notification."""
-    reason = params.get("reason") if type(params) is dict else None
-    if _is_text_or_none(reason):
-        return DialectEvent("settings.editor.close", EditorClose(reason))
-    return Unusable("settings.editor.close notices that could not be read")
+    """Read a `settings.editor.close` notification, which may have no params."""
+    params = params if type(params) is dict else {}
+    return _read_notice("settings.editor.close", EditorClose, params)
 
 
 # -- replies that facets return ------------------------------------------------------------------
@@ -322,50 +268,41 @@ class SpawnArgs:
     extra: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
 
 
+class _NamedCapability(TypedDict):
+    kind: str
+    name: str
+
+
+class _IdentifiedModel(TypedDict):
+    id: str
+
+
 def read_info(value: Any) -> Info | None:
     """Read the reply to `info.get`."""
-    if type(value) is not dict:
+    info = _convert_or_none(value, Info)
+    if info is None:
         return None
-    build = value.get("build")
-    build_info = None
-    if build is not None:
-        if type(build) is not dict or type(build.get("backend")) is not str:
-            return None
-        features, version = build.get("features", []), build.get("version", "")
-        if not _is_text_list(features) or type(version) is not str:
-            return None
-        build_info = Build(build["backend"], tuple(features), version)
-    capabilities = _read_objects(value.get("capabilities", []), ("kind", "name"), {"modes": []})
-    models = _read_objects(
-        value.get("models", []), ("id",), {"display_name": None, "installed": False}
-    )
-    return (
-        None if capabilities is None or models is None else Info(build_info, capabilities, models)
-    )
-
-
-def _read_objects(
-    values: Any, required: tuple[str, ...], defaults: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], ...] | None:
-    """Read a list of objects, each with text under `required`. Missing keys get `defaults`."""
-    if type(values) is not list:
+    capabilities = _convert_or_none(info.capabilities, tuple[_NamedCapability, ...])
+    models = _convert_or_none(info.models, tuple[_IdentifiedModel, ...])
+    if capabilities is None or models is None:
         return None
-    for item in values:
-        if type(item) is not dict or any(type(item.get(key)) is not str for key in required):
-            return None
-    return tuple({**defaults, **item} for item in values)
+    return replace(
+        info,
+        capabilities=tuple({"modes": [], **item} for item in info.capabilities),
+        models=tuple({"display_name": None, "installed": False, **item} for item in info.models),
+    )
 
 
 def read_spawn_args(value: Any) -> SpawnArgs | None:
     """Read the reply to `sidecar.spawn_args`."""
-    if type(value) is not dict:
+    try:
+        return convert_with_extra(value, SpawnArgs)
+    except WrongValue:
         return None
-    args, language = value.get("args", []), value.get("language")
-    if not _is_text_list(args) or not _is_text_or_none(language):
-        return None
-    extra = {key: item for key, item in value.items() if key not in ("args", "language")}
-    return SpawnArgs(tuple(args), language, extra)
 
 
-def _is_text_list(value: Any) -> bool:
-    return type(value) is list and all(type(item) is str for item in value)
+def _convert_or_none(value: Any, type_: type[T]) -> T | None:
+    try:
+        return convert(value, type_)
+    except WrongValue:
+        return None

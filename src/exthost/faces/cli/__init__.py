@@ -20,6 +20,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     diagnostic_lines     prints the diagnostics of manifests and configs
     excerpt              the line of a config or manifest that has a mistake
     event_lines          events of a host as lines of text; traffic_lines: records of a trace
+    confirm_prompt       `call`: asks the person at the terminal if a hook requests that
     stream_display       the events of a stream on stderr, as they arrive
     log_handler          prints the warnings that the host logs
     nonblocking_writer   writes to stdout and stderr without blocking the event loop
@@ -36,7 +37,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     client_service       the MCP clients that have joined a host, and how long it stays
     host_process         `run`, `up`, `gateway`: one host with its services (background_service,
                          mcp_service, web_service, otel_export; their options are in http_options)
-    displays, live_table the output of `run`; live_controls, live_keys: the keys of its table
+    displays, live_table the output of `run`; live_controls: the keys of its table
     top_layout           the table of `run` and `top`; top_rates, table_selection, terminal
     server_files         MCP servers in the files of other programs; server_import: which of them
                          are imported, and how
@@ -48,7 +49,11 @@ import os
 import sys
 
 from exthost._version import __version__
-from exthost.faces.cli.verbs import INTERRUPTED, USAGE, VERBS
+from exthost.faces.cli.verbs import COMMON_VERBS, INTERRUPTED, USAGE, VERB_GROUPS, VERBS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,7 +78,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _main(arguments: list[str]) -> int:
     if arguments[:1] == ["help"] and len(arguments) > 1:
         arguments = [arguments[1], "--help"]
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+    if arguments == ["help"]:
+        sys.stdout.write(_short_help())
+        return 0
+    if not arguments or arguments[0] in ("-h", "--help"):
         sys.stdout.write(_help())
         return 0 if arguments else USAGE
     if arguments[0] in ("-V", "--version"):
@@ -123,9 +131,22 @@ def _escape_unencodable_text() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _help() -> str:
+def _short_help() -> str:
+    return (
+        "usage: exthost VERB [OPTIONS] [-- COMMAND ARGS…]\n\n"
+        f"{_verb_lines(COMMON_VERBS)}\n\n"
+        f"  exthost --help          all {len(VERBS)} verbs\n"
+        "  exthost help VERB       the options of a verb\n"
+    )
+
+
+def _verb_lines(verbs: "Iterable[str]") -> str:
     width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {verb:<{width}}  {summary}" for verb, summary in VERBS.items())
+    return "\n".join(f"  {verb:<{width}}  {VERBS[verb]}" for verb in verbs)
+
+
+def _help() -> str:
+    verbs = "\n\n".join(f"{name}:\n{_verb_lines(group)}" for name, group in VERB_GROUPS.items())
     return (
         "usage: exthost VERB [OPTIONS] [-- COMMAND ARGS…]\n\n"
         "One host for extensions that run as child processes, whichever dialect they speak.\n\n"

@@ -12,6 +12,8 @@ events, they are printed to stderr as they arrive, and progress is shown as a ba
 If a host with this config is running, it makes the call; --standalone starts a new process instead.
 The hooks of the config's extensions judge the call of a tool; --no-hooks skips them, which the
 audit records. They do not judge methods (--method), nor an extension after -- or at a path.
+If a hook requests that a person confirms the call, you are asked on the terminal, and --yes agrees;
+without a terminal the call is refused.
 If the result is marked as an error, it is printed all the same, and the exit code is 1; without
 --json, the error is also printed to stderr.
 If the result contains files, --write DIR writes them, and never outside of DIR.
@@ -45,6 +47,7 @@ from exthost.faces.cli.common import (
     show_json,
     show_text,
 )
+from exthost.faces.cli.confirm_prompt import choose_prompt
 from exthost.faces.cli.dialect_options import (
     add_dialect_options,
     apply_dialect_options,
@@ -69,19 +72,22 @@ from exthost.faces.cli.verb_loop import run_once
 from exthost.host.control.as_data import as_data
 from exthost.host.control.call_requests import own_tool_name
 from exthost.host.control.client import HostClient
-from exthost.host.control.protocol import Request, read_error, read_tool_error, read_tool_result
+from exthost.host.control.protocol import (
+    ControlRequest,
+    read_error,
+    read_tool_error,
+    read_tool_result,
+)
+from exthost.host.control.questions import read_question
 from exthost.host.host import Host
 from exthost.model.names import capability_fits
 from exthost.model.spec import Spec
-from exthost.tool_result import ToolResult
+from exthost.tool_result import ErrorResult, ToolResult
 from exthost.wire import jsontext
 from exthost.wire.lines import BOM
 
 # The exit code of the command if the extension returned a result that is marked as an error.
 EXIT_ERROR_RESULT = 1
-
-# The error code of a result that is marked as an error. An error reply has other codes.
-ERROR_RESULT_ERROR_CODE = "X0702"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -105,6 +111,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--no-hooks", action="store_true", help="call the tool without hooks, as the audit records"
+    )
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="agree if a hook requests that a person confirms the call",
     )
     add_dialect_options(parser)
     parser.add_argument("--write", metavar="DIR", help="write the files in the result into DIR")
@@ -140,7 +151,7 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316",
             "--text is for tools, and --method calls a method",
-            help="leave one of them out",
+            help="use only one of them",
         )
     arguments = read_arguments(pairs, args.args)
     args.context = _read_context(args)
@@ -156,7 +167,7 @@ def _read_context(args: Args) -> dict[str, Any]:
     """Return the context of the call, from the options --context. Raises UsageError."""
     if args.context and args.method:
         raise UsageError(
-            "X1316", "--context is for tools, and --method calls a method", help="leave one out"
+            "X1316", "--context is for tools, and --method calls a method", help="use only one"
         )
     for pair in args.context:
         if "=" not in pair or pair.startswith("="):
@@ -200,7 +211,7 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
 
 
 def _is_in_config(args: Args, spec: Spec) -> bool:
-    """Return whether this is an extension of the config, and not a command or one at a path, which
+    """Return whether this is an extension of the config, not a command or one at a path, which
     may have a config of its own."""
     if args.command or not has_config(args):
         return False
@@ -214,13 +225,16 @@ def _call_in_running_host(
     if args.method and target is None:
         raise _no_target_error()
     search = {"tool": name, "capability": args.capability}
-    tool = host.ask(Request("find", target or "", search), on_event=show_event)
+    tool = host.ask(ControlRequest("find", target or "", search), on_event=show_event)
     dialect = find_dialect(tool["dialect"])
     _check_supported(args, tool["extension"], dialect, tool["capabilities"])
     # "if_any": the host streams the events of the method if it is one that streams.
     callee: dict[str, Any] = {"method": name, "stream": "if_any"}
     if not args.method:
         callee = {"tool": tool["tool"], "context": args.context, "hooks": not args.no_hooks}
+    prompt = choose_prompt(args)
+    if prompt is not None and not args.method:
+        callee["confirm"] = True
     call_settings = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
     with StreamDisplay(_render_stream_event) as display:
 
@@ -230,7 +244,11 @@ def _call_in_running_host(
             else:
                 show_event(event)
 
-        answer = host.ask(Request("call", tool["extension"], callee | call_settings), on_event=show)
+        def confirm(event: Mapping[str, Any]) -> bool:
+            return prompt is not None and prompt(read_question(event), event["seconds"])
+
+        request = ControlRequest("call", tool["extension"], callee | call_settings)
+        answer = host.ask(request, on_event=show, confirm=confirm)
     if "error_reply" in answer:
         raise read_error(answer["error_reply"])
     result = read_tool_result(answer, dialect.result_reader)
@@ -305,9 +323,7 @@ async def _call_tool(
             context=args.context,
             hooks=not args.no_hooks,
         )
-    except CallFailed as error:
-        if error.code != ERROR_RESULT_ERROR_CODE:
-            raise
+    except ErrorResult as error:
         return error.data, error
     return result.raw, None
 
@@ -345,7 +361,7 @@ async def _call_tool_of_config(args: Args, target: Spec | None, name: str, argum
     if config.discovery is not None:  # one call needs no watch
         watch = replace(config.discovery.watch, enabled=False)
         config = replace(config, discovery=replace(config.discovery, watch=watch))
-    host = Host(config, environ=dict(os.environ))
+    host = Host(config, environ=dict(os.environ), confirm=choose_prompt(args))
 
     def change(spec: Spec) -> Spec:
         if target is None:
@@ -407,9 +423,9 @@ def _check_supported(
     if args.write and dialect.files is None:
         raise UsageError(
             "X1325",
-            f"results of the {dialect.name} dialect hold no files to write",
+            f"results of the {dialect.name} dialect contain no files to write",
             extension=extension,
-            help="leave --write out, and use what is printed",
+            help="remove --write, and use the printed result",
         )
 
 

@@ -78,7 +78,7 @@ class CheckArgs(Args):
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
     parser.add_argument("--junit", metavar="FILE", help="also write the report as JUnit XML")
-    parser.add_argument("--verbose", action="store_true", help="show what was not checked, and why")
+    parser.add_argument("--verbose", action="store_true", help="show skipped checks, and why")
     parser.add_argument("--rules", action="store_true", help="list the rules, and check nothing")
     parser.add_argument(
         "--call",
@@ -169,7 +169,7 @@ def parse_call(text: str) -> tuple[str, object]:
     except jsontext.NotJson as error:
         raise UsageError(
             "X1316",
-            f"--call {text!r}: the arguments are no JSON: {error}",
+            f"--call {text!r}: the arguments are not JSON: {error}",
             help="""write --call 'NAME {"a": 1}'""",
         ) from None
 

@@ -14,9 +14,10 @@ from typing import IO
 
 from exthost.errors import ExthostError, Refused, UsageError
 from exthost.faces.cli.common import print_error
-from exthost.host.control.address import config_key, make_private_folder
+from exthost.host.control.address import make_private_folder
 from exthost.host.control.host_lock import HostLock
 from exthost.host.control.host_start import ANOTHER_RUNS, CANNOT_SHARE, encode_outcome
+from exthost.host.control.socket_path import config_key
 from exthost.process.state_dirs import log_file
 
 _STDERR = 2

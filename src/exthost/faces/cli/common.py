@@ -46,14 +46,7 @@ class Args(argparse.Namespace):
     disabled: bool = False
     trace: str | None = None
     token: Any = None
-
-
-def refuse_command(args: Args) -> None:
-    """Raise UsageError if there is a command after `--`. Called by verbs that take none."""
-    if args.command:
-        raise UsageError(
-            "X1316", "this verb takes no command after --", help="exthost inspect -- COMMAND ARGS…"
-        )
+    yes: bool = False
 
 
 def add_config_option(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +75,7 @@ def require_config_path(args: Args) -> str:
 
 def add_dialect_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--dialect", metavar="D", help="the dialect of `-- COMMAND`; detected if it is left out"
+        "--dialect", metavar="D", help="the dialect of `-- COMMAND`; detected if it is omitted"
     )
 
 
@@ -90,7 +83,7 @@ def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sandbox",
         choices=("strict", "best-effort", "off"),
-        help="strict: no network and no files but its own, unless its permissions say otherwise; "
+        help="strict: no network and only its own files, unless its permissions grant more; "
         "best-effort: as far as this machine can; off: none",
     )
     parser.add_argument(
@@ -298,7 +291,7 @@ def write_help(error: OSError) -> str:
     """Return the help of an error about a file that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "free disk space, or raise the limit of file sizes (ulimit -f)"
-    return "check who may write to it and to its folder"
+    return "check the permissions of the file and of its folder"
 
 
 def plural(number: int, noun: str) -> str:

@@ -11,9 +11,10 @@ the config of the current folder.
 import argparse
 import shlex
 from collections.abc import Sequence
+from importlib import resources
 
-from exthost.faces.cli.common import Args, refuse_command, show_text
-from exthost.faces.cli.verb_table import Option, Verb, read_verbs
+from exthost.faces.cli.common import Args, show_text
+from exthost.faces.cli.verb_table import Verb, VerbOption, read_verbs
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -31,7 +32,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     show_text(
         {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[args.shell](read_verbs())
     )
@@ -40,40 +40,28 @@ def run(args: Args) -> int:
 
 def bash_script(verbs: Sequence[Verb]) -> str:
     """Return the completion script for bash."""
-    lines = [
-        "# bash completion for exthost",
-        "_exthost() {",
-        '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"',
-        "  local words= names= arguments=",
-        "  COMPREPLY=()",
-        '  if [ "$COMP_CWORD" -eq 1 ]; then',
-        f'    COMPREPLY=($(compgen -W "{" ".join(verb.name for verb in verbs)}" -- "$cur"))',
-        "    return",
-        "  fi",
-        '  case "${COMP_WORDS[1]} $prev" in',
-        *(
-            f"    {shlex.quote(f'{verb.name} {name}')}) "
-            f'COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$cur")); return ;;'
-            for verb in verbs
-            for option in verb.options
-            if option.choices
-            for name in option.names
-        ),
-        "  esac",
-        '  case "${COMP_WORDS[1]}" in',
-        *(f"    {verb.name}) {_bash_assignments(verb)} ;;" for verb in verbs),
-        "  esac",
-        '  if [[ "$cur" == -* ]]; then',
-        '    COMPREPLY=($(compgen -W "$words" -- "$cur"))',
-        "  else",
-        f'    [ -n "$names" ] && names="$({_LIST_NAMES_COMMAND})"',
-        '    COMPREPLY=($(compgen -W "$names $arguments" -- "$cur"))',
-        '    [ -n "$arguments" ] || COMPREPLY+=($(compgen -f -- "$cur"))',
-        "  fi",
-        "}",
-        "complete -F _exthost exthost",
+    choices = [
+        f"    {shlex.quote(f'{verb.name} {name}')}) "
+        f'COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$cur")); return ;;'
+        for verb in verbs
+        for option in verb.options
+        if option.choices
+        for name in option.names
     ]
-    return "\n".join(lines)
+    return _fill_template(
+        "completion.bash.template",
+        VERBS=" ".join(verb.name for verb in verbs),
+        CHOICES="\n".join(choices),
+        ASSIGNMENTS="\n".join(f"    {verb.name}) {_bash_assignments(verb)} ;;" for verb in verbs),
+    )
+
+
+def _fill_template(file: str, **texts: str) -> str:
+    """Return a template of this package with a text for each `@NAME@`."""
+    script = resources.files("exthost.faces.cli").joinpath(file).read_text("utf-8")
+    for name, text in (*texts.items(), ("LIST_NAMES", _LIST_NAMES_COMMAND)):
+        script = script.replace(f"@{name}@", text)
+    return script.rstrip("\n")
 
 
 def _bash_assignments(verb: Verb) -> str:
@@ -90,38 +78,21 @@ def _bash_assignments(verb: Verb) -> str:
 
 def zsh_script(verbs: Sequence[Verb]) -> str:
     """Return the completion script for zsh."""
-    lines = [
-        "#compdef exthost",
-        "_exthost() {",
-        "  local -a verbs names",
-        "  if (( CURRENT == 2 )); then",
-        "    verbs=(",
-        *(f"      {shlex.quote(f'{verb.name}:{_quotable_text(verb.summary)}')}" for verb in verbs),
-        "    )",
-        "    _describe verb verbs",
-        "    return",
-        "  fi",
-        "  case $words[2] in",
-    ]
-    for verb in verbs:
-        specs = [shlex.quote(spec) for option in verb.options for spec in _zsh_specs(option)]
-        completer = "_exthost_names" if verb.takes_name else "_files"
-        lines.append(f"    {verb.name}) _arguments {' '.join(specs)} '*: :{completer}' ;;")
-    lines += [
-        "  esac",
-        "}",
-        "_exthost_names() {",
-        "  local -a names",
-        f'  names=("${{(@f)$({_LIST_NAMES_COMMAND})}}")',
-        "  _describe extension names",
-        "  _files",
-        "}",
-        '_exthost "$@"',
-    ]
-    return "\n".join(lines)
+    described = (f"{verb.name}:{_quotable_text(verb.summary)}" for verb in verbs)
+    return _fill_template(
+        "completion.zsh.template",
+        VERBS="\n".join(f"      {shlex.quote(text)}" for text in described),
+        ARGUMENTS="\n".join(map(_zsh_arguments, verbs)),
+    )
 
 
-def _zsh_specs(option: Option) -> list[str]:
+def _zsh_arguments(verb: Verb) -> str:
+    specs = [shlex.quote(spec) for option in verb.options for spec in _zsh_specs(option)]
+    completer = "_exthost_names" if verb.takes_name else "_files"
+    return f"    {verb.name}) _arguments {' '.join(specs)} '*: :{completer}' ;;"
+
+
+def _zsh_specs(option: VerbOption) -> list[str]:
     text = _quotable_text(option.help).replace("[", "(").replace("]", ")").replace(":", r"\:")
     value = ""
     if option.placeholder:

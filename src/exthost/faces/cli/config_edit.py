@@ -17,7 +17,7 @@ from exthost.config.discovery.configfile import config_read_error, parse_config,
 from exthost.errors import ConfigError, Evidence, ExthostError, UsageError
 from exthost.faces.cli.common import Args, config_path, say, write_help
 from exthost.host.control.client import ask
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.model.spec import Spec
 
 # The time limit of the request that checks whether a host is running.
@@ -142,7 +142,7 @@ def _comparable_spec(spec: Spec) -> tuple[str, tuple[str, ...], str, bool]:
 def suggest_reload(args: Args) -> None:
     """If a host of this config is running, print how to make it apply the change."""
     try:
-        host = ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)
+        host = ask(config_path(args), ControlRequest("hello"), timeout=_HELLO_SECONDS)
     except ExthostError:
         return
     say(f"a host is running, pid {host['pid']}: exthost reload has it read its config again")

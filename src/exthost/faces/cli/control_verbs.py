@@ -8,12 +8,11 @@ from exthost.faces.cli.common import (
     add_config_option,
     add_timeout_option,
     config_path,
-    refuse_command,
     show_json,
     show_result,
 )
 from exthost.host.control.client import ask
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 
 # The default time limit of the request. It exceeds the defaults of limits.start (60 s) and
 # limits.stop (5 s), which bound what the host does.
@@ -29,9 +28,8 @@ def add_control_options(parser: argparse.ArgumentParser) -> None:
 def run_control_verb(args: Args, verb: str) -> int:
     """Send the request `verb`, wait until the host has done it, and print the new state of the
     extension. Return the exit code."""
-    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
-    status = ask(config_path(args), Request(verb, args.name), timeout=timeout)
+    status = ask(config_path(args), ControlRequest(verb, args.name), timeout=timeout)
     if args.json:
         show_json(status)
     else:

@@ -12,8 +12,10 @@ If the program fails, it is started again when a file is saved.
 import argparse
 import asyncio
 import shlex
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,7 +96,7 @@ async def _develop(args: DevArgs, spec: Spec, first_call: tuple[str, Any] | None
     host.traffic.subscribe(_show_record)
     async with host:
         loop = DevLoop(args, host, with_start_limit(args, spec), first_call)
-        with KeyReader() as keys:
+        with closing(_Keys()) as keys:
             await loop.run(keys)
     return 0
 
@@ -124,7 +126,7 @@ class DevLoop:
         self._stamps = read_stamps(self._paths)
         self._is_loaded = False
 
-    async def run(self, keys: KeyReader) -> None:
+    async def run(self, keys: "_Keys") -> None:
         """Run until the user presses q or Ctrl-D."""
         watched = ", ".join(map(str, self._paths)) or "nothing: name it with --watch"
         say(f"watching {watched}; c call, Enter again, r restart, t tools, q end")
@@ -146,9 +148,9 @@ class DevLoop:
             key.cancel()
             change_task.cancel()
 
-    async def _handle_key(self, key: str, keys: KeyReader) -> bool:
+    async def _handle_key(self, key: str, keys: "_Keys") -> bool:
         """Handle a key. Return False for a key that ends the loop."""
-        if key in ("q", "\x04"):
+        if key in ("q", ""):
             return False
         if key == "r":
             await self._restart()
@@ -156,7 +158,7 @@ class DevLoop:
             self._list_tools()
         elif key == "c":
             await self._prompt_and_call(keys)
-        elif key in ("\n", "\r", " "):
+        elif key in ("enter", " "):
             await self._repeat()
         return True
 
@@ -204,7 +206,7 @@ class DevLoop:
         for name, tool in self._host[self._spec.id].tools.items() if self._is_loaded else ():
             say(f"  {name}  {tool.description}")
 
-    async def _prompt_and_call(self, keys: KeyReader) -> None:
+    async def _prompt_and_call(self, keys: "_Keys") -> None:
         line = await keys.read_line("call: ")
         try:
             name, *pairs = shlex.split(line) or [""]
@@ -236,7 +238,7 @@ def _check_pairs(pairs: Sequence[str]) -> list[str]:
     """Return the k=v pairs. Raises ValueError for an argument without "="."""
     invalid = [pair for pair in pairs if "=" not in pair]
     if invalid:
-        raise ValueError(f"{invalid[0]!r} is no argument: write k=v")
+        raise ValueError(f"{invalid[0]!r} is not an argument: write k=v")
     return list(pairs)
 
 
@@ -255,3 +257,37 @@ def _file_names(paths: Sequence[str]) -> str:
     names = [Path(path).name for path in paths]
     rest_text = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + rest_text
+
+
+class _Keys:
+    """The keys that a person presses, and lines of text. If stdin is not a terminal, each character
+    that is read from it is a key."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._reader = KeyReader(self._queue.put_nowait, from_any_stdin=True)
+        self.close = self._reader.close
+        self.read_key = self._queue.get
+
+    async def read_line(self, prompt: str) -> str:
+        """Print a prompt to stderr, read a line, and return it without the newline. Return ""
+        after Ctrl-D."""
+        _print_prompt(prompt)
+        text = ""
+        while (key := await self._queue.get()) != "enter":
+            if key == "backspace":
+                if text:
+                    text = text[:-1]
+                    _print_prompt("\b \b")
+            elif not key:
+                return ""
+            elif len(key) == 1 and key.isprintable():
+                text += key
+                _print_prompt(key)
+        _print_prompt("\n")
+        return text
+
+
+def _print_prompt(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

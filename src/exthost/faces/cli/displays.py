@@ -10,17 +10,7 @@ import time
 from functools import partial
 from typing import Any, Protocol
 
-from exthost.events import (
-    Dropped,
-    Exited,
-    LogLine,
-    ManifestChanged,
-    OfferChanged,
-    ProcessLost,
-    SinkFailed,
-    Spawned,
-    StateChanged,
-)
+from exthost import events
 from exthost.faces.cli.common import (
     Args,
     escape_message,
@@ -72,11 +62,18 @@ class LineDisplay:
     def __init__(self, host: Host) -> None:
         self._stderr = NonblockingWriter(STDERR)
         host.events.subscribe(
-            (StateChanged, Exited, ProcessLost, ManifestChanged, LogLine), self._show
+            (
+                events.StateChanged,
+                events.Exited,
+                events.ProcessLost,
+                events.ManifestChanged,
+                events.LogLine,
+            ),
+            self._show,
         )
 
     def _show(self, event: Any) -> None:
-        if isinstance(event, LogLine):
+        if isinstance(event, events.LogLine):
             remember_shown_line(event.text)
         self.say(event_line(event))
 
@@ -104,15 +101,15 @@ class JsonDisplay:
     """Writes each event as a line of JSON to stdout, and messages of `run` itself to stderr."""
 
     EVENTS = (
-        StateChanged,
-        Spawned,
-        Exited,
-        ProcessLost,
-        OfferChanged,
-        ManifestChanged,
-        LogLine,
-        Dropped,
-        SinkFailed,
+        events.StateChanged,
+        events.Spawned,
+        events.Exited,
+        events.ProcessLost,
+        events.OfferChanged,
+        events.ManifestChanged,
+        events.LogLine,
+        events.Dropped,
+        events.SinkFailed,
     )
 
     def __init__(self, host: Host) -> None:

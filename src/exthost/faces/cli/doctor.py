@@ -23,7 +23,6 @@ from exthost.faces.cli.common import (
     add_config_option,
     escape_message,
     plural,
-    refuse_command,
     say,
     show_json,
     show_result,
@@ -68,7 +67,7 @@ _MAX_CLOSED_PATHS = 4
 _LEVELS = ("error", "warning", "info")
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     """One finding. `level` is one of `_LEVELS`, `extension` an id or "", `path` the file, `details`
     lines that --all prints, and `exit` the exit code of an error, 0 for any other level."""
 
@@ -90,7 +89,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     if args.target is not None:
         spec = find_spec(args, args.target)
         assert spec is not None
@@ -105,7 +103,7 @@ def run(args: Args) -> int:
                 f"the config names no extensions, and none were found in {', '.join(searched)}"
             )
             fix = "[discovery] search_paths (extensions.yaml: search_paths) names other folders"
-            findings.append(Finding("info", "", configured.config.origin, message, fix))
+            findings.append(DoctorFinding("info", "", configured.config.origin, message, fix))
     findings += _machine_findings()
     startable: list[Spec] = []
     for spec in specs:
@@ -131,9 +129,11 @@ def run(args: Args) -> int:
 # -- without starting anything ---------------------------------------------------------------
 
 
-def _diagnostic_findings(configured: ConfiguredExtensions, include_all: bool) -> list[Finding]:
+def _diagnostic_findings(
+    configured: ConfiguredExtensions, include_all: bool
+) -> list[DoctorFinding]:
     return [
-        Finding(
+        DoctorFinding(
             diagnostic.level,
             diagnostic.extension,
             f"{diagnostic.path}:{diagnostic.line}" if diagnostic.line else diagnostic.path,
@@ -146,7 +146,7 @@ def _diagnostic_findings(configured: ConfiguredExtensions, include_all: bool) ->
     ]
 
 
-def _unsearched_findings(configured: ConfiguredExtensions) -> list[Finding]:
+def _unsearched_findings(configured: ConfiguredExtensions) -> list[DoctorFinding]:
     """Return a finding for each dialect that has installed extensions in its usual folders, if the
     config does not search those folders."""
     config, findings = configured.config, []
@@ -162,7 +162,7 @@ def _unsearched_findings(configured: ConfiguredExtensions) -> list[Finding]:
         if ids := [candidate.id for candidate in candidates if candidate.path not in known_paths]:
             message = f"{format.dialect} has extensions that are not looked for: {', '.join(ids)}"
             fix = f'[discovery] search_paths = ["{search_path}"] finds them, if you want them here'
-            findings.append(Finding("info", "", config.origin, message, fix))
+            findings.append(DoctorFinding("info", "", config.origin, message, fix))
     return findings
 
 
@@ -188,26 +188,26 @@ def _probe_as_dict(result: ProbeResult) -> dict[str, Any]:
     return {"works": result.works, "why": result.reason, "fix": result.fix}
 
 
-def _machine_findings() -> list[Finding]:
+def _machine_findings() -> list[DoctorFinding]:
     probes = probe_machine()
     findings = []
     if not probes["tree"]["works"]:
         message = f"processes can outlive a killed host: {probes['tree']['why']}"
-        findings.append(Finding("warning", "", "", message, probes["tree"]["fix"]))
+        findings.append(DoctorFinding("warning", "", "", message, probes["tree"]["fix"]))
     if not probes["strict"]["works"]:
         message = f"no permissions can be enforced here: {probes['strict']['why']}"
-        findings.append(Finding("warning", "", "", message, probes["strict"]["fix"]))
+        findings.append(DoctorFinding("warning", "", "", message, probes["strict"]["fix"]))
     return findings
 
 
 def _admission_findings(
     configured: ConfiguredExtensions | None, spec: Spec, earlier_specs: list[Spec]
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     if not spec.enabled:
-        return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
+        return [DoctorFinding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
     if spec.unrunnable:  # not a mistake: this host cannot run it
         fix = "nothing is to be done: it is listed, and never started from here"
-        return [Finding("info", spec.id, spec.origin, spec.unrunnable, fix)]
+        return [DoctorFinding("info", spec.id, spec.origin, spec.unrunnable, fix)]
     try:
         dialect = find.find_dialect_of(spec)
         complete = read_stored_settings(spec, os.environ)
@@ -226,22 +226,26 @@ def _admission_findings(
     if sandbox.get("memory") == "watchdog" or sandbox.get("processes") == "watchdog+rlimit":
         result = cgroups.find_base().result
         why = result.reason or "its group lacks a controller"
-        message = f"a watchdog sums up what it takes, since no cgroup can hold it: {why}"
-        findings.append(Finding("info", spec.id, spec.origin, message, result.fix))
+        message = f"a watchdog adds up its memory, because no cgroup can limit it: {why}"
+        findings.append(DoctorFinding("info", spec.id, spec.origin, message, result.fix))
     if lines := format_paths(sandbox):
         message = f"its sandbox shows it {plural(len(lines), 'path')}"
-        fix = "nothing is to be done, unless one of them should not be there; --all lists them"
-        findings.append(Finding("info", spec.id, spec.origin, message, fix, details=tuple(lines)))
+        fix = "no action is needed unless a path should be hidden; --all lists them"
+        findings.append(
+            DoctorFinding("info", spec.id, spec.origin, message, fix, details=tuple(lines))
+        )
     if closed := format_closed_paths(sandbox):
         first = ", ".join(closed[:_MAX_CLOSED_PATHS])
         others = len(closed) - _MAX_CLOSED_PATHS
-        message = f"closed in what it may write: {first}"
+        message = f"read-only in its writable folders: {first}"
         message += f", and {plural(others, 'other path')}" if others > 0 else ""
         fix = "nothing is to be done: code is never writable; --all lists every path"
-        findings.append(Finding("info", spec.id, spec.origin, message, fix, details=tuple(closed)))
+        findings.append(
+            DoctorFinding("info", spec.id, spec.origin, message, fix, details=tuple(closed))
+        )
     if warning := missing_sandbox_warning(sandbox):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
-        findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
+        findings.append(DoctorFinding("warning", spec.id, spec.origin, warning, fix))
     # An extension that is not in the config was named by its path on the command line. The user
     # chose it, and needs no warning about it.
     is_configured = configured is not None and any(
@@ -252,11 +256,11 @@ def _admission_findings(
     if secrets:
         message = describe_secrets(secrets)
         fix = "if you trust it, put its id in the allowlist; else in `disabled`"
-        findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+        findings.append(DoctorFinding("warning", spec.id, spec.origin, message, fix))
     if names := withheld_variables(spec, os.environ):
-        message = f"asks for variables that its permissions do not give it: {', '.join(names)}"
+        message = f"requires variables that its permissions do not grant: {', '.join(names)}"
         fix = f"if you trust it: {grant_line(spec, names)}"
-        findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+        findings.append(DoctorFinding("warning", spec.id, spec.origin, message, fix))
     held_back = describe_environment(spec)["held_back"]
     if held_back:
         message = f"{plural(len(held_back), 'variable')} held back from its environment"
@@ -265,17 +269,17 @@ def _admission_findings(
             "lists them"
         )
         findings.append(
-            Finding("info", spec.id, spec.origin, message, fix, details=tuple(held_back))
+            DoctorFinding("info", spec.id, spec.origin, message, fix, details=tuple(held_back))
         )
     return findings
 
 
-def _running_host_findings(args: Args, specs: list[Spec]) -> list[Finding]:
+def _running_host_findings(args: Args, specs: list[Spec]) -> list[DoctorFinding]:
     """Return a warning for each extension that the running host could not start, or does not
     restart any more."""
     states = fetch_running_states(args)
     return [
-        Finding(
+        DoctorFinding(
             "warning",
             spec.id,
             spec.origin,
@@ -288,8 +292,8 @@ def _running_host_findings(args: Args, specs: list[Spec]) -> list[Finding]:
     ]
 
 
-def _error_finding(error: ExthostError, spec: Spec) -> Finding:
-    return Finding(
+def _error_finding(error: ExthostError, spec: Spec) -> DoctorFinding:
+    return DoctorFinding(
         "error", spec.id, spec.origin, error.message, error.help, error.code, error.exit_code
     )
 
@@ -297,10 +301,10 @@ def _error_finding(error: ExthostError, spec: Spec) -> Finding:
 # -- with a real start ------------------------------------------------------------------------
 
 
-async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Finding]]:
+async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[DoctorFinding]]:
     start_slots = asyncio.Semaphore(_MAX_CONCURRENT_STARTS)
 
-    async def start_limited(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
+    async def start_limited(spec: Spec) -> tuple[dict[str, Any], list[DoctorFinding]]:
         async with start_slots:
             return await _start(spec)
 
@@ -310,30 +314,31 @@ async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Find
     ]
 
 
-async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
+async def _start(spec: Spec) -> tuple[dict[str, Any], list[DoctorFinding]]:
     """Start an extension, compare its offer (the tools and hooks that it announced) with its
     manifest, and stop it. Return its timings as a row of the output, and the findings."""
     try:
         async with Connection(spec, environ=dict(os.environ)) as extension:
             findings = [
-                Finding("warning", spec.id, spec.origin, text) for text in extension.offer.warnings
+                DoctorFinding("warning", spec.id, spec.origin, text)
+                for text in extension.offer.warnings
             ]
             findings += await _compare_offer(extension)
             stats = extension.stats
             for kind, times in stats.dropped.items():
                 message = f"{times} {kind}"
                 fix = _FIXES_FOR_DROPPED.get(kind, "see its log: exthost logs")
-                findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+                findings.append(DoctorFinding("warning", spec.id, spec.origin, message, fix))
             timings = {key: round(value, 1) for key, value in stats.timings_ms.items()}
             return {"id": spec.id, "ready": True, "timings_ms": timings}, findings
     except ExthostError as error:
         return {"id": spec.id, "ready": False, "timings_ms": {}}, [_error_finding(error, spec)]
 
 
-async def _compare_offer(extension: Extension) -> list[Finding]:
+async def _compare_offer(extension: Extension) -> list[DoctorFinding]:
     """Return findings for the differences between manifest, handshake and list of tools."""
     spec, offer = extension.spec, extension.offer
-    findings: list[Finding] = []
+    findings: list[DoctorFinding] = []
     offered_tools = {tool.name for tool in offer.tools}
     format = find.find_manifest_format(spec.dialect)
     lists_tools = format is None or format.lists_tools
@@ -351,7 +356,7 @@ async def _compare_offer(extension: Extension) -> list[Finding]:
     return findings
 
 
-async def _compare_tools_list(extension: Extension, offered_tools: set[str]) -> list[Finding]:
+async def _compare_tools_list(extension: Extension, offered_tools: set[str]) -> list[DoctorFinding]:
     try:
         listed_tools = {tool.name for tool in await extension.list_tools()}
     except CallFailed:  # the method is optional
@@ -365,16 +370,16 @@ async def _compare_tools_list(extension: Extension, offered_tools: set[str]) -> 
 
 def _difference_findings(
     spec: Spec, kind: str, declared: set[str], actual: set[str], declared_in: str, actual_in: str
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     findings = []
-    fix = "make the two agree; what the handshake says is what can be called"
+    fix = "make the two agree; only the tools of the handshake can be called"
     for names, present_in, missing_in in (
         (declared - actual, declared_in, actual_in),
         (actual - declared, actual_in, declared_in),
     ):
         if names:
             message = f"{kind} in {present_in} and not in {missing_in}: {', '.join(sorted(names))}"
-            findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+            findings.append(DoctorFinding("warning", spec.id, spec.origin, message, fix))
     return findings
 
 
@@ -382,7 +387,7 @@ def _difference_findings(
 
 
 def _show(
-    args: Args, specs: list[Spec], findings: list[Finding], runtime: list[dict[str, Any]]
+    args: Args, specs: list[Spec], findings: list[DoctorFinding], runtime: list[dict[str, Any]]
 ) -> None:
     healthy = not any(finding.exit for finding in findings)
     if args.json:
@@ -410,7 +415,7 @@ def _show(
     _show_timings(runtime)
     counts = Counter(finding.level for finding in findings)
     summary = ", ".join(plural(counts[level], level) for level in _LEVELS if counts[level])
-    outcome = "nothing in the way" if healthy else "see above"
+    outcome = "no problems" if healthy else "see above"
     say(f"{plural(len(specs), 'extension')}: {summary or 'no findings'}; {outcome}")
 
 

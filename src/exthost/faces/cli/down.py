@@ -13,12 +13,11 @@ from exthost.faces.cli.common import (
     add_config_option,
     add_timeout_option,
     config_path,
-    refuse_command,
     show_json,
 )
 from exthost.faces.cli.control_verbs import WAIT_SECONDS
 from exthost.host.control.client import HELLO_SECONDS, ask
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -27,9 +26,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
-    host = ask(config_path(args), Request("hello"), timeout=timeout)
+    host = ask(config_path(args), ControlRequest("hello"), timeout=timeout)
     pid = host["pid"]
     if host["program"]:
         raise UsageError(
@@ -63,7 +61,7 @@ def _terminate(args: Args, pid: int, timeout: float) -> bool:
     try:
         # The pid may have been reused before `pidfd_open`. If the host still reports this pid, the
         # pidfd is that of the host.
-        if ask(config_path(args), Request("hello"), timeout=timeout)["pid"] == pid:
+        if ask(config_path(args), ControlRequest("hello"), timeout=timeout)["pid"] == pid:
             signal.pidfd_send_signal(pidfd, signal.SIGTERM)
         ready, _, _ = select.select([pidfd], [], [], timeout)
         return bool(ready)
@@ -76,7 +74,7 @@ def _wait_until_unreachable(args: Args, timeout: float) -> bool:
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         try:
-            ask(config_path(args), Request("hello"), timeout=HELLO_SECONDS)
+            ask(config_path(args), ControlRequest("hello"), timeout=HELLO_SECONDS)
         except ExthostError:
             return True
         time.sleep(0.05)

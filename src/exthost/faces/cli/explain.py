@@ -7,7 +7,7 @@ import argparse
 
 from exthost.dialects import find
 from exthost.errors import NotFound, UsageError
-from exthost.faces.cli.common import Args, refuse_command, say, show_json, show_table
+from exthost.faces.cli.common import Args, say, show_json, show_table
 from exthost.model import error_catalog
 from exthost.model.names import nearest
 
@@ -31,7 +31,6 @@ def _load_entries() -> dict[str, error_catalog.ErrorEntry]:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     entries = _load_entries()
     kind = (args.code or "").casefold()
     matching = {

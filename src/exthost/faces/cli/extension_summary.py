@@ -13,8 +13,8 @@ from exthost.errors import ExthostError
 from exthost.extension.lifecycle import State
 from exthost.faces.cli.common import Args, config_path, say
 from exthost.host.api.host_api import read_stored_settings
-from exthost.host.control.client import NO_HOST, ask
-from exthost.host.control.protocol import Request
+from exthost.host.control.client import NoHost, ask
+from exthost.host.control.protocol import ControlRequest
 from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.model.spec import Spec
@@ -30,12 +30,13 @@ def fetch_running_states(args: Args, *, with_settings: bool = False) -> dict[str
     """Return a dict for each extension of the running host, by id: its `state`, the `reason` for
     that state, and with `with_settings` the `settings` that the host uses for it. Return {} if no
     host is running. If the host does not reply in time, say so, and return {}."""
-    request = Request("status", params={"settings": True} if with_settings else {})
+    request = ControlRequest("status", params={"settings": True} if with_settings else {})
     try:
         status = ask(config_path(args), request, timeout=_ASK_SECONDS)
+    except NoHost:
+        return {}
     except ExthostError as error:
-        if error.code != NO_HOST:
-            say(f"shown without the running host: {error.message}; {error.help}")
+        say(f"shown without the running host: {error.message}; {error.help}")
         return {}
     return {
         row["id"]: {

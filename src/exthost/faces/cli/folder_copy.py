@@ -3,7 +3,7 @@
 The copy has nothing of the original but the contents, the names, the links and the execute bits. It
 has no set-user-ID bits, since the copy of a program of another user belongs to this user, and no
 extended attributes. The umask decides who else may read and write it. No link of the copy leads
-out of it, so that nobody can change what was installed by changing the original.
+out of it, so that a change of the original does not change the installed copy.
 
 The size of a copy is limited. A file, a folder or a link counts as one block at least, so that the
 limit is also one of their number.
@@ -17,8 +17,6 @@ from pathlib import Path
 from exthost.config.discovery.untrusted_files import is_inside
 from exthost.errors import Evidence, UsageError
 from exthost.faces.cli.common import plural
-
-__all__ = ["MAX_COPY_BYTES", "check_copy", "copy_folder"]
 
 # Not copied, because a running extension does not need it and it may be large.
 _NOT_COPIED = ".git"
@@ -103,7 +101,7 @@ def copy_folder(folder: Path, target: Path, max_bytes: int = MAX_COPY_BYTES) -> 
                 limit.add(0)
             else:
                 _copy_file(fd, name, folder / relative / name, target / relative / name, limit)
-    # Only the finished copy, which nobody else can change, shows where its links lead.
+    # Only the finished copy, which no other process can change, shows where its links lead.
     for path, folders, names in os.walk(target):
         for link in (Path(path, name) for name in (*names, *folders)):
             if link.is_symlink():

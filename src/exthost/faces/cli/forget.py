@@ -1,6 +1,6 @@
-"""Drop what an extension offered when it ran last.
+"""Delete the stored offer of an extension.
 
-The host keeps the tools of each extension in the state folder, and lists them before the extension
+The host stores the tools of each extension in the state folder, and lists them before the extension
 runs. After this verb its tools are unknown until its next start.
 """
 
@@ -10,7 +10,6 @@ import os
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
-    refuse_command,
     require_config_path,
     say,
     show_json,
@@ -24,12 +23,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     was_known = forget_offer(require_config_path(args), os.environ, args.name)
     if args.json:
         show_json({"forgotten": was_known})
     elif was_known:
-        say(f"what {args.name} offered is forgotten")
+        say(f"the stored offer of {args.name} is deleted")
     else:
-        say(f"nothing was known of {args.name}; exthost tools marks what is with *")
+        say(f"there is no stored offer of {args.name}; `exthost tools` marks stored tools with *")
     return 0

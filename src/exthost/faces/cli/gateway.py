@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from exthost.config import Config
 from exthost.config.discovery.configfile import read_config
 from exthost.faces.cli.background_service import BackgroundService
-from exthost.faces.cli.common import Args, add_config_option, refuse_command, require_config_path
+from exthost.faces.cli.common import Args, add_config_option, require_config_path
 from exthost.faces.cli.displays import Display, LineDisplay
 from exthost.faces.cli.host_process import HostProcess
 from exthost.faces.cli.http_options import DEFAULT_HOST
@@ -46,7 +46,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     check_http_options(args, args.host)
     path = require_config_path(args)
     if args.http is None and not args.own:

@@ -26,10 +26,10 @@ from exthost.faces.cli.diagnostic_lines import print_diagnostics
 from exthost.faces.cli.displays import Display, QuietDisplay
 from exthost.faces.cli.log_handler import WarningHandler
 from exthost.faces.http_server.token import VARIABLE as TOKEN_VARIABLE
-from exthost.host.control.address import config_key
 from exthost.host.control.host_lock import HostLock
 from exthost.host.control.requests import RequestPerformer
 from exthost.host.control.server import ControlServer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.host.extension_logs import ExtensionLogs
 from exthost.host.host import Host

@@ -11,14 +11,7 @@ from typing import Any
 from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
 from exthost.extension.policy import effective_restart_policy
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    inline_text,
-    one_line,
-    refuse_command,
-    show_json,
-)
+from exthost.faces.cli.common import Args, add_config_option, inline_text, one_line, show_json
 from exthost.faces.cli.extension_summary import (
     describe_limits,
     describe_sandbox,
@@ -42,7 +35,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     spec = find_spec(args, args.target, with_disabled=True)
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost info NAME")
@@ -63,7 +55,7 @@ def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
     settings if they differ from those of the config, which was then edited after the host had read
     it. `changed` is a note that names these settings."""
     settings = running.pop("settings", None)
-    if settings is None:  # no host is running, or one of an earlier version
+    if settings is None:  # no host is running
         return running
     changed_names = find_unapplied_settings(spec, settings)
     if not changed_names:

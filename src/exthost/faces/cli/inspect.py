@@ -39,7 +39,7 @@ from exthost.faces.cli.started_extension import start_extension
 from exthost.faces.cli.target_specs import find_spec
 from exthost.faces.cli.verb_loop import run_async
 from exthost.host.control.description import describe_extension
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.model.spec import Spec
 
 
@@ -59,7 +59,9 @@ def run(args: Args) -> int:
     with running_host(args) as host:
         if host is not None and args.target is not None:
             try:
-                report = host.ask(Request("inspect", args.target), timeout=args.start_seconds)
+                report = host.ask(
+                    ControlRequest("inspect", args.target), timeout=args.start_seconds
+                )
             except NotFound as error:
                 if not is_path_unknown_to_host(error, args.target):
                     raise
@@ -123,7 +125,7 @@ def _print_text(report: dict[str, Any]) -> None:
     for line in format_paths(report["sandbox"]):
         say(escape_controls(f"    {line}"))
     if closed := format_closed_paths(report["sandbox"]):
-        say("  closed in what it may write:")
+        say("  read-only in its writable folders:")
         for line in closed:
             say(escape_controls(f"    {line}"))
     if warning := missing_sandbox_warning(report["sandbox"]):

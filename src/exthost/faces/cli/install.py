@@ -17,7 +17,6 @@ from exthost.faces.cli.common import (
     Args,
     add_config_option,
     parse_size_limit,
-    refuse_command,
     say,
     show_json,
     show_result,
@@ -60,12 +59,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=MAX_COPY_BYTES,
         help="the largest folder that is copied (default: 1GiB)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="only print the changes")
     add_config_option(parser)
 
 
 def run(args: InstallArgs) -> int:
-    refuse_command(args)
     if args.link and args.update:
         raise UsageError(
             "X1316",
@@ -133,7 +131,7 @@ def _check_target(
             "X1206",
             f"there is no {target} to update: {id!r} is not installed",
             extension=id,
-            help="leave out --update to install it",
+            help="remove --update to install it",
             evidence=Evidence(path=str(target)),
         )
     raise UsageError(
@@ -155,4 +153,4 @@ def _report_if_unused(args: Args, id: str) -> None:
     if any(candidate.id == id for candidate in configured.report.disabled_candidates):
         say(f"{id} is disabled: exthost enable {shlex.quote(id)}")
     else:
-        say(f"{id} is not used: an allowlist, or another setting of the search, leaves it out")
+        say(f"{id} is not used: an allowlist, or another setting of the search, excludes it")

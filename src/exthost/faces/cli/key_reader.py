@@ -1,86 +1,111 @@
-"""Reads single keys, and lines of text, from a terminal on an event loop."""
+"""Reads keys from the terminal on an event loop, without blocking the loop.
+
+Ctrl-C still raises SIGINT. A process in a background process group does not use the terminal. If it
+read from the terminal or changed its mode, the kernel would stop the process (SIGTTIN, SIGTTOU).
+"""
 
 import asyncio
 import os
 import sys
 import termios
 import tty
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from typing import Any
 
-_ENTER = ("\r", "\n")
-_BACKSPACE = ("\x7f", "\x08")
-_CTRL_D = "\x04"  # Ctrl-D
+# How often a process in the background checks whether it is in the foreground again.
+_BACKGROUND_SECONDS = 1.0
+
+# The name of a key, by its escape sequence or control character. Ctrl-D has the name "", which also
+# means that the terminal was closed.
+_KEY_NAMES = {
+    "\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down",
+    "\x1b[5~": "page-up", "\x1b[6~": "page-down",
+    "\x1b": "escape", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace",
+    "\x03": "ctrl-c", "\x04": "",
+}  # fmt: skip
 
 
 class KeyReader:
-    """Reads keys within a `with` block, and restores the mode of the terminal at its end. If stdin
-    is not a terminal, each character that is read from it is a key."""
+    """Calls `on_key` with the name of each key, until `close` restores the terminal. With
+    `from_any_stdin`, stdin may also be a pipe, whose characters are the keys, or a terminal that
+    does not control this process."""
 
-    def __init__(self) -> None:
-        self._fd = sys.stdin.fileno()
-        self._keys: asyncio.Queue[str] = asyncio.Queue()
+    def __init__(self, on_key: Callable[[str], None], *, from_any_stdin: bool = False) -> None:
+        self._on_key = on_key
+        self._from_any_stdin = from_any_stdin
         self._loop = asyncio.get_running_loop()
-        self._is_terminal = os.isatty(self._fd)
-        self._saved_mode: list[object] | None = None
-
-    def __enter__(self) -> "KeyReader":
-        if self._is_terminal:
-            self._saved_mode = termios.tcgetattr(self._fd)
-            tty.setcbreak(self._fd)
+        self._timer: asyncio.TimerHandle | None = None
+        self._saved_mode: list[Any] | None = None
+        self.is_reading = False
         try:
-            self._loop.add_reader(self._fd, self._read)
-        except PermissionError:  # stdin is a regular file, which cannot be watched: no keys
-            pass
-        return self
+            self._fd = sys.stdin.fileno()
+            self._is_terminal = os.isatty(self._fd)
+            if (self._is_terminal or from_any_stdin) and self._is_in_foreground():
+                if self._is_terminal:
+                    self._saved_mode = termios.tcgetattr(self._fd)
+                    tty.setcbreak(self._fd, termios.TCSANOW)
+                self._loop.add_reader(self._fd, self._read)
+                self.is_reading = True
+        # stdin is closed, a file, or not the controlling terminal of this process.
+        except (OSError, ValueError, termios.error):
+            self.close()
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._loop.remove_reader(self._fd)
-        if self._saved_mode is not None:
-            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._saved_mode)  # type: ignore[arg-type]
+    def close(self) -> None:
+        """Read no more keys, and restore the terminal."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.is_reading:
+            self.is_reading = False
+            self._loop.remove_reader(self._fd)
+        saved_mode, self._saved_mode = self._saved_mode, None
+        try:
+            if saved_mode is not None and self._is_in_foreground():
+                termios.tcsetattr(self._fd, termios.TCSANOW, saved_mode)
+        except (OSError, termios.error):
+            pass  # the terminal was closed
+
+    def _is_in_foreground(self) -> bool:
+        try:
+            return os.tcgetpgrp(self._fd) == os.getpgrp()
+        except OSError:
+            if self._from_any_stdin:
+                return True
+            raise
 
     def _read(self) -> None:
         try:
-            data = os.read(self._fd, 1024)
+            if not self._is_in_foreground():
+                self._loop.remove_reader(self._fd)
+                self._timer = self._loop.call_later(_BACKGROUND_SECONDS, self._resume_reading)
+                return
+            text = os.read(self._fd, 1024).decode("utf-8", "replace")
         except OSError:
-            data = b""
-        if not data:
+            text = ""
+        if not text:
             self._loop.remove_reader(self._fd)
-            # A closed terminal counts as Ctrl-D. The end of a pipe or of /dev/null does not: the
-            # program continues without keys.
+            # The end of a pipe or of /dev/null is not a key: the program continues without keys.
             if self._is_terminal:
-                self._keys.put_nowait(_CTRL_D)
-            return
-        for key in data.decode("utf-8", "replace"):
-            self._keys.put_nowait(key)
+                self._on_key("")
+        for key in split_keys(text):
+            self._on_key(key)
 
-    async def read_key(self) -> str:
-        """Return the next key."""
-        return await self._keys.get()
-
-    async def read_line(self, prompt: str) -> str:
-        """Print a prompt to stderr, read a line, and return it without the newline. Return ""
-        after Ctrl-D."""
-        _print_prompt(prompt)
-        text = ""
-        while (key := await self._keys.get()) not in _ENTER:
-            if key in _BACKSPACE:
-                if text:
-                    text = text[:-1]
-                    _print_prompt("\b \b")
-            elif key == _CTRL_D:
-                return ""
-            elif key.isprintable():
-                text += key
-                _print_prompt(key)
-        _print_prompt("\n")
-        return text
+    def _resume_reading(self) -> None:
+        self._loop.add_reader(self._fd, self._read)
 
 
-def _print_prompt(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()
+def split_keys(text: str) -> Iterator[str]:
+    """Yield the names of the keys in a text that was read from a terminal."""
+    while text:
+        # The longest sequence is the key, because escape sequences begin with the character of Esc.
+        key = max(
+            (sequence for sequence in _KEY_NAMES if text.startswith(sequence)),
+            key=len,
+            default=text[0],
+        )
+        # An unknown escape sequence is skipped, up to the letter or tilde that ends it.
+        if key == "\x1b" and len(text) > 1 and text[1] in "[O":
+            end = next((i for i, c in enumerate(text[2:], 2) if c.isalpha() or c == "~"), len(text))
+            text = text[end + 1 :]
+            continue
+        yield _KEY_NAMES.get(key, key)
+        text = text[len(key) :]

@@ -9,7 +9,6 @@ from exthost.extension.lifecycle import State
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
-    refuse_command,
     say,
     say_no_extensions,
     show_json,
@@ -39,7 +38,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     configured = read_target_extensions(args)
     rows: list[dict[str, Any]] = []
     admitted_specs: list[Spec] = []

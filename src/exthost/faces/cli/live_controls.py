@@ -11,8 +11,6 @@ from exthost.faces.cli.traffic_lines import traffic_line
 from exthost.host.host import Host
 from exthost.session.trace.record import TraceRecord
 
-__all__ = ["KEYS", "LiveControls"]
-
 KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter · Ctrl-C end"
 
 # The number of log lines that the key `l` shows.

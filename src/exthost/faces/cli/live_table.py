@@ -17,8 +17,8 @@ from rich.text import Text
 from exthost.events import Exited, LogLine, ManifestChanged, ProcessLost, StateChanged
 from exthost.faces.cli.common import escape_controls, escape_message
 from exthost.faces.cli.event_lines import event_line
+from exthost.faces.cli.key_reader import KeyReader
 from exthost.faces.cli.live_controls import LiveControls, ReadLog
-from exthost.faces.cli.live_keys import LiveKeys
 from exthost.faces.cli.nonblocking_writer import STDERR, NonblockingWriter
 from exthost.faces.cli.top_layout import arrange
 from exthost.faces.cli.top_rates import Rates
@@ -73,7 +73,7 @@ class LiveTable:
         )
         self._live.start()
         self._controls = LiveControls(host, read_log, self._show_line, self._draw_soon)
-        self._keys = LiveKeys(self._controls.handle_key) if has_keys else None
+        self._keys = KeyReader(self._controls.handle_key) if has_keys else None
         host.events.subscribe(StateChanged, lambda _: self._draw_soon())
         host.events.subscribe(
             (Exited, ProcessLost, ManifestChanged, LogLine),

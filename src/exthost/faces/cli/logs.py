@@ -17,12 +17,11 @@ from exthost.faces.cli.common import (
     config_path,
     escape_controls,
     parse_count,
-    refuse_command,
     say,
     show_json,
 )
 from exthost.faces.cli.target_specs import read_extensions
-from exthost.host.control.address import config_key
+from exthost.host.control.socket_path import config_key
 from exthost.host.extension_logs import rotated_path
 from exthost.model.names import nearest
 from exthost.process.state_dirs import log_file
@@ -48,7 +47,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     file = Path(log_file(os.environ, config_key(config_path(args)), args.name))
     if not file.exists() and not rotated_path(file).exists():
         _check_name(args)

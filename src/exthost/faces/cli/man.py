@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from exthost._version import __version__
-from exthost.faces.cli.common import Args, refuse_command, show_text
+from exthost.faces.cli.common import Args, show_text
 from exthost.faces.cli.verb_table import Verb, read_verbs
 
 _EXIT_CODES = (
@@ -39,7 +39,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     show_text("\n".join(manual_page(read_verbs())))
     return 0
 
@@ -52,9 +51,9 @@ def manual_page(verbs: Sequence[Verb]) -> Iterator[str]:
     yield from (r".I VERB", r"[OPTIONS] [\-\- COMMAND ARGS...]")
     yield ".SH DESCRIPTION"
     yield _escape_troff(
-        "Runs extensions, programs that speak on stdin and stdout, in whichever dialect they "
-        "speak: starts them, calls their tools, restarts what dies, contains what must not be "
-        "trusted. stdout is data, stderr is talk; every verb takes --json."
+        "Runs extensions: programs that exchange messages on stdin and stdout, in one of several "
+        "dialects. The host starts them, calls their tools, restarts those that end, and keeps "
+        "untrusted ones in a sandbox. stdout has data, stderr messages; every verb takes --json."
     )
     yield ".SH VERBS"
     for verb in verbs:

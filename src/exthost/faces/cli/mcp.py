@@ -25,7 +25,6 @@ from exthost.faces.cli.common import (
     add_config_option,
     config_path,
     plural,
-    refuse_command,
     say,
     show_json,
     show_table,
@@ -33,16 +32,16 @@ from exthost.faces.cli.common import (
 from exthost.faces.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.faces.cli.config_lock import lock_config
 from exthost.faces.cli.server_files import FoundServers, find_servers, read_servers
-from exthost.faces.cli.server_import import State, Verdict, plan_import
+from exthost.faces.cli.server_import import ImportDecision, Verdict, plan_import
 from exthost.model.names import nearest
 from exthost.model.spec import Spec
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 
 _SECTION = "mcp_servers"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("import",), help="what to do")
+    parser.add_argument("action", choices=("import",), help="the action")
     parser.add_argument(
         "names", metavar="SERVER", nargs="*", help="only the servers of these names"
     )
@@ -62,7 +61,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     path = Path(config_path(args))
     search_result = _find_servers(args)
     servers = search_result.servers
@@ -74,7 +72,7 @@ def run(args: Args) -> int:
         config = parse_config(path, text.encode())
         folder = path.absolute().parent
         plan = plan_import(servers, config.specs, folder, with_secrets=args.with_secrets)
-        new_servers = [verdict for verdict in plan if verdict.state is State.NEW]
+        new_servers = [verdict for verdict in plan if verdict.state is ImportDecision.NEW]
         if args.write and new_servers:
             tables = {verdict.name: verdict.table for verdict in new_servers}
             new_specs = [_make_spec(verdict) for verdict in new_servers]
@@ -132,7 +130,7 @@ def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdic
     for file in search_result.files:
         say(f"read {file}")
     for verdict in plan:
-        for note in verdict.server.notes if verdict.state is State.NEW else ():
+        for note in verdict.server.notes if verdict.state is ImportDecision.NEW else ():
             say(f"warning: {note}")
         if verdict.variables:
             say(f"{verdict.name}: set {', '.join(verdict.variables)} for the host")
@@ -143,16 +141,16 @@ def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdic
             if args.files
             else "no editor or agent on this machine has MCP servers that exthost finds"
         )
-    elif not counts[State.NEW]:
+    elif not counts[ImportDecision.NEW]:
         say(f"nothing to add to {path}")
     elif args.write:
-        say(f"{plural(counts[State.NEW], 'server')} added to {path}")
+        say(f"{plural(counts[ImportDecision.NEW], 'server')} added to {path}")
     else:
-        say(f"{plural(counts[State.NEW], 'server')} would be added to {path}: add --write")
+        say(f"{plural(counts[ImportDecision.NEW], 'server')} would be added to {path}: add --write")
 
 
 def _state_text(verdict: Verdict, is_written: bool) -> str:
-    return "added" if is_written and verdict.state is State.NEW else verdict.state.value
+    return "added" if is_written and verdict.state is ImportDecision.NEW else verdict.state.value
 
 
 def _verdict_as_dict(verdict: Verdict, is_written: bool) -> dict[str, Any]:

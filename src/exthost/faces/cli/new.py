@@ -3,12 +3,12 @@
 import argparse
 import shlex
 
-from exthost.authoring.sdk.dialects import DIALECT_NAMES
-from exthost.authoring.sdk.errors import UsageError as SdkUsageError
+from exthost.authoring.sdk.dialects import dialect_names
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.languages import LANGUAGES
 from exthost.authoring.sdk.scaffold import TEMPLATES, create
 from exthost.errors import UsageError
-from exthost.faces.cli.common import Args, refuse_command, say, show_json, write_help
+from exthost.faces.cli.common import Args, say, show_json, write_help
 
 
 class NewArgs(Args):
@@ -21,22 +21,21 @@ class NewArgs(Args):
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: exthost new weather --dialect mcp"
     parser.add_argument("name", metavar="NAME", help="of the extension, and of its folder")
-    parser.add_argument("--dialect", required=True, choices=DIALECT_NAMES, help="what it speaks")
+    parser.add_argument("--dialect", required=True, choices=dialect_names(), help="its dialect")
     parser.add_argument(
         "--template",
         choices=list(TEMPLATES),
-        help="what it shows how to write; default: tool, in cigen generator",
+        help="the kind of example in it; default: tool, in cigen generator",
     )
     parser.add_argument(
         "--lang",
         choices=["python", *LANGUAGES],
         default="python",
-        help="what it is written in; other languages than python have the default template",
+        help="the language of its code; languages other than python have only the default template",
     )
 
 
 def run(args: NewArgs) -> int:
-    refuse_command(args)
     assert args.dialect is not None
     try:
         paths = create(args.name, args.dialect, args.template, args.lang)

@@ -89,7 +89,7 @@ def read_package(source: Path) -> Candidate:
     )
     raise NotFound(
         "X1206",
-        f"{source} is no extension's folder",
+        f"{source} is not the folder of an extension",
         help=f"manifests are: {names}; a program without one, as in mcp and morphir, is added "
         "to the config by `exthost add NAME --dialect D -- COMMAND`",
     )
@@ -160,7 +160,7 @@ def _staging_folder(root: Path) -> Iterator[Path]:
         raise UsageError(
             "X1396",
             f"{root} cannot be changed: {error.strerror}",
-            help="check who may write to it and to the folder above it",
+            help="check the permissions of the file and of the folder above it",
             evidence=Evidence(path=str(root)),
         ) from None
     try:
@@ -169,7 +169,7 @@ def _staging_folder(root: Path) -> Iterator[Path]:
         raise UsageError(
             "X1396",
             f"{error.filename or root} cannot be used: {error.strerror}",
-            help="check who may read and write it, and whether the disk is full",
+            help="check its permissions, and whether the disk is full",
             evidence=Evidence(path=str(root)),
         ) from None
     finally:

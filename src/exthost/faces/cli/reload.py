@@ -14,14 +14,13 @@ from exthost.faces.cli.common import (
     add_timeout_option,
     config_path,
     print_error,
-    refuse_command,
     show_json,
     show_result,
 )
 from exthost.faces.cli.control_verbs import WAIT_SECONDS
 from exthost.faces.cli.host_process import reload_summary
 from exthost.host.control.client import ask
-from exthost.host.control.protocol import Request, read_error
+from exthost.host.control.protocol import ControlRequest, read_error
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
-    outcome = ask(config_path(args), Request("reload"), timeout=timeout)
+    outcome = ask(config_path(args), ControlRequest("reload"), timeout=timeout)
     errors = [read_error(error) for error in outcome["failed"]]
     if args.json:
         show_json(outcome)

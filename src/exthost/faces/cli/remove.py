@@ -13,7 +13,6 @@ from exthost.errors import NotFound
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
-    refuse_command,
     require_config_path,
     show_json,
     show_result,
@@ -29,7 +28,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     path = Path(require_config_path(args))
     with lock_config(path):
         _remove(path, args.name)

@@ -17,7 +17,7 @@ from exthost.config import Config
 from exthost.config.discovery.configfile import read_config
 from exthost.errors import UsageError
 from exthost.faces.cli.background_service import BackgroundService
-from exthost.faces.cli.common import Args, add_config_option, refuse_command, require_config_path
+from exthost.faces.cli.common import Args, add_config_option, require_config_path
 from exthost.faces.cli.displays import Display, choose_display
 from exthost.faces.cli.host_process import HostProcess, host_lock
 from exthost.faces.cli.mcp_service import add_http_options, check_http_options, mcp_services
@@ -41,13 +41,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     check_http_options(args)
     if args.mcp_stdio and args.json:
         raise UsageError(
             "X1316",
             "--json prints events to stdout, and --mcp-stdio serves MCP there",
-            help="leave one of them out; exthost status --json works beside a running host",
+            help="use only one of them; exthost status --json works beside a running host",
         )
     path = require_config_path(args)
     config = read_config(path)

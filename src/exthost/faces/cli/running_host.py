@@ -13,11 +13,10 @@ from typing import Any
 
 from exthost.errors import NotFound
 from exthost.faces.cli.common import Args, config_path, say, show_line
-from exthost.host.control.client import HELLO_SECONDS, NO_HOST, HostClient
+from exthost.host.control.client import HELLO_SECONDS, HostClient, NoHost, NoSocket
 
-# The error codes of "there is no extension …" and "has no socket …".
+# The code of "there is no extension …", as the host sends it: classes do not cross the socket.
 _NO_EXTENSION = "X1205"
-_NO_SOCKET = "X1277"
 
 
 def add_standalone_option(parser: argparse.ArgumentParser) -> None:
@@ -48,11 +47,10 @@ def _connect(args: Args) -> HostClient | None:
     timeout = getattr(args, "timeout", None) or args.start_seconds  # a verb has one of them at most
     try:
         return HostClient(config_path(args), timeout=timeout or HELLO_SECONDS)
-    except NotFound as error:
-        if error.code not in (NO_HOST, _NO_SOCKET):
-            raise
-        if error.code == _NO_SOCKET:
-            say(f"{error.message}; a new process is started")
+    except NoHost:
+        return None
+    except NoSocket as error:
+        say(f"{error.message}; a new process is started")
         return None
 
 

@@ -37,7 +37,7 @@ _ASSIGNMENT = re.compile(
 _MAX_SHOWN_PATH_PART = 16
 
 
-class State(StrEnum):
+class ImportDecision(StrEnum):
     """The decision about a server. Only a new server is imported."""
 
     NEW = "new"
@@ -59,7 +59,7 @@ class Verdict:
     have for the server."""
 
     name: str
-    state: State
+    state: ImportDecision
     server: ForeignServer
     detail: str
     table: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -82,15 +82,17 @@ def plan_import(
     verdicts = []
     for server in servers:
         verdict = _decide(server, folder, with_secrets)
-        if verdict.state is State.NEW:
+        if verdict.state is ImportDecision.NEW:
             argv = (verdict.table["command"], *verdict.table.get("args", ()))
             table = verdict.table
             environment = (_comparable_env(table.get("env", {})), table.get("cwd", str(folder)))
             if same_name := config_index.find(server.name, argv, environment):
                 detail = f"the same as {same_name}, which the config has"
-                verdict = Verdict(server.name, State.PRESENT, server, detail)
+                verdict = Verdict(server.name, ImportDecision.PRESENT, server, detail)
             elif same_name := import_index.find(server.name, argv, environment):
-                verdict = Verdict(server.name, State.DUPLICATE, server, f"the same as {same_name}")
+                verdict = Verdict(
+                    server.name, ImportDecision.DUPLICATE, server, f"the same as {same_name}"
+                )
             else:
                 name = _free_name(server, config_index.names | import_index.names)
                 import_index.add(name, argv, environment)
@@ -136,40 +138,41 @@ def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
     """Return the verdict for a server, without comparing it with other servers."""
     foreign_table = dict(server.table)
 
-    def verdict(state: State, detail: str) -> Verdict:
+    def verdict(state: ImportDecision, detail: str) -> Verdict:
         return Verdict(server.name, state, server, detail)
 
     if foreign_table.get("disabled") is True or foreign_table.get("enabled") is False:
-        return verdict(State.DISABLED, f"switched off in {server.program}")
+        return verdict(ImportDecision.DISABLED, f"switched off in {server.program}")
     if "command" not in foreign_table and isinstance(foreign_table.get("url"), str):
         return verdict(
-            State.REMOTE, f"reached by a URL, not over stdio: {_masked_url(foreign_table['url'])}"
+            ImportDecision.REMOTE,
+            f"reached by a URL, not over stdio: {_masked_url(foreign_table['url'])}",
         )
     keys = ("command", "args", "env", "cwd", "limits")
     table: dict[str, Any] = {key: foreign_table[key] for key in keys if key in foreign_table}
     try:
         config_from_mapping({"mcp_servers": {server.name: table}})
     except ConfigError as error:
-        return verdict(State.UNUSABLE, error.message)
+        return verdict(ImportDecision.UNUSABLE, error.message)
     argv = [table["command"], *table.get("args", ())]
     if Path(table["command"]).name == "exthost":
-        return verdict(State.ITSELF, "it is exthost, which would start itself")
+        return verdict(ImportDecision.ITSELF, "it is exthost, which would start itself")
     if any(_PLACEHOLDER.search(argument) for argument in (*argv, table.get("cwd", ""))):
         # A placeholder that was not filled in has no value. The message names the first placeholder
         # in the command line; if the command line has none, the placeholder is in the cwd.
         unfilled = [match[0] for argument in argv if (match := _PLACEHOLDER.search(argument))]
-        return verdict(State.UNUSABLE, f"{(unfilled or ['its cwd'])[0]} has no value here")
+        return verdict(ImportDecision.UNUSABLE, f"{(unfilled or ['its cwd'])[0]} has no value here")
     masked_argv = _mask_secrets(argv)
     if masked_argv != argv and not with_secrets:
         return verdict(
-            State.SECRET,
+            ImportDecision.SECRET,
             f"{' '.join(masked_argv)}: a secret is among its arguments; --with-secrets copies it",
         )
     table, variables = _with_references(table, with_secrets)
     working_folder = _working_folder(table.get("cwd"), server, folder)
     if working_folder is not None:
         table["cwd"] = working_folder
-    return Verdict(server.name, State.NEW, server, " ".join(masked_argv), table, variables)
+    return Verdict(server.name, ImportDecision.NEW, server, " ".join(masked_argv), table, variables)
 
 
 def _with_references(

@@ -35,7 +35,7 @@ def watched_paths(folder: str | None, argv: Sequence[str]) -> list[Path]:
 
 
 def _is_installed(argument: str) -> bool:
-    """Return whether a file is an installed program, such as an interpreter, and not a source
+    """Return whether a file is an installed program, such as an interpreter, not a source
     file."""
     return os.access(argument, os.X_OK) and Path(argument).parent.name in ("bin", "sbin", "shims")
 

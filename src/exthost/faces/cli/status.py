@@ -11,13 +11,12 @@ from exthost.faces.cli.common import (
     add_timeout_option,
     config_path,
     escape_controls,
-    refuse_command,
     say,
     show_json,
     show_table,
 )
 from exthost.host.control.client import ask
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 
 # The default time limit of the request.
 WAIT_SECONDS = 10.0
@@ -32,9 +31,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
-    status = ask(config_path(args), Request("status", args.name), timeout=timeout)
+    status = ask(config_path(args), ControlRequest("status", args.name), timeout=timeout)
     if args.json:
         show_json(status)
         return 0
@@ -51,10 +49,7 @@ def run(args: Args) -> int:
 def _format_processes(row: Mapping[str, Any]) -> str:
     """Return the pids of an extension's processes, each with `@` and its node if it runs on another
     machine."""
-    processes = row.get("processes")
-    if processes is None:  # a host of an earlier version
-        return ",".join(map(str, row["pids"]))
-    locations = [(process["pid"], process["node"]) for process in processes]
+    locations = [(process["pid"], process["node"]) for process in row["processes"]]
     return ",".join(f"{pid}@{node}" if node else str(pid) for pid, node in locations)
 
 
@@ -78,8 +73,7 @@ def row_cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
 
 
 def _format_calls(row: Mapping[str, Any]) -> str:
-    failed = row.get("failed")  # missing in the status of a host of an earlier version
-    return f"{row['calls']}, {failed} failed" if failed else str(row["calls"])
+    return f"{row['calls']}, {row['failed']} failed" if row["failed"] else str(row["calls"])
 
 
 def _one_line(text: str) -> str:

@@ -5,8 +5,6 @@ from typing import Any
 
 from exthost.faces.cli.top_layout import order_rows
 
-__all__ = ["TableSelection"]
-
 # By key: how many rows the selection moves.
 _MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
 

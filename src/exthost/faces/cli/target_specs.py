@@ -18,7 +18,7 @@ from exthost.config.discovery.configfile import (
     read_named_manifest,
 )
 from exthost.config.discovery.extension_at_path import spec_at
-from exthost.config.discovery.report import Report
+from exthost.config.discovery.report import SearchReport
 from exthost.config.discovery.search import discover
 from exthost.dialects import find
 from exthost.errors import ConfigError, NotFound, UsageError
@@ -75,7 +75,7 @@ def read_target_extensions(args: Args) -> ConfiguredExtensions:
     )
 
 
-def manifests_at(path: Path) -> Report:
+def manifests_at(path: Path) -> SearchReport:
     """Return the extensions and diagnostics of the manifest at this path, or of all manifests in
     this folder. Raises NotFound if there is no manifest."""
     if not path_exists(path):
@@ -97,12 +97,12 @@ def manifests_at(path: Path) -> Report:
             for diagnostic in report.diagnostics
             if diagnostic.extension in ids or str(Path(diagnostic.path).resolve()) == real_path
         )
-        report = Report(candidates=candidates, diagnostics=diagnostics)
+        report = SearchReport(candidates=candidates, diagnostics=diagnostics)
     if not report.candidates and not report.diagnostics:
         names = ", ".join(name for format in find.load_manifest_formats() for name in format.names)
         config = f"; of a config: --config {shlex.quote(str(path))}" if path.is_file() else ""
         help = f"manifests are: {names}{config}"
-        raise NotFound("X1206", f"{path} holds no manifest", help=help)
+        raise NotFound("X1206", f"{path} has no manifest", help=help)
     return report
 
 
@@ -145,7 +145,7 @@ def _other_dialect_error(name: str, spec: Spec) -> UsageError:
     return UsageError(
         "X1316",
         f"--dialect {name}, but {spec.id} speaks {spec.dialect} {origin}",
-        help=f'leave --dialect out, or set dialect = "{name}" there; '
+        help=f'remove --dialect, or set dialect = "{name}" there; '
         "--dialect is for a command after --",
     )
 
@@ -157,7 +157,7 @@ def refuse_dialect(args: Args) -> None:
         raise UsageError(
             "X1316",
             f"--dialect {args.dialect} does not apply to the extensions of a config",
-            help="leave --dialect out, or write a command after --",
+            help="remove --dialect, or write a command after --",
         )
 
 

@@ -11,20 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, Self
 
-__all__ = ["Terminal", "split_keys"]
+from exthost.faces.cli.key_reader import split_keys
 
 # Escape sequences: show the alternate screen and hide the cursor, and the reverse.
 _ENTER_SCREEN, _LEAVE_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _CLEAR_LINE_END, _REVERSE, _RESET = "\x1b[H", "\x1b[K", "\x1b[7m", "\x1b[0m"
-
-# The name of a key, by its escape sequence or control character. Ctrl-D has the name "", which also
-# means that the terminal was closed.
-_KEY_NAMES = {
-    "\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down",
-    "\x1b[5~": "page-up", "\x1b[6~": "page-down",
-    "\x1b": "escape", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace",
-    "\x03": "ctrl-c", "\x04": "",
-}  # fmt: skip
 
 
 def _exit(number: int, _: object) -> NoReturn:
@@ -90,21 +81,3 @@ class Terminal:
         data = memoryview(text.encode("utf-8", "replace"))
         while data:
             data = data[os.write(self._out_fd, data) :]
-
-
-def split_keys(text: str) -> Iterator[str]:
-    """Yield the names of the keys in a text that was read from a terminal."""
-    while text:
-        # The longest sequence is the key, because escape sequences begin with the character of Esc.
-        key = max(
-            (sequence for sequence in _KEY_NAMES if text.startswith(sequence)),
-            key=len,
-            default=text[0],
-        )
-        # An unknown escape sequence is skipped, up to the letter or tilde that ends it.
-        if key == "\x1b" and len(text) > 1 and text[1] in "[O":
-            end = next((i for i, c in enumerate(text[2:], 2) if c.isalpha() or c == "~"), len(text))
-            text = text[end + 1 :]
-            continue
-        yield _KEY_NAMES.get(key, key)
-        text = text[len(key) :]

@@ -3,8 +3,6 @@ emoji take two, combining marks none."""
 
 import unicodedata
 
-__all__ = ["pad", "text_width", "truncate"]
-
 
 def text_width(text: str) -> int:
     """Return how many columns a text takes, which has no control characters."""

@@ -18,14 +18,7 @@ from exthost.config.enabled_edit import (
     set_enabled_in_toml,
 )
 from exthost.errors import ConfigError, NotFound, UsageError
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    config_path,
-    refuse_command,
-    show_json,
-    show_result,
-)
+from exthost.faces.cli.common import Args, add_config_option, config_path, show_json, show_result
 from exthost.faces.cli.config_edit import replace_file, suggest_reload, uneditable_error
 from exthost.faces.cli.config_lock import lock_config
 from exthost.faces.cli.target_specs import read_extensions
@@ -42,7 +35,6 @@ def add_toggle_options(parser: argparse.ArgumentParser) -> None:
 
 def toggle(args: Args, enabled: bool) -> int:
     """Enable or disable the extension in the config, and print whether that changed the config."""
-    refuse_command(args)
     path = Path(config_path(args))
     is_changed = set_enabled(args, args.name, enabled)
     if args.json:
@@ -115,7 +107,7 @@ def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | Us
                 "X1326",
                 f"{id} comes with {candidate.id}, and cannot be switched by itself",
                 extension=id,
-                help=f"switch {candidate.id}, or take the server out of its manifest",
+                help=f"switch {candidate.id}, or remove the server from its manifest",
             )
     suggestion = nearest(id, [spec.id for spec in configured.specs])
     return NotFound(

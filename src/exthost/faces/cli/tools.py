@@ -34,7 +34,7 @@ from exthost.faces.cli.started_extension import detect_dialect
 from exthost.faces.cli.target_specs import find_spec, read_extensions, refuse_dialect
 from exthost.faces.cli.verb_loop import run_once
 from exthost.host.control.description import describe_tools
-from exthost.host.control.protocol import Request, read_error
+from exthost.host.control.protocol import ControlRequest, read_error
 from exthost.host.host import Host
 from exthost.host.model_api.model_tools import FORMS, Form, model_tool
 from exthost.model.spec import Spec
@@ -42,7 +42,7 @@ from exthost.model.spec import Spec
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
-    parser.add_argument("--start", action="store_true", help="start the extensions and ask them")
+    parser.add_argument("--start", action="store_true", help="start the extensions first")
     parser.add_argument(
         "--format", choices=FORMS, help="print them in the form of this API; --start includes all"
     )
@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     with running_host(args) as host:
         if host is not None:
-            request = Request("tools", args.target or "", {"start": args.start})
+            request = ControlRequest("tools", args.target or "", {"start": args.start})
             try:
                 return _print_report(args, host.ask(request))
             except NotFound as error:
@@ -109,7 +109,7 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
             say("* from its last start (--start asks again, exthost forget NAME drops it)")
     not_asked = report["not_asked"]
     if not_asked:
-        say(f"not asked, since that means starting them (--start): {', '.join(not_asked)}")
+        say(f"not listed, because they do not run (use --start): {', '.join(not_asked)}")
     return code
 
 

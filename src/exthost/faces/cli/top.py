@@ -19,21 +19,14 @@ import time
 from typing import Any
 
 from exthost.errors import ExthostError, escape_controls
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    config_path,
-    refuse_command,
-    say,
-    show_json,
-)
+from exthost.faces.cli.common import Args, add_config_option, config_path, say, show_json
 from exthost.faces.cli.python_command import PYTHON_COMMAND
 from exthost.faces.cli.table_selection import TableSelection
 from exthost.faces.cli.terminal import Terminal
 from exthost.faces.cli.top_layout import arrange, order_rows, table_lines
 from exthost.faces.cli.top_rates import Rates
 from exthost.host.control.client import HostClient, ask
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 
 # The time limit of a request that a running host answers at once.
 ANSWER_SECONDS = 10.0
@@ -44,7 +37,7 @@ SAMPLE_SECONDS = 1.0
 # The time limit of a restart or a stop. The host completes it even after the limit.
 VERB_SECONDS = 120.0
 
-SAMPLE_REQUEST = Request("status", params={"measure": True})
+SAMPLE_REQUEST = ControlRequest("status", params={"measure": True})
 KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter · q quit"
 
 
@@ -53,7 +46,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     with HostClient(config_path(args), timeout=ANSWER_SECONDS) as client:
         if args.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
             return _print_once(args, client)
@@ -168,7 +160,7 @@ class _LiveTop:
 
         def send() -> None:
             try:
-                row = ask(config_path(self._args), Request(verb, name), timeout=VERB_SECONDS)
+                row = ask(config_path(self._args), ControlRequest(verb, name), timeout=VERB_SECONDS)
                 self._note = f"{name}: {verb}: {row['state']}"
             except ExthostError as error:
                 self._note = f"{name}: {verb}: {error.message} [{error.code}]"

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from exthost.errors import escape_controls
 from exthost.faces.cli.text_width import pad, text_width, truncate
 
-__all__ = ["HEADER", "ArrangedTable", "arrange", "order_rows", "table_lines"]
-
 # The title of a column, its width, and whether it is a number.
 COLUMNS = (
     ("STATE", 9, False),

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["Rates"]
-
 
 class Rates:
     """Adds `rate` (calls per second) and `cpu_percent` (100 is one processor) to rows, by comparing

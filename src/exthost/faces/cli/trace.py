@@ -13,18 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from exthost.errors import Evidence, UsageError
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    config_path,
-    parse_count,
-    plural,
-    refuse_command,
-    say,
-)
+from exthost.faces.cli.common import Args, add_config_option, config_path, parse_count, plural, say
 from exthost.faces.cli.traffic_lines import traffic_line
 from exthost.host.control.client import HELLO_SECONDS, HostClient
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.trace_file import TraceFile, dropped_record
 from exthost.session.trace.trace_format import LineMaker
@@ -40,7 +32,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     dialects: dict[str, str] = {}
     if not args.save:
         line_maker = LineMaker(dialects)
@@ -65,7 +56,7 @@ def _save(args: Args, dialects: dict[str, str]) -> int:
         raise UsageError(
             "X1386",
             f"the trace {args.save} is not complete: {file.write_error}",
-            help="is the disk full? what came before is in the file, up to a line that may be cut",
+            help="is the disk full? the earlier messages are in the file; its last line may be cut",
             evidence=Evidence(path=args.save),
         )
     say(f"{plural(messages, 'message')} in {args.save}")
@@ -94,7 +85,7 @@ def _follow(args: Args, dialects: dict[str, str], store: Callable[[TraceRecord],
 
     with HostClient(config_path(args), timeout=HELLO_SECONDS) as client:
         try:
-            client.ask(Request("trace", args.name), on_event=on_event)
+            client.ask(ControlRequest("trace", args.name), on_event=on_event)
         except _TraceEnded:
             pass
         except KeyboardInterrupt:

@@ -37,7 +37,7 @@ def _record_text(record: TraceRecord) -> str:
                 if record.text == DROPPED_RECORDS:
                     return f"dropped: {data.get('times'):,} {record.text}"
                 return f"dropped: {record.text} ({data.get('times')} so far)"
-            # Output that is not a message: a frame with other text, or bytes that are no frame.
+            # Output that is not a message: a frame with other text, or bytes that are not a frame.
             case "noise" | "skipped":
                 return f"no message ({record.data}): {record.text}"
         return f"stderr: {record.text}"

@@ -12,7 +12,7 @@ from exthost.faces.cli.common import Args, config_path, say
 from exthost.faces.cli.target_specs import find_spec
 from exthost.host.control.client import ask
 from exthost.host.control.description import settings_digests
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.model.spec import Spec
 
 # The time limit of the request to the running host.
@@ -25,11 +25,7 @@ def find_unapplied_settings(spec: Spec, running_settings: Mapping[str, Any]) -> 
     on the extension (see `describe_settings`); it has a digest of each setting."""
     running_digests = running_settings["digests"]
     return [
-        name
-        for name, digest in settings_digests(spec).items()
-        # A host of an earlier version reports no digest of a setting that it does not know. Such a
-        # setting cannot be compared, so it is not listed.
-        if running_digests.get(name, digest) != digest
+        name for name, digest in settings_digests(spec).items() if running_digests[name] != digest
     ]
 
 
@@ -40,15 +36,15 @@ def say_unapplied_settings(args: Args, name: str) -> None:
     try:
         spec = find_spec(args, name)
         status = ask(
-            config_path(args), Request("status", name, {"settings": True}), timeout=_ASK_SECONDS
+            config_path(args),
+            ControlRequest("status", name, {"settings": True}),
+            timeout=_ASK_SECONDS,
         )
     except ExthostError:  # the config cannot be read now, or the host has ended
         return
-    # A host of an earlier version does not report the settings.
-    running_settings = status["extensions"][0].get("settings")
-    if spec is None or running_settings is None:
+    if spec is None:
         return
-    if names := find_unapplied_settings(spec, running_settings):
+    if names := find_unapplied_settings(spec, status["extensions"][0]["settings"]):
         say(
             f"changed in the config and not applied to {name} yet: {', '.join(names)}; "
             "`exthost reload` applies the changes"

@@ -14,7 +14,7 @@ from exthost.config.discovery.configfile import ConfiguredExtensions
 from exthost.config.discovery.report import Candidate
 from exthost.config.discovery.search import base_folders, resolve_search_path
 from exthost.errors import Evidence, NotFound, UsageError
-from exthost.faces.cli.common import Args, add_config_option, refuse_command, show_json, show_result
+from exthost.faces.cli.common import Args, add_config_option, show_json, show_result
 from exthost.faces.cli.config_edit import suggest_reload
 from exthost.faces.cli.package_folders import delete_package
 from exthost.faces.cli.target_specs import read_extensions
@@ -34,7 +34,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: UninstallArgs) -> int:
-    refuse_command(args)
     configured = read_extensions(args)
     package = _find_package(configured, args.name)
     target = Path(package.folder)

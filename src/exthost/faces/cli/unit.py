@@ -17,14 +17,7 @@ import sys
 from pathlib import Path
 
 from exthost.errors import UsageError
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    config_path,
-    refuse_command,
-    say,
-    show_json,
-)
+from exthost.faces.cli.common import Args, add_config_option, config_path, say, show_json
 from exthost.faces.cli.mcp_service import add_http_options, check_http_options, http_arguments
 from exthost.faces.cli.python_command import PYTHON_COMMAND
 from exthost.faces.cli.web_service import add_web_options
@@ -39,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--user", action="store_true", help="a unit for your own service manager, without root"
     )
     parser.add_argument(
-        "--run-as", metavar="USER", help="who runs the host (default: you, unless you are root)"
+        "--run-as", metavar="USER", help="the user of the host (default: you, unless you are root)"
     )
     add_http_options(parser)
     add_web_options(parser)
@@ -47,11 +40,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     check_http_options(args)
     if args.user and args.run_as is not None:
         raise UsageError(
-            "X1316", "a unit of --user runs as that user", help="leave --user or --run-as out"
+            "X1316", "a unit of --user runs as that user", help="remove --user or --run-as"
         )
     for text in (args.run_as or "", config_path(args)):
         if not text.isprintable():
@@ -108,7 +100,7 @@ def unit_text(command: list[str], *, config: str, user: str, path: str) -> str:
         *([f"Environment={_quote_assignment('PATH', path)}"] if path else []),
         f"ExecStart={' '.join(map(_quote_argument, command))}",
         "ExecReload=kill -HUP $MAINPID",
-        "# The host ends its extensions itself; what is left after that is killed.",
+        "# The host ends its extensions itself; systemd kills the rest.",
         "KillMode=mixed",
         f"TimeoutStartSec={START_SECONDS}",
         f"TimeoutStopSec={STOP_SECONDS}",

@@ -15,13 +15,14 @@ from typing import Any
 from exthost.config.discovery.configfile import read_config
 from exthost.errors import ExthostError, NotFound, Refused, UsageError
 from exthost.faces.cli import run as run_module
-from exthost.faces.cli.common import Args, refuse_command, require_config_path, say, show_json
+from exthost.faces.cli.common import Args, require_config_path, say, show_json
 from exthost.faces.cli.mcp_service import http_arguments
 from exthost.faces.cli.python_command import PYTHON_COMMAND
-from exthost.host.control.address import config_key, make_private_folder
+from exthost.host.control.address import make_private_folder
 from exthost.host.control.client import HELLO_SECONDS, ask
 from exthost.host.control.host_lock import lock_holder
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
+from exthost.host.control.socket_path import config_key
 from exthost.process.state_dirs import log_file
 
 # How often to check whether the host has started.
@@ -36,13 +37,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     if not args.detach:
         return run_module.run(args)
-    refuse_command(args)
     if args.mcp_stdio:
         raise UsageError(
-            "X1316", "a host in the background has no stdin to serve", help="leave -d out"
+            "X1316", "a host in the background has no stdin to serve", help="remove -d"
         )
     path = require_config_path(args)
-    read_config(path)  # so that its mistakes are reported here, and not in the log of the host
+    read_config(path)  # so that its mistakes are reported here, not in the log of the host
     _require_no_host(path)
     output = _output_file(path)
     # Another host of this config may start at the same moment, or run and not be found. The name
@@ -89,7 +89,7 @@ def run(args: Args) -> int:
 def _is_served(path: str) -> bool:
     """Return whether a host of this config runs."""
     try:
-        ask(path, Request("hello"), timeout=HELLO_SECONDS)
+        ask(path, ControlRequest("hello"), timeout=HELLO_SECONDS)
     except NotFound:
         return lock_holder(path) is not None
     except ExthostError:  # a host that is hung, or is ending
@@ -101,7 +101,7 @@ def _require_no_host(path: str) -> None:
     """Raise UsageError if a host of this config runs. Called before its output file would be
     overwritten."""
     try:
-        host = ask(path, Request("hello"), timeout=HELLO_SECONDS)
+        host = ask(path, ControlRequest("hello"), timeout=HELLO_SECONDS)
     except NotFound:
         return
     raise UsageError(
@@ -135,7 +135,7 @@ def _wait_until_open(path: str, process: "subprocess.Popen[bytes]") -> dict[str,
     `hello`. Return None if the host ended before that."""
     while process.poll() is None:
         try:
-            host: dict[str, Any] = ask(path, Request("hello"), timeout=HELLO_SECONDS)
+            host: dict[str, Any] = ask(path, ControlRequest("hello"), timeout=HELLO_SECONDS)
         except NotFound:
             pass
         except ExthostError:

@@ -10,16 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from exthost.config.discovery.configfile import ConfiguredExtensions
-from exthost.config.discovery.report import Diagnostic, Report
+from exthost.config.discovery.report import Diagnostic, SearchReport
 from exthost.errors import ManifestError, Refused
-from exthost.faces.cli.common import (
-    Args,
-    add_config_option,
-    refuse_command,
-    say,
-    show_json,
-    show_table,
-)
+from exthost.faces.cli.common import Args, add_config_option, say, show_json, show_table
 from exthost.faces.cli.diagnostic_lines import (
     add_all_option,
     diagnostic_as_dict,
@@ -38,7 +31,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    refuse_command(args)
     if args.target is None:
         configured = read_extensions(args)
         rows, specs = (
@@ -66,12 +58,12 @@ def run(args: Args) -> int:
         show_table(rows, ("VALID", "DIALECT", "PATH"))
         if not rows and not errors:
             config = "" if args.target else "; the config itself is valid"
-            say(f"there are no manifests here{config}; exthost doctor checks what is there")
+            say(f"there are no manifests here{config}; exthost doctor checks the whole config")
         print_diagnostics(select_diagnostics(diagnostics, include_all=args.all), with_help=True)
     return ManifestError.exit_code if errors else 0
 
 
-def _discovered_rows(report: Report) -> list[tuple[str, str, str]]:
+def _discovered_rows(report: SearchReport) -> list[tuple[str, str, str]]:
     return [(candidate.id, candidate.dialect, candidate.path) for candidate in report.candidates]
 
 

@@ -13,15 +13,13 @@ from typing import Any, NoReturn
 
 from exthost.errors import ExthostError, UsageError
 from exthost.faces.cli.common import Args, discard_stream, forget_shown_lines, print_error
-from exthost.faces.cli.verbs import INTERRUPTED, VERBS
+from exthost.faces.cli.verbs import COMMAND_VERBS, INTERRUPTED, VERBS
 from exthost.model.names import nearest
-from exthost.process.working_folder import deleted_working_folder
+from exthost.process.own_process import deleted_working_folder
 
 # The beginning of argparse's message about missing arguments.
 _REQUIRED = "the following arguments are required: "
 
-# The codes of the errors that name a deleted working folder themselves.
-_FOLDER_ERRORS = ("X0398", "X0402")
 _LEAVE_FOLDER = "change to a folder that exists: cd ~"
 
 
@@ -102,12 +100,19 @@ def run_verb(verb: str, arguments: list[str]) -> int:
     forget_shown_lines()
     try:
         verb_arguments, command = _split_command(arguments)
-        code = int(module.run(parser.parse_verb_arguments(verb_arguments, command)))
+        parsed = parser.parse_verb_arguments(verb_arguments, command)
+        if command and verb not in COMMAND_VERBS:
+            raise UsageError(
+                "X1316",
+                "this verb takes no command after --",
+                help="exthost inspect -- COMMAND ARGS…",
+            )
+        code = int(module.run(parsed))
         sys.stdout.flush()
         return code
     except ExthostError as error:
-        folder = deleted_working_folder() if error.code not in _FOLDER_ERRORS else None
-        if folder is not None:
+        folder = deleted_working_folder()
+        if folder is not None and folder not in error.message:
             note = f"the working folder {folder} has been deleted; {_LEAVE_FOLDER}"
             details = (*error.evidence.details, note)
             error.evidence = replace(error.evidence, details=details)
@@ -120,7 +125,7 @@ def run_verb(verb: str, arguments: list[str]) -> int:
             file_error = UsageError(
                 "X1399",
                 f"{error.filename} cannot be used: {error.strerror}",
-                help="check what it is, and who may use it",
+                help="check its type and its permissions",
             )
             print_error(file_error, wants_json)
             return file_error.exit_code

@@ -11,7 +11,7 @@ from exthost.faces.cli.verb_runner import make_verb_parser
 from exthost.faces.cli.verbs import VERBS
 
 
-class Option(NamedTuple):
+class VerbOption(NamedTuple):
     """An option, or a positional argument if `names` is empty. `placeholder` represents the value
     in the help, such as FILE; it is "" for an option without a value. `choices` are the allowed
     values; empty if any value is allowed."""
@@ -31,7 +31,7 @@ class Verb(NamedTuple):
     summary: str
     help_text: str
     usage: str
-    options: tuple[Option, ...]
+    options: tuple[VerbOption, ...]
 
     @property
     def takes_name(self) -> bool:
@@ -52,10 +52,10 @@ def _read_verb(name: str, summary: str) -> Verb:
     return Verb(name, summary, inspect.cleandoc(module.__doc__ or ""), usage, options)
 
 
-def _read_option(action: argparse.Action) -> Option:
+def _read_option(action: argparse.Action) -> VerbOption:
     choices = tuple(map(str, action.choices)) if action.choices is not None else ()
     placeholder = ""
     if action.nargs != 0:
         metavar = action.metavar if isinstance(action.metavar, str) else ""
         placeholder = metavar or "|".join(choices) or action.dest.upper()
-    return Option(tuple(action.option_strings), placeholder, action.help or "", choices)
+    return VerbOption(tuple(action.option_strings), placeholder, action.help or "", choices)

@@ -34,8 +34,5 @@ order:
     stdio_calls      tool calls on stdio
     line_writer      writes lines to the client on stdio
     http_calls       tool calls on HTTP
-    request_body     the body of an HTTP request, read and replayed
-    session_ping     keeps a session of the package alive while calls bypass it
-    client_requests  requests of servers to a client on HTTP
     call_response    the HTTP response to a tool call: a JSON body, or an event stream
 """

@@ -39,8 +39,6 @@ from exthost.faces.gateway.tool_list import ToolList
 from exthost.host.host import Host
 from exthost.model.offer import RegisteredTool
 
-__all__ = ["Announcer"]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # Changes of lists within this time are announced together.
@@ -274,7 +272,7 @@ class Announcer:
             client.notify(message)
 
     def _report_left_out(self, extension: str, count: int) -> None:
-        text = f"{extension}: {count} log messages left out, beyond {MAX_LOGS_PER_SECOND} a second"
+        text = f"{extension}: {count} log messages dropped, beyond {MAX_LOGS_PER_SECOND} a second"
         params = types.LoggingMessageNotificationParams(
             level="warning", logger="exthost", data=text
         )
@@ -319,7 +317,7 @@ class Announcer:
             if extension in ("", server.id) and "logging" in server_capabilities(server):
                 # Each request to a stateless server carries its own level. A server that has not
                 # started gets the level when it is ready.
-                if is_stateless_server(server) or server.is_offer_remembered:
+                if is_stateless_server(server) or server.internals.is_offer_remembered:
                     continue
                 try:
                     await server.call("logging/setLevel", {"level": level})

@@ -15,23 +15,8 @@ from mcp.server.connection import Connection
 from mcp.shared.inbound import InboundModernRoute
 from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
 
-from exthost.faces.gateway.call_session import Caller
+from exthost.faces.gateway.call_session import CallingClient
 from exthost.wire import jsontext
-
-__all__ = [
-    "CALL_MARK",
-    "CANCELLED_MARK",
-    "ENVELOPE_KEYS",
-    "check_request_id",
-    "decode_message",
-    "encode_error",
-    "encode_result",
-    "find_leading_id",
-    "make_stateless_caller",
-    "parse_cancelled_id",
-    "parse_request_id",
-    "to_error_data",
-]
 
 _log = logging.getLogger("exthost.faces.gateway")
 
@@ -82,7 +67,7 @@ def check_request_id(text: bytes) -> tuple[bytes, bytes | None]:
     An id such as 7.0 is replaced by the integer: in JSON they are the same number. The package
     would take a request with such an id, or any other that is not an integer or a string, for a
     notification, and the client would wait for an answer in vain. Some clients write `"id": null`
-    in notifications, so that is no error there.
+    in notifications, so that is not an error there.
     """
     message = decode_message(text) if b'"id"' in text else None
     if message is None or not isinstance(method := message.get("method"), str):
@@ -121,12 +106,12 @@ def parse_cancelled_id(message: dict[str, Any]) -> types.RequestId | None:
     return parse_request_id(params.get("requestId")) if isinstance(params, dict) else None
 
 
-def make_stateless_caller(route: InboundModernRoute) -> Caller:
+def make_stateless_caller(route: InboundModernRoute) -> CallingClient:
     """Return the client that a request of the stateless era describes."""
     connection = Connection.from_envelope(
         route.protocol_version, route.client_info, route.client_capabilities
     )
-    return Caller(
+    return CallingClient(
         connection.protocol_version, connection.client_params, connection.client_capabilities
     )
 

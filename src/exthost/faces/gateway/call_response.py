@@ -13,8 +13,6 @@ import mcp_types as types
 from exthost.faces.http_server.probes import Send
 from exthost.wire import jsontext
 
-__all__ = ["CallResponse"]
-
 # If a call has no result after this time, its response becomes a stream. A comment is sent then,
 # and again each time this time has passed.
 COMMENT_SECONDS = 10.0

@@ -18,15 +18,13 @@ from pydantic import BaseModel
 
 from exthost.faces.gateway.exchanges import Context
 
-__all__ = ["CallSession", "Caller", "make_context"]
-
 ResultT = TypeVar("ResultT", bound=BaseModel)
 Notify = Callable[[types.ServerNotification], Awaitable[None]]
 SendRequest = Callable[[str, Any], Awaitable[dict[str, Any]]]
 """Sends a request to the client, and returns the result. Raises MCPError."""
 
 
-class Caller:
+class CallingClient:
     """The client of a call. `version` is its protocol revision, `params` are the params of its
     `initialize` request, and `capabilities` are the capabilities that it declared. A stateless
     client sends no `initialize`: its `params` are made from its request, and are None if the
@@ -56,7 +54,7 @@ class CallSession(ServerSession):
 
     def __init__(
         self,
-        caller: Caller,
+        caller: CallingClient,
         progress_token: types.ProgressToken | None,
         notify: Notify,
         send_to_client: SendRequest | None,
@@ -126,7 +124,7 @@ class CallSession(ServerSession):
 def make_context(
     id: types.RequestId,
     params: dict[str, Any],
-    caller: Caller,
+    caller: CallingClient,
     notify: Notify,
     *,
     send_to_client: SendRequest | None = None,

@@ -1,4 +1,4 @@
-"""What a client can do, as it declared it, and as it is declared to MCP servers."""
+"""The capabilities of a client, as it declared them, and as they are declared to MCP servers."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,8 +7,6 @@ import mcp_types as types
 
 from exthost.dialects.mcp.handshake import ELICITATION_URL, EXTENSION_PREFIX, SAMPLING_TOOLS
 from exthost.wire import jsontext
-
-__all__ = ["declared_handlers", "read_client_capabilities", "read_client_info"]
 
 
 def read_client_capabilities(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -21,15 +21,6 @@ from exthost.faces.gateway.client_stream import wants_plain_names
 from exthost.faces.gateway.mcp_values import MCP_DIALECT
 from exthost.model.names import registered_name, registered_prefix
 
-__all__ = [
-    "Catalog",
-    "Kind",
-    "Prompt",
-    "is_mcp_server",
-    "is_stateless_server",
-    "server_capabilities",
-]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # A list that has not arrived from its server after this time is left out of the reply.
@@ -58,7 +49,7 @@ def is_mcp_server(extension: Extension) -> bool:
 
 def server_capabilities(extension: Extension) -> Mapping[str, Any]:
     """Return the capabilities of an MCP server that is ready, and {} for any other extension."""
-    if not is_mcp_server(extension) or not extension.serves:
+    if not is_mcp_server(extension) or not extension.internals.serves:
         return {}
     # The offer is what the extension announced in its handshake.
     capabilities = extension.offer.extra.get("server_capabilities")
@@ -179,7 +170,7 @@ class Catalog:
     def find_server(self, id: str) -> Extension | None:
         """Return the MCP server with this id, or None if no MCP server that is ready has it."""
         for extension in self._extensions():
-            if extension.id == id and is_mcp_server(extension) and extension.serves:
+            if extension.id == id and is_mcp_server(extension) and extension.internals.serves:
                 return extension
         return None
 

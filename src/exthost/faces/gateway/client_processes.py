@@ -44,8 +44,6 @@ from exthost.host.host import Host
 from exthost.host.private_extensions import PrivateExtensions
 from exthost.model.spec import Spec
 
-__all__ = ["ClientProcesses", "keeps_state"]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # The events of private processes that the host shows as those of the listed extension.

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 from exthost.wire.framing import Broken, Skipped
 
-__all__ = ["CURRENT_STREAM", "ClientLine", "ClientStream", "wants_plain_names"]
-
 
 class ClientLine(NamedTuple):
     """A line of a client. Of a line that is too long, only the beginning is known (Skipped)."""

@@ -13,12 +13,9 @@ from typing import Any
 import mcp_types as types
 from mcp.server.session import ServerSession
 
-from exthost.faces.gateway.call_session import Caller
+from exthost.faces.gateway.call_session import CallingClient
 from exthost.faces.gateway.exchanges import Context, can_answer
 from exthost.faces.gateway.outbox import Outbox
-
-__all__ = ["LEVELS", "SESSION_HEADER", "Client", "Clients", "is_at_least"]
-
 
 # The header of HTTP with the id of a session.
 SESSION_HEADER = "mcp-session-id"
@@ -51,7 +48,7 @@ class Client:
         self._outbox = Outbox()
         self.session: ServerSession | None = None
         self.level: str | None = None
-        self.caller: Caller | None = None
+        self.caller: CallingClient | None = None
         self.on_disconnect: Callable[[], None] | None = None
 
     def notify(self, notification: types.ServerNotification) -> None:
@@ -88,7 +85,7 @@ class Clients:
         """Let this client get notifications until it disconnects, which cancels this coroutine."""
         client, session = self.get_or_add(ctx), ctx.session
         client.session = session
-        client.caller = Caller(
+        client.caller = CallingClient(
             session.protocol_version, session.client_params, session.client_capabilities
         )
         session_id = ctx.request.headers.get(SESSION_HEADER) if ctx.request is not None else None

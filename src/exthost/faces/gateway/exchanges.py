@@ -28,17 +28,6 @@ from exthost.faces.gateway.client_stream import CURRENT_STREAM, ClientStream
 from exthost.faces.gateway.meta import is_stateless, to_json_object
 from exthost.faces.gateway.outbox import Outbox
 
-__all__ = [
-    "METHODS",
-    "Context",
-    "Exchange",
-    "Exchanges",
-    "Question",
-    "ask_client",
-    "can_answer",
-    "no_client_error",
-]
-
 Context = ServerRequestContext[Any, Any]
 
 # The methods that a server may request of a client.
@@ -144,7 +133,7 @@ class Exchanges:
                 f"several clients have calls at {extension}, so {method} cannot be assigned to one",
                 extension=extension,
                 error_code=_METHOD_NOT_FOUND,
-                error_message=f"{method}: several clients have calls under way here",
+                error_message=f"{method}: several clients have calls in progress here",
                 help='set options.era = "stateless" if the server has that era, or start one '
                 "gateway for each client",
             )

@@ -17,8 +17,6 @@ from mcp.shared.exceptions import MCPError
 
 from exthost.faces.gateway.exchanges import Context, Exchange, Question
 
-__all__ = ["HeldCalls"]
-
 # The time that a client has to call again. It is long because a person may have to fill in a form.
 HOLD_SECONDS = 600.0
 

@@ -11,6 +11,7 @@ request of the server must be sent before the result, or if the call takes long.
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -19,6 +20,7 @@ from typing import Any
 import mcp_types as types
 from mcp.server.streamable_http import REQUEST_CANCELLED
 from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
     InboundLadderRejection,
@@ -27,26 +29,11 @@ from mcp.shared.inbound import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from exthost.faces.gateway.call_messages import (
-    CALL_MARK,
-    CANCELLED_MARK,
-    ENVELOPE_KEYS,
-    check_request_id,
-    decode_message,
-    encode_error,
-    encode_result,
-    make_stateless_caller,
-    parse_cancelled_id,
-    parse_request_id,
-    to_error_data,
-)
+from exthost.faces.gateway import call_messages
 from exthost.faces.gateway.call_response import CallResponse
-from exthost.faces.gateway.call_session import Caller, make_context
-from exthost.faces.gateway.client_requests import ANSWER_MARK, ClientRequests
+from exthost.faces.gateway.call_session import CallingClient, make_context
 from exthost.faces.gateway.clients import SESSION_HEADER, Client, Clients
 from exthost.faces.gateway.exchanges import Context
-from exthost.faces.gateway.request_body import ReplayedBody, read_body
-from exthost.faces.gateway.session_ping import ping_session
 from exthost.faces.http_server.access import MISDIRECTED, UNKNOWN_NAME, Access
 from exthost.faces.http_server.probes import (
     App,
@@ -58,7 +45,37 @@ from exthost.faces.http_server.probes import (
 )
 from exthost.wire import jsontext
 
-__all__ = ["HttpCalls"]
+
+class ReplayedBody:
+    """The ASGI `receive` callable for the package, of a request whose body was read already."""
+
+    __slots__ = ("_body", "_receive")
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> dict[str, Any]:
+        if self._body is None:
+            message: dict[str, Any] = await self._receive()
+            return message
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """Return the body of a request, or None if the client disconnects before its end."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        return bytes(message.get("body", b""))
+    chunks = []
+    while message["type"] == "http.request":
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(chunks)
+        message = await receive()
+    return None
+
 
 # Requests with a longer body are left to the package.
 MAX_BODY_BYTES = 2**20
@@ -67,11 +84,66 @@ MAX_BODY_BYTES = 2**20
 # passed since its last request of a session, it is sent a ping before the next call.
 PACKAGE_SECONDS = 30.0
 
-# The number of stateless clients whose `Caller` is cached, so that it is not made for each call.
+# The number of stateless clients whose `CallingClient` is cached instead of made for each call.
 MAX_CACHED_CALLERS = 256
 
 AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 InputSchema = Callable[[str], Mapping[str, Any] | None]
+
+
+# The prefix of the ids of these requests. The ids of the package's own requests are numbers.
+_ID_PREFIX = "exthost-"
+
+# A message without these bytes is not an answer to one of these requests.
+ANSWER_MARK = b'"' + _ID_PREFIX.encode()
+
+SendMessage = Callable[[Mapping[str, Any]], Coroutine[Any, Any, None]]
+
+
+class ClientRequests:
+    """The requests of MCP servers to one client that wait for an answer. A request is sent on the
+    response stream of the call that caused it; the answer arrives as a separate HTTP request."""
+
+    __slots__ = ("_count", "_waiting")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
+
+    async def ask(self, send: SendMessage, method: str, params: Any) -> dict[str, Any]:
+        """Send a request and return the client's result. Raises MCPError if it answers with an
+        error."""
+        self._count += 1
+        id = f"{_ID_PREFIX}{self._count}"
+        message = {"jsonrpc": "2.0", "id": id, "method": method}
+        if params is not None:
+            message["params"] = params
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = answer
+        try:
+            await send(message)
+            return await answer
+        finally:
+            del self._waiting[id]
+
+    def deliver_answer(self, message: Mapping[str, Any]) -> bool:
+        """Deliver an answer to the request that waits for it. Return False if the message is not an
+        answer to a waiting request, or if the answer is not valid."""
+        id = message.get("id")
+        answer = self._waiting.get(id) if isinstance(id, str) else None
+        if answer is None or answer.done() or "method" in message:
+            return False
+        result, error = message.get("result"), message.get("error")
+        if isinstance(result, dict) and error is None:
+            answer.set_result(result)
+            return True
+        if not isinstance(error, dict) or "result" in message:
+            return False
+        code, text = error.get("code"), error.get("message")
+        if type(code) is not int or not isinstance(text, str):
+            return False
+        answer.set_exception(MCPError.from_error_data(types.ErrorData.model_validate(error)))
+        return True
 
 
 class _Request:
@@ -116,7 +188,7 @@ class HttpCalls:
         self._answer_call = answer_call
         self._input_schema = input_schema
         self._sessions: dict[str, _Session] = {}
-        self._callers: dict[bytes, Caller] = {}
+        self._callers: dict[bytes, CallingClient] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = self._read_headers(scope)
@@ -135,7 +207,7 @@ class HttpCalls:
             session = self._sessions.get(headers.get(SESSION_HEADER, ""))
             if session is not None:
                 session.last_package_request = time.monotonic()
-            body, refusal = check_request_id(body)
+            body, refusal = call_messages.check_request_id(body)
             if refusal is not None:
                 await send_response(send, 400, "application/json", refusal)
                 return
@@ -171,10 +243,10 @@ class HttpCalls:
         send: Send,
     ) -> bool:
         """Handle a message. Return False if it must be left to the package."""
-        is_call = CALL_MARK in body
-        if not is_call and CANCELLED_MARK not in body and ANSWER_MARK not in body:
+        is_call = call_messages.CALL_MARK in body
+        if not is_call and call_messages.CANCELLED_MARK not in body and ANSWER_MARK not in body:
             return False
-        message = decode_message(body)
+        message = call_messages.decode_message(body)
         if message is None:
             return False
         version = headers.get("mcp-protocol-version", "")
@@ -220,12 +292,12 @@ class HttpCalls:
         self,
         session_id: str,
         session: _Session,
-        caller: Caller,
+        caller: CallingClient,
         headers: Mapping[str, str],
         message: dict[str, Any],
         send: Send,
     ) -> bool:
-        id, params = parse_request_id(message.get("id")), message.get("params")
+        id, params = call_messages.parse_request_id(message.get("id")), message.get("params")
         if message.get("method") != "tools/call" or id is None or not isinstance(params, dict):
             return False
         key = coerce_request_id(id)
@@ -265,7 +337,7 @@ class HttpCalls:
         receive: Receive,
         send: Send,
     ) -> bool:
-        id, params = parse_request_id(message.get("id")), message.get("params")
+        id, params = call_messages.parse_request_id(message.get("id")), message.get("params")
         if message.get("method") != "tools/call" or id is None or not isinstance(params, dict):
             return False
         caller = self._find_stateless_caller(headers, message)
@@ -291,18 +363,18 @@ class HttpCalls:
 
     def _find_stateless_caller(
         self, headers: Mapping[str, str], message: dict[str, Any]
-    ) -> Caller | None:
+    ) -> CallingClient | None:
         route = classify_inbound_request(message, headers=headers)
         if isinstance(route, InboundLadderRejection):
             return None
         meta = message["params"]["_meta"]
         try:
-            key = jsontext.encode_fast([meta.get(name) for name in ENVELOPE_KEYS])
+            key = jsontext.encode_fast([meta.get(name) for name in call_messages.ENVELOPE_KEYS])
         except (TypeError, ValueError, OverflowError):  # such as an integer beyond 64 bits
             return None
         caller = self._callers.get(key)
         if caller is None:
-            caller = make_stateless_caller(route)
+            caller = call_messages.make_stateless_caller(route)
             if len(self._callers) >= MAX_CACHED_CALLERS:
                 self._callers.clear()
             self._callers[key] = caller
@@ -338,27 +410,29 @@ def _encode_reply(
     """Return the reply to a call whose task is done. `cancelled_code` is the error code for a
     cancelled call. `stateless` is whether the client is one of the stateless era."""
     if task.cancelled():
-        return encode_error(id, types.ErrorData(code=cancelled_code, message="Request cancelled"))
+        return call_messages.encode_error(
+            id, types.ErrorData(code=cancelled_code, message="Request cancelled")
+        )
     error = task.exception()
     if not isinstance(error, Exception):
-        return encode_result(id, task.result())
-    data = to_error_data(error, stateless=stateless)
+        return call_messages.encode_result(id, task.result())
+    data = call_messages.to_error_data(error, stateless=stateless)
     if stateless and data.data is None:  # leave the field `data` out, in place of a null
         data = types.ErrorData(code=data.code, message=data.message)
-    return encode_error(id, data)
+    return call_messages.encode_error(id, data)
 
 
 def _http_status(task: "asyncio.Task[dict[str, Any]]") -> int:
     error = None if task.cancelled() else task.exception()
     if not isinstance(error, Exception):
         return 200
-    return ERROR_CODE_HTTP_STATUS.get(to_error_data(error, stateless=True).code, 200)
+    return ERROR_CODE_HTTP_STATUS.get(call_messages.to_error_data(error, stateless=True).code, 200)
 
 
 def _cancel_call(session: _Session, message: dict[str, Any]) -> bool:
     """Cancel the call that this message names. Return False if the message cancels no call of the
     session."""
-    id = parse_cancelled_id(message)
+    id = call_messages.parse_cancelled_id(message)
     task = session.calls.get(coerce_request_id(id)) if id is not None else None
     return task is not None and task.cancel()
 
@@ -367,3 +441,42 @@ async def _send_accepted(send: Send) -> None:
     headers = [(b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 202, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
+
+
+# The package answers a ping itself, at once.
+_PING_SECONDS = 5.0
+
+# Of two requests with one id at the same time, the package answers only one.
+_numbers = itertools.count(1)
+
+
+async def ping_session(app: App, scope: Scope) -> bool:
+    """Send a ping with the headers of this request to the package. Return whether it was answered:
+    an unknown or expired session is refused.
+
+    The package expires a session for which it gets no requests, and tool calls bypass it. A call
+    itself is not left to the package for that: the package answers with an event stream, and some
+    clients refuse an event of more than 1 MiB.
+    """
+    # An id that no client uses for a request of its own.
+    ping = b'{"jsonrpc":"2.0","id":"exthost/ping/%d","method":"ping"}' % next(_numbers)
+    headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
+    headers.append((b"content-length", str(len(ping)).encode()))
+    status = 0
+
+    async def keep_status(message: Any) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+
+    try:
+        async with asyncio.timeout(_PING_SECONDS):
+            await app({**scope, "headers": headers}, ReplayedBody(ping, _wait_for_end), keep_status)
+    except TimeoutError:
+        return False
+    return status == 200
+
+
+async def _wait_for_end() -> Any:
+    """The client of the ping does not disconnect: the package cancels this with its response."""
+    await asyncio.Event().wait()

@@ -11,8 +11,6 @@ import os
 import select
 from collections.abc import Callable
 
-__all__ = ["LineWriter"]
-
 # While more than this is unwritten, `wait_for_room` waits (back-pressure).
 HIGH_WATER_BYTES = 64 * 1024
 

@@ -27,16 +27,16 @@ from exthost.tool_result import ToolResult
 # The dialect of MCP servers. Their tools and results are MCP values already.
 MCP_DIALECT = "mcp"
 
-# The key in `_meta` of an error result that holds the error as data. It is not in
+# The key in `_meta` of an error result for the error as data. It is not in
 # structuredContent, because many clients validate that against the tool's output schema and would
 # report a schema violation in place of the error.
 ERROR = "exthost/error"
 
-# The key in `_meta` of a result that holds the host's warnings.
+# The key in `_meta` of a result for the host's warnings.
 WARNINGS = "exthost/warnings"
 
 _ANY_OBJECT = {"type": "object"}
-# A lone surrogate. Python strings can hold it; UTF-8, and therefore JSON on the wire, cannot.
+# A lone surrogate. Python strings can contain it; UTF-8, and therefore JSON on the wire, cannot.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -1,10 +1,10 @@
-"""Translates the `_meta` field of a client's request for the server that the request is relayed to.
+"""Translates the `_meta` field of requests and results between clients and servers.
 
 A client of the stateless era of MCP (without sessions) sends its revision, capabilities and name in
 the `_meta` of each request. A client of the handshake era (with sessions) sends them once, in
 `initialize`. A stateless server gets them in `_meta`; a server of the handshake era got the host's
 own in `initialize`, and they are removed. Everything else in `_meta`, such as a trace context, is
-passed on unchanged.
+passed on unchanged. A stateless server sends its name in the `_meta` of each result; it is removed.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,6 @@ from mcp.server.session import ServerSession
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from exthost.faces.http_server.trace_context import trace_context
-
-__all__ = ["is_stateless", "log_level", "relayed_meta", "sent_trace_context", "to_json_object"]
 
 # The keys with which a stateless request describes its client.
 _CLIENT_KEYS = frozenset(
@@ -54,6 +52,17 @@ def relayed_meta(
     if types.CLIENT_INFO_META_KEY not in new_meta and client is not None:
         new_meta[types.CLIENT_INFO_META_KEY] = to_json_object(client.client_info)
     return new_meta
+
+
+def without_server_info(result: Any) -> Any:
+    """Return a result without the name of the stateless server that sent it: to the client, the
+    gateway is the server. The package adds the gateway's own name for stateless clients."""
+    meta = result.get("_meta") if isinstance(result, dict) else None
+    if not isinstance(meta, Mapping) or types.SERVER_INFO_META_KEY not in meta:
+        return result
+    new_meta = {key: value for key, value in meta.items() if key != types.SERVER_INFO_META_KEY}
+    new_result = {key: value for key, value in result.items() if key != "_meta"}
+    return {**new_result, "_meta": new_meta} if new_meta else new_result
 
 
 def sent_trace_context(request: Any, params: Mapping[str, Any]) -> dict[str, str]:

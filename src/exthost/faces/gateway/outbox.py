@@ -11,8 +11,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-__all__ = ["Outbox"]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # The maximum number of unsent notifications for a slow client. The oldest are dropped first.

@@ -16,8 +16,6 @@ from exthost.faces.gateway.client_stream import ClientLine
 from exthost.host.control.line_connection import LineConnection
 from exthost.wire.framing import Broken, Item, Skipped
 
-__all__ = ["RelayConnection"]
-
 # The limit for the lines of a client, with room for the number before it.
 MAX_LINE_BYTES = 64 * 2**20 + 64
 

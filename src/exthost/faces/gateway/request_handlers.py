@@ -42,8 +42,6 @@ from exthost.faces.gateway.tasks import (
 from exthost.faces.gateway.tool_list import ToolList
 from exthost.host.host import Host
 
-__all__ = ["RequestHandlers"]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # The error code of the handshake era for a resource that does not exist.
@@ -309,7 +307,7 @@ class RequestHandlers:
                 RelayedParams(relayed_params) if method in INPUT_METHODS else relayed_params
             )
             on_progress = make_progress_callback(exchange)
-            result = await server.calls.call(method, sent_params, None, True, on_progress)
+            result = await server.internals.calls.call(method, sent_params, None, True, on_progress)
             if not isinstance(result, dict) or not mcp_values.is_json(result):
                 raise MCPError(types.INTERNAL_ERROR, f"{server.id} sent no valid result")
             return result

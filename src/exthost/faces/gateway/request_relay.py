@@ -20,9 +20,7 @@ from exthost.faces.gateway import mcp_values
 from exthost.faces.gateway.catalog import is_mcp_server, is_stateless_server
 from exthost.faces.gateway.exchanges import METHODS, Context, Exchange, Exchanges, ask_client
 from exthost.faces.gateway.held_calls import HeldCalls
-from exthost.faces.gateway.meta import is_stateless, relayed_meta
-
-__all__ = ["RequestRelay", "SendRequest", "is_task", "make_progress_callback", "needs_input"]
+from exthost.faces.gateway.meta import is_stateless, relayed_meta, without_server_info
 
 # How often a server may ask for input before it answers one request.
 MAX_INPUT_ROUNDS = 8
@@ -63,7 +61,9 @@ class RequestRelay:
         self._exchanges.add(exchange)
         try:
             if is_mcp_server(extension):
-                result = await self._run_input_rounds(exchange, params, extension, send)
+                result = without_server_info(
+                    await self._run_input_rounds(exchange, params, extension, send)
+                )
             else:
                 result = await send(exchange, {})
             await exchange.outbox.flush()
@@ -92,7 +92,7 @@ class RequestRelay:
             result = await send(exchange, {**meta_params, **await _ask_for_input(ctx, result)})
         if needs_input(result):
             raise MCPError(
-                types.INTERNAL_ERROR, f"the server asked for input {MAX_INPUT_ROUNDS} times"
+                types.INTERNAL_ERROR, f"the server requested input {MAX_INPUT_ROUNDS} times"
             )
         return result
 
@@ -119,7 +119,7 @@ async def _ask_for_input(ctx: Context, result: Mapping[str, Any]) -> dict[str, A
         for key, question in questions.items():
             method = question.get("method") if isinstance(question, Mapping) else None
             if method not in METHODS:
-                raise MCPError(types.INTERNAL_ERROR, f"the server asked for {method}")
+                raise MCPError(types.INTERNAL_ERROR, f"the server requested {method}")
             try:
                 answers[key] = await ask_client(
                     ctx.session, method, question.get("params"), ctx.request_id

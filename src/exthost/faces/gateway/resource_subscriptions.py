@@ -13,8 +13,6 @@ from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.faces.gateway.catalog import Catalog, is_stateless_server
 
-__all__ = ["ResourceSubscriptions"]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 

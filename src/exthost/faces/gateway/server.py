@@ -197,7 +197,7 @@ class Gateway:
         sections = []
         for extension in self.host.extensions:
             text = extension.offer.extra.get("instructions") if is_mcp_server(extension) else None
-            if extension.serves and isinstance(text, str) and text.strip():
+            if extension.internals.serves and isinstance(text, str) and text.strip():
                 sections.append(f"# {extension.id}\n\n{text.strip()}")
         return "\n\n".join(sections) or None
 

@@ -320,7 +320,7 @@ def _encode_line_error(line: bytes) -> bytes:
         return _encode_parse_error(line, f"this line is {reason}")
     raw_id = value.get("id") if isinstance(value, dict) else None
     id = raw_id if type(raw_id) in (int, str) else None
-    return _encode_error(id, types.INVALID_REQUEST, "this line is no JSON-RPC message")
+    return _encode_error(id, types.INVALID_REQUEST, "this line is not a JSON-RPC message")
 
 
 def _encode_parse_error(head: bytes, reason: str) -> bytes:

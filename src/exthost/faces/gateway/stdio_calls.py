@@ -17,24 +17,11 @@ from mcp.server.session import ServerSession
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 
-from exthost.faces.gateway.call_messages import (
-    CALL_MARK,
-    CANCELLED_MARK,
-    ENVELOPE_KEYS,
-    decode_message,
-    encode_error,
-    encode_result,
-    make_stateless_caller,
-    parse_cancelled_id,
-    parse_request_id,
-    to_error_data,
-)
-from exthost.faces.gateway.call_session import Caller, make_context
+from exthost.faces.gateway import call_messages
+from exthost.faces.gateway.call_session import CallingClient, make_context
 from exthost.faces.gateway.client_stream import ClientStream
 from exthost.faces.gateway.exchanges import Context
 from exthost.faces.gateway.meta import is_stateless
-
-__all__ = ["CURRENT_CALLS", "StdioCalls"]
 
 AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 
@@ -62,14 +49,16 @@ class _Call:
     def encode_reply(self) -> bytes:
         """Return the reply. The task must be done."""
         try:
-            return encode_result(self.id, self.task.result())
+            return call_messages.encode_result(self.id, self.task.result())
         except asyncio.CancelledError:  # by `close`; a call that its client cancels gets no reply
             closed_error = types.ErrorData(
                 code=types.CONNECTION_CLOSED, message="Connection closed"
             )
-            return encode_error(self.id, closed_error)
+            return call_messages.encode_error(self.id, closed_error)
         except Exception as error:
-            return encode_error(self.id, to_error_data(error, stateless=self.stateless))
+            return call_messages.encode_error(
+                self.id, call_messages.to_error_data(error, stateless=self.stateless)
+            )
 
 
 class StdioCalls:
@@ -83,7 +72,7 @@ class StdioCalls:
         self._context = copy_context()
         self._session: ServerSession | None = None
         # The client that the handshake described, or else the latest stateless call.
-        self._caller: Caller | None = None
+        self._caller: CallingClient | None = None
         # The fields of `_meta` from which the caller of the latest stateless call was made.
         self._client_fields: Mapping[str, Any] = {}
         self._calls: dict[asyncio.Task[dict[str, Any]], _Call] = {}
@@ -94,7 +83,7 @@ class StdioCalls:
         if self._session is None:
             self._session = session
             if not is_stateless(session.protocol_version):
-                self._caller = Caller(
+                self._caller = CallingClient(
                     session.protocol_version, session.client_params, session.client_capabilities
                 )
 
@@ -102,15 +91,16 @@ class StdioCalls:
         """Handle a line, which has this number. Return False if it must be left to the package."""
         if self._session is None:
             return False
-        if CALL_MARK in line:
+        if call_messages.CALL_MARK in line:
             return self._start_call(line, number, self._session)
-        return bool(self._calls) and CANCELLED_MARK in line and self._cancel_call(line, number)
+        is_cancellation = bool(self._calls) and call_messages.CANCELLED_MARK in line
+        return is_cancellation and self._cancel_call(line, number)
 
     def _start_call(self, line: bytes, number: int, session: ServerSession) -> bool:
-        message = decode_message(line)
+        message = call_messages.decode_message(line)
         if message is None or message.get("method") != "tools/call":
             return False
-        id, params = parse_request_id(message.get("id")), message.get("params")
+        id, params = call_messages.parse_request_id(message.get("id")), message.get("params")
         if id is None or not isinstance(params, dict):
             return False
         caller = self._find_caller(params, session)
@@ -125,7 +115,7 @@ class StdioCalls:
         task.add_done_callback(self._on_call_done)
         return True
 
-    def _find_caller(self, params: dict[str, Any], session: ServerSession) -> Caller | None:
+    def _find_caller(self, params: dict[str, Any], session: ServerSession) -> CallingClient | None:
         """Return the client of a call, or None if the request must be left to the package."""
         meta = params.get("_meta")
         describes_client = isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta
@@ -133,17 +123,20 @@ class StdioCalls:
             return None if describes_client else self._caller
         if not isinstance(meta, dict) or not describes_client:
             return None
-        client_fields = {key: meta[key] for key in ENVELOPE_KEYS if key in meta}
+        client_fields = {key: meta[key] for key in call_messages.ENVELOPE_KEYS if key in meta}
         if client_fields != self._client_fields or self._caller is None:
             route = classify_inbound_request({"method": "tools/call", "params": params})
             if isinstance(route, InboundLadderRejection):
                 return None
-            self._client_fields, self._caller = client_fields, make_stateless_caller(route)
+            self._client_fields, self._caller = (
+                client_fields,
+                call_messages.make_stateless_caller(route),
+            )
         return self._caller
 
     def _cancel_call(self, line: bytes, number: int) -> bool:
-        message = decode_message(line)
-        id = parse_cancelled_id(message) if message is not None else None
+        message = call_messages.decode_message(line)
+        id = call_messages.parse_cancelled_id(message) if message is not None else None
         call = self._by_id.get(coerce_request_id(id)) if id is not None else None
         if call is None:
             return False
@@ -164,7 +157,7 @@ class StdioCalls:
         self.stream.end_line(call.number)
         if not task.cancelled():
             # Retrieved, so that asyncio does not log the error of a failed cleanup: the client has
-            # cancelled the call, and nobody waits for its outcome.
+            # cancelled the call, and does not wait for its outcome.
             task.exception()
 
     async def wait_until_answered(self) -> None:

@@ -16,8 +16,6 @@ from mcp.shared.exceptions import MCPError
 from exthost.dialects.mcp.tasks import TASKS
 from exthost.faces.gateway.exchanges import Context
 
-__all__ = ["check_name_header", "require_tasks", "split_public_id", "with_public_id"]
-
 # The error code for a request that needs a capability which its client has not declared.
 _MISSING_CAPABILITY = -32021
 

@@ -25,8 +25,6 @@ from exthost.faces.gateway.client_stream import wants_plain_names
 from exthost.host.host import Host
 from exthost.model.offer import RegisteredTool
 
-__all__ = ["ToolList"]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # The maximum time until the handshake of the first client is answered: it contains the instructions
@@ -121,8 +119,10 @@ class ToolList:
         """Start each lazily started extension whose tools are unknown until its handshake."""
         loop = asyncio.get_running_loop()
         for extension in self._host.extensions:
-            has_unknown_tools = extension.state == "admitted" and extension.is_offer_unknown
-            if has_unknown_tools and not extension.starts_eagerly:
+            has_unknown_tools = (
+                extension.state == "admitted" and extension.internals.is_offer_unknown
+            )
+            if has_unknown_tools and not extension.internals.starts_eagerly:
                 task = loop.create_task(_start(extension))
                 self._start_tasks.add(task)
                 task.add_done_callback(self._start_tasks.discard)

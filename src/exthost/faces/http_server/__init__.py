@@ -10,6 +10,5 @@ In reading order:
     metrics        counts calls, and produces the text of `/metrics`
     trace_context  reads the W3C Trace Context of a request, to pass it on to the extension
     probes         answers `/healthz` and `/metrics`
-    repeated_headers  refuses a request with two headers of a kind that decides about access
     server         runs uvicorn with limits, and without its signal handlers
 """

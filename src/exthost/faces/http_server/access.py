@@ -32,14 +32,14 @@ class Access:
             return MISDIRECTED, UNKNOWN_NAME
         origin = headers.get("origin")
         if origin is not None and not self._is_own_origin(origin, headers.get("host", "")):
-            return FORBIDDEN, "a page of another site may not ask this host"
-        # A link on another site may lead here (navigate); its scripts may not send requests.
+            return FORBIDDEN, "a page of another site cannot use this host"
+        # A link on another site may lead here (navigate); its scripts must not send requests.
         # A browser that sends the site sends the mode, too. Without a mode it is another program.
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") not in (
             "navigate",
             None,
         ):
-            return FORBIDDEN, "a page of another site may not ask this host"
+            return FORBIDDEN, "a page of another site cannot use this host"
         return None
 
     def is_own_name(self, headers: Mapping[str, str]) -> bool:

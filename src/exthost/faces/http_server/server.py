@@ -18,9 +18,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from exthost.faces.http_server import probes
 from exthost.faces.http_server.access import Access
-from exthost.faces.http_server.probes import decode_headers
-from exthost.faces.http_server.repeated_headers import refuse_repeated_headers
 from exthost.model.connection_limit import ConnectionLimit, peer_of
 
 # How long open responses may continue after the server was stopped.
@@ -39,6 +38,10 @@ IDLE_SECONDS = 30
 # The maximum number of open connections. If the process may open few file descriptors, the maximum
 # is half of them: the other half is reserved for extensions.
 MAX_CONNECTIONS = 2048
+
+# A new connection is not counted as one without a token before this time, as long as there is room:
+# a client with many connections may open all of them before it sends the first request.
+ARRIVAL_SECONDS = 5.0
 
 # The part of the connections that may be without a token, and the part of these for one peer.
 _STRANGERS_PART = 4
@@ -69,27 +72,42 @@ class LimitedProtocol(H11Protocol):
     own tokens."""
 
     limit: "ConnectionLimit[LimitedProtocol]"
+    arriving: "dict[LimitedProtocol, asyncio.TimerHandle]"  # oldest first
     has_token: Callable[[Mapping[str, str]], bool]
 
     _is_authenticated = False
+    _has_spoken = False
     _timer: asyncio.TimerHandle | None = None
     _timed_state: Any = None  # the state of h11 in which the client has to send something
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        closed = self.limit.admit(self, peer_of(transport.get_extra_info("peername")))
+        self._start_timer(h11.IDLE, HEADER_SECONDS)
+        self.arriving[self] = self.loop.call_later(ARRIVAL_SECONDS, self._count)
+        while self.arriving and len(self.arriving) + len(self.limit) > self.limit.most:
+            next(iter(self.arriving))._count()
+
+    def _count(self) -> None:
+        """Count this connection, and close another one if there are too many."""
+        timer = self.arriving.pop(self, None)
+        if timer is None:
+            return
+        timer.cancel()
+        closed = self.limit.admit(self, peer_of(self.transport.get_extra_info("peername")))
         if closed is not None:
             closed.transport.abort()
-        if closed is not self:
-            self._start_timer(h11.IDLE, HEADER_SECONDS)
+        if self._has_spoken:
+            self.limit.heard(self)
 
     def data_received(self, data: bytes) -> None:
         if not self._is_authenticated:
+            self._has_spoken = True
             self.limit.heard(self)
         super().data_received(data)
         if not self._is_authenticated and self.scope is not None:
-            self._is_authenticated = self.has_token(decode_headers(dict(self.scope)))
+            self._is_authenticated = self.has_token(probes.decode_headers(dict(self.scope)))
             if self._is_authenticated:
+                self._count()
                 self.limit.authenticate(self)
         if self.conn.their_state is h11.IDLE:  # a request has begun, and its head is not complete
             self._start_timer(h11.IDLE, HEADER_SECONDS)
@@ -106,6 +124,8 @@ class LimitedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if (timer := self.arriving.pop(self, None)) is not None:
+            timer.cancel()
         self.limit.remove(self)
         super().connection_lost(exc)
 
@@ -145,7 +165,7 @@ async def serve_app(
     `access` decides which requests have the token; the application itself must refuse the others.
     `has_lifespan`: the application has startup and shutdown code, as ASGI lifespan events.
     """
-    members = {"limit": _make_limit(), "has_token": staticmethod(access.has_token)}
+    members = {"limit": _make_limit(), "arriving": {}, "has_token": staticmethod(access.has_token)}
     config = uvicorn.Config(
         refuse_repeated_headers(app),
         log_config=None,
@@ -166,3 +186,27 @@ async def serve_app(
         server.should_exit = True
         await asyncio.wait([serving])
         raise
+
+
+BAD_REQUEST = 400
+
+# Headers that the access rules read (`access.Access`).
+_SINGLE_HEADERS = (b"authorization", b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode")
+
+
+def refuse_repeated_headers(app: probes.App) -> probes.App:
+    """Return an ASGI application that answers a request with 400 if a header that decides about
+    access occurs more than once, and passes all others to `app`. Of two `Authorization` headers,
+    some programs use the first and others the last, so a proxy could check the wrong one."""
+
+    async def answer(scope: probes.Scope, receive: probes.Receive, send: probes.Send) -> None:
+        if scope["type"] == "http":
+            names = [name.lower() for name, _ in scope["headers"]]
+            for header in _SINGLE_HEADERS:
+                if names.count(header) > 1:
+                    reason = b"the header " + header + b" occurs more than once"
+                    await probes.send_response(send, BAD_REQUEST, "text/plain", reason)
+                    return
+        await app(scope, receive, send)
+
+    return answer

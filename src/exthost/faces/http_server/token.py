@@ -72,7 +72,7 @@ class Tokens:
         try:
             return _read_file(file)
         except ConfigError as error:
-            _log.warning("nobody can connect on HTTP: %s; %s", error.message, error.help)
+            _log.warning("no client can connect over HTTP: %s; %s", error.message, error.help)
             return ()
 
 
@@ -129,7 +129,7 @@ def _read_file(path: Path) -> tuple[str, ...]:
     except (OSError, ValueError) as error:
         raise _unusable_token_error(path, f"it cannot be read: {error}") from None
     if not is_plain or len(text) > _MAX_FILE_BYTES:
-        raise _unusable_token_error(path, f"it is no file of at most {_MAX_FILE_BYTES} bytes")
+        raise _unusable_token_error(path, f"it is not a file of at most {_MAX_FILE_BYTES} bytes")
     if status.st_uid not in (0, os.geteuid()):
         raise _unusable_token_error(path, "another user owns it", "chown it, or name another file")
     if stat.S_IMODE(status.st_mode) & 0o077:
@@ -144,7 +144,7 @@ def _check_token(text: str, source: str) -> str:
     token = text.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise _unusable_token_error(
-            source, "it holds no token: a line of printable ASCII without blanks"
+            source, "it has no token: a line of printable ASCII without blanks"
         )
     return token
 
@@ -153,6 +153,6 @@ def _unusable_token_error(source: str | Path, reason: str, help: str = "") -> Co
     return ConfigError(
         "X0166",
         f"the token of {source} cannot be used: {reason}",
-        help=help or "leave it out, and a new token is made and shown on stderr",
+        help=help or "without it, a new token is made and shown on stderr",
         evidence=Evidence(path=str(source)),
     )

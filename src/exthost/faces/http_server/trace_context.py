@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["trace_context"]
-
 # Optional headers, which have a meaning only together with a valid `traceparent`.
 _OPTIONAL_HEADERS = ("tracestate", "baggage")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")

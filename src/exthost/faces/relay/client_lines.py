@@ -10,8 +10,6 @@ answering it again does no harm), or gets an error (`make_error`), because a too
 called.
 """
 
-__all__ = ["REPEATABLE", "Handshake", "make_error", "parse", "split_batch"]
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

@@ -10,8 +10,6 @@ import sys
 
 from exthost.faces.relay.host_link import HostLink, Unjoinable, connect, join
 
-__all__ = ["DEFAULT_CONFIG", "read_plain_options", "run_relay"]
-
 DEFAULT_CONFIG = "exthost.toml"
 
 # How long to try to start a host while another one has the lock of the config, because it is

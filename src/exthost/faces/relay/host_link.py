@@ -13,8 +13,6 @@ from exthost._version import __version__
 from exthost.host.control.peer_credentials import is_same_user, is_sandboxed, peer_pid
 from exthost.host.control.socket_path import digest, is_own_folder, socket_paths
 
-__all__ = ["HostLink", "Unjoinable", "connect", "join"]
-
 # A host that is neither stopped nor hung answers at once.
 JOIN_SECONDS = 10.0
 

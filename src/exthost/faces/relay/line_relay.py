@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from exthost.faces.relay.host_link import HostLink
 
-__all__ = ["LineRelay", "NoHost"]
-
 _STDIN, _STDOUT = 0, 1
 
 # Memory of twice this size would be requested from the system for each read.

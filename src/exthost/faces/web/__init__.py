@@ -10,7 +10,6 @@ In reading order:
     call_events        a call made by the page, as a stream of events
     row_sampler        the state of all extensions, as a stream of changes
     page_traffic       the messages of extensions, as a stream of bounded batches
-    log_tail           reads the end of an extension's log file
     history            the last states and calls of each extension
     extension_details  one extension: its tools, permissions and process
     page_values        converts values of extensions to JSON of a bounded size

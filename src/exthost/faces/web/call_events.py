@@ -11,7 +11,7 @@ from typing import Any
 
 from exthost.errors import ExthostError
 from exthost.faces.web.page_values import error_as_data, result_as_data
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.requests import RequestPerformer
 from exthost.host.host import Host
 from exthost.tool_result import ToolResult
@@ -24,7 +24,9 @@ QUEUE_EVENTS = 256
 class _Queue:
     """A queue of the events of one call. None marks the end. It implements `EventSender`: `offer`
     drops an event if the queue is full, and `send` waits. `dropped` is the number of dropped
-    events."""
+    events. The page cannot be asked whether a call may be made."""
+
+    ask = None
 
     def __init__(self) -> None:
         self.events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(QUEUE_EVENTS)
@@ -41,7 +43,7 @@ class _Queue:
 
 
 async def call_events(
-    host: Host, requests: RequestPerformer, request: Request
+    host: Host, requests: RequestPerformer, request: ControlRequest
 ) -> AsyncGenerator[Mapping[str, Any], None]:
     """Make the call, and yield its events; the last event is `result` or `error`."""
     loop = asyncio.get_running_loop()

@@ -7,7 +7,8 @@ socket (`control.requests`). `application` has checked the token before.
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
@@ -19,14 +20,14 @@ from exthost.faces.web.call_events import call_events
 from exthost.faces.web.event_stream import EventStreamResponse, OpenStreams
 from exthost.faces.web.extension_details import describe, describe_lifecycle
 from exthost.faces.web.history import History
-from exthost.faces.web.log_tail import read_tail
 from exthost.faces.web.page_traffic import Recorder, follow_traffic, records_of_call, whole_record
 from exthost.faces.web.page_values import error_as_data, to_json
 from exthost.faces.web.row_sampler import RowSampler
 from exthost.host.control import protocol
-from exthost.host.control.address import config_key
 from exthost.host.control.requests import RequestPerformer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
+from exthost.host.extension_logs import rotated_path
 from exthost.host.host import Host
 from exthost.process.state_dirs import log_file
 from exthost.wire import jsontext
@@ -87,7 +88,7 @@ class Endpoints:
     # -- reading -----------------------------------------------------------------------------
 
     async def _describe_host(self, _: HttpRequest) -> Response:
-        host = await self._requests.perform(protocol.Request("hello"), _NoEvents())
+        host = await self._requests.perform(protocol.ControlRequest("hello"), _NoEvents())
         return _respond_json({"host": host, "lifecycle": describe_lifecycle()})
 
     async def _stream_rows(self, _: HttpRequest) -> Response:
@@ -145,12 +146,14 @@ class Endpoints:
         verb = str(body.get("verb"))
         if verb not in _CONTROL_VERBS:
             raise _invalid_request_error("verb is one of start, stop and restart")
-        command = protocol.Request(verb, str(body.get("name", "")))
+        command = protocol.ControlRequest(verb, str(body.get("name", "")))
         return _respond_json(await self._requests.perform(command, _NoEvents()))
 
     async def _reload_config(self, request: HttpRequest) -> Response:
         await _read_body(request)  # raises unless the body is JSON, which no HTML form can send
-        return _respond_json(await self._requests.perform(protocol.Request("reload"), _NoEvents()))
+        return _respond_json(
+            await self._requests.perform(protocol.ControlRequest("reload"), _NoEvents())
+        )
 
     async def _stream_call(self, request: HttpRequest) -> Response:
         body = await _read_body(request)
@@ -166,12 +169,14 @@ class Endpoints:
         else:
             params |= {"tool": str(body.get("tool", "")), "progress": True, "log": True}
             params["context"] = trace_context(request.headers)
-        command = protocol.Request("call", name, params)
+        command = protocol.ControlRequest("call", name, params)
         return EventStreamResponse(call_events(self._host, self._requests, command), self.streams)
 
 
 class _NoEvents:
     """An `EventSender` that drops events, for requests that send no events."""
+
+    ask = None
 
     def send_or_drop(self, event: Mapping[str, Any]) -> None:
         pass
@@ -210,7 +215,7 @@ async def _read_body(request: HttpRequest) -> dict[str, Any]:
     try:
         value = jsontext.decode(body)
     except ValueError:
-        raise _invalid_request_error("the body is no JSON") from None
+        raise _invalid_request_error("the body is not JSON") from None
     if not isinstance(value, dict):
         raise _invalid_request_error("the body must be an object")
     return value
@@ -218,3 +223,47 @@ async def _read_body(request: HttpRequest) -> dict[str, Any]:
 
 def _invalid_request_error(reason: str) -> UsageError:
     return UsageError("X1395", f"the host does not understand this request: {reason}")
+
+
+# At most this many bytes are read, and this many lines returned.
+TAIL_BYTES = 64 * 1024
+MAX_LINES = 300
+
+
+class LogLineText(NamedTuple):
+    """One line of a log."""
+
+    time: str
+    level: str
+    source: str
+    text: str
+
+
+def read_tail(path: str) -> list[dict[str, str]]:
+    """Return the last lines of a log, the oldest first; empty if there is no log. The lines may
+    begin in the previous, rotated file."""
+    file = Path(path)
+    current = _read_end(file, TAIL_BYTES)
+    rotated = _read_end(rotated_path(file), TAIL_BYTES - len(current))
+    lines = (rotated + current).decode("utf-8", "replace").split("\n")[:-1]
+    return [_parse_line(line)._asdict() for line in lines[-MAX_LINES:]]
+
+
+def _read_end(file: Path, limit: int) -> bytes:
+    """Return the last whole lines of a file, at most `limit` bytes; empty if it cannot be read."""
+    if limit <= 0:
+        return b""
+    try:
+        with file.open("rb") as log:
+            size = os.fstat(log.fileno()).st_size
+            log.seek(max(0, size - limit))
+            tail = log.read(limit)
+    except OSError:
+        return b""
+    # If only a part was read, it may begin within a line, which is left out.
+    return tail if size <= limit else tail[tail.find(b"\n") + 1 :]
+
+
+def _parse_line(line: str) -> LogLineText:
+    fields = (*line.split(" ", 3), "", "", "")  # fields that are missing are ""
+    return LogLineText(*fields[:4])

@@ -29,7 +29,7 @@ def describe(extension: Extension, report: StatusReport, history: History) -> di
         "origin": spec.origin,
         "argv": list(extension.argv),
         "cwd": spec.cwd,
-        "is_offer_unknown": extension.is_offer_unknown,
+        "is_offer_unknown": extension.internals.is_offer_unknown,
         "capabilities": list(offer.capabilities),
         "hooks": list(offer.hooks or spec.declared_hooks),
         "warnings": list(offer.warnings),
@@ -37,7 +37,7 @@ def describe(extension: Extension, report: StatusReport, history: History) -> di
         "tools": [
             {
                 "name": tool.name,
-                "registered": extension.registered_name(tool.name),
+                "registered": extension.internals.registered_name(tool.name),
                 "description": tool.description,
                 "schema": tool.input_schema,
             }

@@ -37,7 +37,7 @@ class EndedCall(NamedTuple):
     ended: float
 
 
-class Move(NamedTuple):
+class StateChange(NamedTuple):
     """A change of an extension's state. `time` is in seconds since 1970, `state` is the new state,
     and `reason` is the reason of the change, "" if there is none."""
 
@@ -53,7 +53,7 @@ class ExtensionHistory:
     __slots__ = ("_counts", "_point", "calls", "failed", "moves")
 
     def __init__(self) -> None:
-        self.moves: deque[Move] = deque(maxlen=MAX_MOVES)
+        self.moves: deque[StateChange] = deque(maxlen=MAX_MOVES)
         self.calls: deque[EndedCall] = deque(maxlen=MAX_CALLS)
         self.failed: deque[EndedCall] = deque(maxlen=MAX_CALLS)
         self._point = 0  # the number of the newest point in `_counts`
@@ -121,7 +121,7 @@ class History:
 
     def _on_state_changed(self, change: StateChanged) -> None:
         reason = change.reason[:REASON_CHARACTERS]
-        self.find(change.extension).moves.append(Move(time.time(), change.after, reason))
+        self.find(change.extension).moves.append(StateChange(time.time(), change.after, reason))
 
     def _on_call_ended(self, ended: CallEnded) -> None:
         self._number += 1

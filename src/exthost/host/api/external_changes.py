@@ -2,7 +2,7 @@
 
 SQLite has a counter (`PRAGMA data_version`) that changes when another connection has written. Only
 if it has changed are the settings read, and compared with those of the last poll. The caller stops
-the polling while nobody subscribes to settings.
+the polling while there are no subscriptions to settings.
 """
 
 import asyncio
@@ -14,8 +14,6 @@ from typing import Any, TypeAlias
 from exthost.errors import ConfigError
 from exthost.extension.deadline_timer import make_deadline_timer
 from exthost.host.api.store import Missing, Store
-
-__all__ = ["POLL_SECONDS", "ExternalChanges"]
 
 _log = logging.getLogger("exthost.host.api")
 
@@ -85,7 +83,7 @@ class ExternalChanges:
                 version, settings = await self._read(version)
                 self._compare(settings)
         except ConfigError as error:  # the store cannot be read
-            _log.warning("what other hosts change is not seen any more: %s", error.message)
+            _log.warning("changes by other hosts are no longer seen: %s", error.message)
         finally:
             first_read.set()  # also after an error, so that `start` returns
             timer.cancel()

@@ -13,16 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+from exthost.dialects import host_requests
 from exthost.dialects.base import Dialect
-from exthost.dialects.host_requests import (
-    HostAction,
-    HostRequest,
-    ReadConfig,
-    Recall,
-    Remember,
-    WatchConfig,
-    WriteConfig,
-)
 from exthost.errors import CallFailed, ConfigError, UsageError
 from exthost.extension.misuse import check_name, wrong_type_error
 from exthost.host.api.external_changes import ExternalChanges
@@ -34,10 +26,8 @@ from exthost.host.known_hooks import KnownHooks
 from exthost.launch.limits import resolve_limits
 from exthost.model.messages import Notification
 from exthost.model.spec import Spec
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 from exthost.session.inbound import Handler
-
-__all__ = ["HostApi", "read_stored_settings"]
 
 _log = logging.getLogger("exthost.host.api")
 
@@ -149,21 +139,21 @@ class _RequestServer:
         self._cancel_subscription: Callable[[], None] | None = None
         process.ended.add_done_callback(lambda _: self._unsubscribe())
 
-    async def perform(self, action: HostAction) -> Any:
+    async def perform(self, action: host_requests.HostAction) -> Any:
         """Perform the action and return the result. Raises CallFailed with the error reply for the
         process."""
         settings, memories = self._api.settings, self._api.memories
         try:
             match action:
-                case Remember():
+                case host_requests.Remember():
                     return await _result(memories.append(self._extension, action, self._quota))
-                case Recall():
+                case host_requests.Recall():
                     return await _result(memories.query(self._extension, action), missing=[])
-                case ReadConfig(key):
+                case host_requests.ReadConfig(key):
                     return await _result(settings.get(self._extension, key))
-                case WriteConfig(key, value):
+                case host_requests.WriteConfig(key, value):
                     return await self._api.configure(self._extension, key, value, self._quota)
-                case WatchConfig():
+                case host_requests.WatchConfig():
                     await self._api.external_changes.start()
                     return self._subscribe(action)
         except ConfigError as error:
@@ -175,7 +165,7 @@ class _RequestServer:
         except UsageError as error:
             raise _error_reply("X0751", f"{error.message}: {error.help}", _INVALID_PARAMS) from None
 
-    def _subscribe(self, action: WatchConfig) -> None:
+    def _subscribe(self, action: host_requests.WatchConfig) -> None:
         """Add these keys to the subscription of the process. The process has one subscription, so
         it is notified of each change once, however often it subscribes."""
         if action.keys is None or self._watched_keys is None:
@@ -203,7 +193,9 @@ class _RequestServer:
             self._api.external_changes.stop()
 
 
-def _make_handler(server: _RequestServer, spec: Spec, request: HostRequest) -> Handler:
+def _make_handler(
+    server: _RequestServer, spec: Spec, request: host_requests.HostRequest
+) -> Handler:
     """Return a function that answers one request: from its parameters to its result."""
 
     async def handle(params: Any) -> Any:

@@ -28,8 +28,6 @@ from exthost.host.api.store import Store
 from exthost.host.api.store_quota import charge, record_bytes
 from exthost.wire import jsontext
 
-__all__ = ["Memories"]
-
 # The most records, and the most different tags, for which an index is used: collecting and sorting
 # that many numbers, or merging that many tags, takes a few milliseconds.
 _FEW_MATCHES = 10_000
@@ -259,7 +257,7 @@ def _tag_condition(prefix: str) -> tuple[str, list[str]]:
     and its parameters."""
     # The upper bound is the smallest text that is greater than every text with the prefix: the
     # prefix with its last character increased. A last character that is the greatest of Unicode is
-    # dropped. The code points from U+D800 to U+DFFF (surrogates) are no characters.
+    # dropped. The code points from U+D800 to U+DFFF (surrogates) are not characters.
     for at in range(len(prefix) - 1, -1, -1):
         following = ord(prefix[at]) + 1
         following = 0xE000 if following == 0xD800 else following
@@ -290,7 +288,7 @@ def _to_memories(rows: Iterable[_Row]) -> list[Memory]:
             raise UsageError(
                 "X1350",
                 f"the answer would be larger than {_MAX_ANSWER_BYTES} bytes",
-                help="ask for fewer records, by `limit` or by time",
+                help="request fewer records, by `limit` or by time",
             )
         meta_value = None if meta is None else json.loads(meta)
         records.append(Memory(at, content, tuple(json.loads(tags)), meta_value))

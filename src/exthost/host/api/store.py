@@ -21,10 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from exthost.errors import ConfigError, Evidence
-from exthost.host.api import store_quota, text_index
 from exthost.process.private_folders import make_shared_root
-
-__all__ = ["FILE_NAME", "Missing", "Store"]
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -33,12 +30,6 @@ FILE_NAME = "exthost.sqlite3"
 
 # The version of the file format.
 _VERSION = 3
-
-# Functions that convert a file from the given version to the next one.
-_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
-    1: text_index.migrate_from_format_1,
-    2: store_quota.start_counting,
-}
 
 # The most writes in one commit: the first of them waits for the last.
 _MAX_BATCH = 512
@@ -183,7 +174,7 @@ class _StoreThread:
             connection.execute("PRAGMA cache_size = -16384")
             _enable_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
-            _migrate(connection)
+            _check_format(connection)
         except BaseException:
             connection.close()
             raise
@@ -219,20 +210,13 @@ def _enable_wal(connection: sqlite3.Connection) -> None:
             return
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Convert the file to the current version of the format, in one transaction."""
+def _check_format(connection: sqlite3.Connection) -> None:
+    """Check the version of the file's format. A new file, which has the version 0, gets the
+    current one; two hosts may do that at the same time."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == _VERSION:
-        return
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        # Read it again: another host may have converted the file before this transaction began.
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version not in (0, _VERSION, *_MIGRATIONS):
-            raise sqlite3.DatabaseError(f"another exthost made it (format {version})")
-        for old_version in range(version, _VERSION):  # 0 is a new file
-            if old_version in _MIGRATIONS:
-                _MIGRATIONS[old_version](connection)
+    if version not in (0, _VERSION):
+        raise sqlite3.DatabaseError(f"another exthost made it (format {version})")
+    if not version:
         connection.execute(f"PRAGMA user_version = {_VERSION}")
 
 

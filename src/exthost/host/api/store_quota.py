@@ -8,8 +8,6 @@ fixed amount for each record.
 
 import sqlite3
 
-__all__ = ["QuotaExceeded", "charge", "record_bytes", "setting_bytes", "start_counting", "used"]
-
 # What a row needs in addition to its text, for numbers and indexes.
 _ROW_BYTES = 64
 
@@ -57,24 +55,3 @@ def used(connection: sqlite3.Connection, extension: str) -> int:
     """Return the count of an extension in bytes."""
     row = connection.execute("SELECT bytes FROM usage WHERE extension = ?", (extension,)).fetchone()
     return 0 if row is None else int(row[0])
-
-
-def start_counting(connection: sqlite3.Connection) -> None:
-    """Count the contents of a store that was written before there were quotas (a migration)."""
-    connection.execute(_TABLE)
-    sizes: dict[str, int] = {}
-    if _has_table(connection, "namespaces"):
-        for n, name in connection.execute("SELECT id, name FROM namespaces").fetchall():
-            size = f"""SELECT total(2 * length(CAST(content AS BLOB))
-                + 2 * length(CAST(tags AS BLOB))
-                + coalesce(length(CAST(meta AS BLOB)), 0) + {_ROW_BYTES}) FROM records_{n}"""
-            sizes[name] = int(connection.execute(size).fetchone()[0])
-    if _has_table(connection, "config"):
-        for extension, key, value in connection.execute("SELECT * FROM config").fetchall():
-            sizes[extension] = sizes.get(extension, 0) + setting_bytes(key, value)
-    connection.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?)", sizes.items())
-
-
-def _has_table(connection: sqlite3.Connection, name: str) -> bool:
-    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-    return connection.execute(query, (name,)).fetchone() is not None

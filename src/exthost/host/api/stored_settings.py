@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 from exthost.host.api.store import Store
 from exthost.host.api.store_quota import charge, setting_bytes
 
-__all__ = ["StoredSettings"]
-
 _TABLE = """CREATE TABLE IF NOT EXISTS config (
     extension TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (extension, key)) WITHOUT ROWID"""
 
 
 class _Subscriber(NamedTuple):
-    """Who is notified. `keys` of None means every key. `notify` gets the key and the value."""
+    """A subscriber. `keys` of None means every key. `notify` gets the key and the value."""
 
     extension: str
     keys: frozenset[str] | None

@@ -11,8 +11,7 @@ to three characters. When a block is indexed, all its characters and pairs of ch
 in the same way and added.
 
 If SQLite has no trigram tokenizer, every block is read. Blocks that are not indexed yet are read,
-too. These are blocks of an earlier file format, or written by a SQLite without the tokenizer. They
-are indexed later, a few at each write.
+too: a SQLite without the tokenizer wrote them. They are indexed later, a few at each write.
 
 A block never changes. It contains the texts of consecutive records, and its number is that of the
 first of them. In this module `n` is the number of a namespace (see `memory`).
@@ -24,8 +23,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import cache
 from itertools import pairwise
-
-__all__ = ["TABLES", "add_block", "find", "has_trigram_index", "migrate_from_format_1"]
 
 _log = logging.getLogger("exthost.text_index")
 
@@ -154,13 +151,3 @@ def _find_positions(block: bytes, pattern: bytes) -> Iterator[int]:
         yield position
         start = block.find(_SEPARATOR, at)
         at = block.find(pattern, start) if start >= 0 else -1
-
-
-def migrate_from_format_1(connection: sqlite3.Connection) -> None:
-    """Rename the tables of blocks of the first file format, which were called chapters, and drop
-    the tables of hashes that belonged to them."""
-    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'chapters_[0-9]*'"
-    for (name,) in connection.execute(query).fetchall():
-        n = name.removeprefix("chapters_")
-        connection.execute(f"ALTER TABLE {name} RENAME TO text_blocks_{n}")
-        connection.execute(f"DROP TABLE signs_{n}")

@@ -14,6 +14,7 @@ order:
     server_connection  the server's end of one connection
     requests           performs the requests
     call_requests      performs the calls among them
+    questions          asks the client of a call whether it may be made; both ends
     measurements       measures durations of calls, processor time and memory on request
     status_report      the state of each extension, as one dict per extension
     description        describes an extension and its tools as data
@@ -21,6 +22,4 @@ order:
     client             the blocking client of the command line
     async_client       the asyncio client, with many requests at a time
     attached_host      `exthost.attach`: lets a program use the host of another process
-    attached_extension one extension of such a host
-    attached_stream    a stream of events over an attached host
 """

@@ -12,17 +12,8 @@ from pathlib import Path
 
 from exthost.errors import Evidence, Refused
 from exthost.host.control import socket_path
-from exthost.host.control.socket_path import config_key, is_own_folder
+from exthost.host.control.socket_path import is_own_folder
 from exthost.process.private_folders import make_shared_root
-
-__all__ = [
-    "config_key",
-    "is_own_folder",
-    "lock_folder",
-    "make_private_folder",
-    "socket_paths",
-    "unusable_folder_error",
-]
 
 _PRIVATE_MODE = 0o700
 

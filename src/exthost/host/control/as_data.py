@@ -43,7 +43,7 @@ def as_data(value: Any) -> Any:
 
 
 def event_as_data(event: Any) -> Any:
-    """Return an event of a stream as JSON data. A named tuple becomes a dict, and not a list."""
+    """Return an event of a stream as JSON data. A named tuple becomes a dict, not a list."""
     if isinstance(event, tuple) and hasattr(event, "_asdict"):
         return as_data(event._asdict())
     return as_data(event)

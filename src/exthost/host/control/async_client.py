@@ -13,7 +13,7 @@ from exthost.extension.misuse import other_loop_error
 from exthost.host.control import protocol
 from exthost.host.control.client import host_ended_error, host_gone_error
 from exthost.host.control.line_connection import LineConnection
-from exthost.host.control.protocol import REPLY_BYTES, HostLine, Request
+from exthost.host.control.protocol import REPLY_BYTES, ControlRequest, HostLine
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.session.awaitable_call import DONE, Done
 from exthost.session.failures import used_after_fork_error
@@ -130,29 +130,21 @@ class AsyncHostClient(LineConnection):
     def cancel_request(self, pending: _Pending) -> None:
         """Make the host cancel a request."""
         self._pending.pop(pending.id, None)
-        self.write(protocol.encode_request(Request("cancel", id=pending.id)))
+        self.write(protocol.encode_request(ControlRequest("cancel", id=pending.id)))
         self.loop.call_soon(pending.wake)
+
+    def answer(self, params: Mapping[str, Any]) -> None:
+        """Answer a question of the host."""
+        self.write(protocol.encode_request(ControlRequest("answer", params=params)))
 
     # -- the connection ------------------------------------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
-        if len(items) == 1:  # the common case: one reply
-            reply = protocol.read_plain_reply(items[0])
-            if reply is not None and (pending := self._pending.pop(reply[0], None)) is not None:
-                pending.value, pending.ended = reply[1], True  # inlined `end`
-                pending.wake()
-                return
         # Woken only after all lines are handled, because a woken task runs at once and may send
         # further requests.
         ended = []
         try:
             for item in items:
-                reply = protocol.read_plain_reply(item)
-                if reply is not None and reply[0] in self._pending:
-                    pending = self._pending.pop(reply[0])
-                    pending.end(reply[1])
-                    ended.append(pending)
-                    continue
                 head = item.head if isinstance(item, Skipped | Broken) else item
                 pending = self._handle_line(protocol.read_line(bytes(head)))
                 if pending is not None:

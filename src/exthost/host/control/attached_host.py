@@ -14,23 +14,32 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from exthost.dialects.blocking_methods import parameters_of
 from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
-from exthost.errors import CallFailed, NotFound, UsageError
+from exthost.errors import CallFailed, ExthostError, NotFound, UsageError
 from exthost.events import check_callback
-from exthost.extension.misuse import check_context, check_name, require_asyncio
+from exthost.extension.confirmation import Confirm, check_confirm
+from exthost.extension.misuse import (
+    check_context,
+    check_name,
+    check_timeout,
+    require_asyncio,
+)
 from exthost.host.control.async_client import AsyncHostClient, OnEvent
-from exthost.host.control.attached_extension import AttachedExtension, finite_timeout
 from exthost.host.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
 from exthost.host.control.host_start import ANOTHER_RUNS, start_host
 from exthost.host.control.peer_credentials import peer_pid
 from exthost.host.control.protocol import read_error, read_tool_error, read_tool_result
+from exthost.host.control.questions import QuestionAnswers
 from exthost.host.control.served_host import ReloadOutcome
 from exthost.host.model_api.model_calls import run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
@@ -39,7 +48,79 @@ from exthost.model.names import nearest
 from exthost.model.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
 
-__all__ = ["AttachedHost", "attach"]
+# The most events that wait to be read. A stream in the host's own process has the same limit.
+MAX_EVENTS = 4096
+
+
+class AttachedStream:
+    """An asynchronous iterator over events as data. After the last event, `result` is the result of
+    the stream."""
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self._events: deque[Mapping[str, Any]] = deque()
+        self._arrived = asyncio.Event()
+        self._call: asyncio.Task[Any] | None = None
+        self._has_overflowed = False
+
+    def start(self, call: Coroutine[Any, Any, Any]) -> None:
+        """Run this call, which requests the stream and returns its result, in a task."""
+        self._call = asyncio.get_running_loop().create_task(call)
+        self._call.add_done_callback(lambda _: self._arrived.set())
+
+    def push(self, event: Mapping[str, Any]) -> None:
+        """Add an event that the host sent. Cancel the stream if too many events wait to be read."""
+        if event["kind"] != "stream":
+            return
+        if len(self._events) >= MAX_EVENTS and self._call is not None:
+            self._has_overflowed = True
+            self._call.cancel()
+            return
+        self._events.append({"type": event["type"], "data": event["data"]})
+        self._arrived.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Mapping[str, Any]:
+        assert self._call is not None
+        while not self._events:
+            if self._call.done():
+                self._finish(self._call)
+                raise StopAsyncIteration
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._events.popleft()
+
+    def _finish(self, call: "asyncio.Task[Any]") -> None:
+        if self._has_overflowed:
+            raise UsageError(
+                "X1380",
+                f"the stream was given up: {MAX_EVENTS:,} events waited to be read",
+                help="read the events of a stream as they come",
+            )
+        self.result = call.result()["raw"]
+
+    async def close(self) -> None:
+        """Close the stream. If it has not ended, it is cancelled."""
+        assert self._call is not None
+        self._call.cancel()
+        try:
+            await self._call
+        except (asyncio.CancelledError, ExthostError):
+            pass  # the iteration has already raised it, or the caller left the block early
+
+
+# JSON has no infinity: a call without a time limit has this one, of thirty years.
+_ENDLESS_SECONDS = 1e9
+
+
+def _finite_timeout(timeout: float | None) -> float | None:
+    """Return the time limit as it is sent to the host. Raises UsageError if it is not a number."""
+    if timeout is None or (type(timeout) is float and 0.0 < timeout < _ENDLESS_SECONDS):
+        return timeout
+    return min(check_timeout(timeout), _ENDLESS_SECONDS)
+
 
 # How long to try to start a host while another one has the lock of the config, and the pause
 # between two attempts.
@@ -52,12 +133,16 @@ def attach(
     *,
     start: bool = False,
     environ: Mapping[str, str] | None = None,
+    confirm: Confirm | None = None,
 ) -> "AttachedHost":
     """Return the running host of this config, for an `async with` block. Entering the block raises
-    NotFound if no host of this config is running. With `start`, a host is started in the background
-    then, which ends when its last client has been gone for `[gateway] linger`. `environ` replaces
-    `os.environ`, which determines the path of the socket and is that of a new host."""
-    return AttachedHost(config, os.environ if environ is None else environ, start=start)
+    NotFound if no host of this config is running. With `start`, a host is then started in the
+    background; it ends when its last client has been gone for `[gateway] linger`. `environ`
+    replaces `os.environ`: it determines the path of the socket, and a new host gets it. `confirm`
+    is a plain or an async function, which asks a person if a hook requests that for a call of this
+    program, and returns True to agree. It is called in this program, and must return within the
+    time limit of the call. Without it, the `confirm` of the host is called, if it has one."""
+    return AttachedHost(config, os.environ if environ is None else environ, confirm, start=start)
 
 
 class AttachedHost:
@@ -67,6 +152,7 @@ class AttachedHost:
         self,
         config: str | os.PathLike[str],
         environ: Mapping[str, str],
+        confirm: Confirm | None = None,
         *,
         start: bool = False,
     ) -> None:
@@ -74,6 +160,7 @@ class AttachedHost:
         self._path = str(Path(config).absolute())
         self._config = str(Path(config))
         self._environ = environ
+        self._confirm = check_confirm(confirm)
         self._client: AsyncHostClient | None = None
         self._tools: Mapping[str, RegisteredTool] = {}
         self._logged_warnings: set[str] = set()  # of the lists that `tools` makes
@@ -162,7 +249,7 @@ class AttachedHost:
 
     # -- extensions --------------------------------------------------------------------------
 
-    def __getitem__(self, name: str) -> AttachedExtension:
+    def __getitem__(self, name: str) -> "AttachedExtension":
         check_name(name, "an extension")
         if name in self._rows:
             return AttachedExtension(self, name)
@@ -184,7 +271,7 @@ class AttachedHost:
         return len(self._rows)
 
     @property
-    def extensions(self) -> tuple[AttachedExtension, ...]:
+    def extensions(self) -> tuple["AttachedExtension", ...]:
         """Every extension, in the order of the host."""
         return tuple(AttachedExtension(self, name) for name in self._rows)
 
@@ -276,19 +363,30 @@ class AttachedHost:
         on_progress: OnProgress | None = None,
         check: bool = True,
         hooks: bool = True,
+        confirm: Confirm | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, by `extension:tool`, or by its own name if only one
-        extension has such a tool. The parameters are those of `Host.call_tool`."""
+        extension has such a tool. The parameters are those of `Host.call_tool`; `confirm` asks a
+        person instead of the function that was passed to `attach`."""
         try:
             tool = self._tools.get(name)
-        except TypeError:  # it has no hash, so it is no string: `_find_and_call` raises the error
+        except TypeError:  # without a hash it is not a string: `_find_and_call` raises the error
             tool = None
         if tool is None:
             return self._find_and_call(
-                name, arguments, timeout, context, wait, on_progress, check, hooks
+                name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
             )
         return self.call_own_tool(
-            tool.extension, tool.tool, arguments, timeout, context, wait, on_progress, check, hooks
+            tool.extension,
+            tool.tool,
+            arguments,
+            timeout,
+            context,
+            wait,
+            on_progress,
+            check,
+            hooks,
+            confirm,
         )
 
     async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
@@ -306,20 +404,21 @@ class AttachedHost:
         self,
         extension: str,
         name: str,
-        arguments: Any,
-        timeout: float | None,
-        context: Mapping[str, Any],
-        wait: bool,
-        on_progress: OnProgress | None,
-        check: bool,
-        hooks: bool,
+        arguments: Any = None,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
+        wait: bool = True,
+        on_progress: OnProgress | None = None,
+        check: bool = True,
+        hooks: bool = True,
+        confirm: Confirm | None = None,
     ) -> ToolResult:
         """Call a tool of an extension by the tool's own name."""
         if type(name) is not str:
             check_name(name)
         params = {"tool": name, "arguments": arguments}
         if timeout is not None:
-            params["timeout"] = finite_timeout(timeout)
+            params["timeout"] = _finite_timeout(timeout)
         if context:
             params["context"] = dict(check_context(context))
         if not wait:
@@ -331,8 +430,19 @@ class AttachedHost:
             params["progress"] = True
             forward = partial(_forward_progress, check_callback(on_progress, "on_progress"))
         client = self._client or self._connected()
-        pending = client.send("call", extension, params, forward)
-        await pending
+        confirm = self._confirm if confirm is None else check_confirm(confirm)
+        if confirm is None:
+            pending = client.send("call", extension, params, forward)
+            await pending
+        else:
+            params["confirm"] = True
+            answers = QuestionAnswers(confirm, client.answer)
+            on_event = partial(_handle_event, answers, forward)
+            pending = client.send("call", extension, params, on_event)
+            try:
+                await pending
+            finally:
+                answers.close()
         reply = pending.value
         if "error_reply" in reply:
             error = read_error(reply["error_reply"])
@@ -346,9 +456,104 @@ class AttachedHost:
         return _with_warnings(result, reply) if "warnings" in reply else result
 
 
+class AttachedExtension:
+    """One extension of an attached host. Its attributes have the values of the last refresh."""
+
+    def __init__(self, host: AttachedHost, id: str) -> None:
+        self._host = host
+        self.id = id
+
+    def __repr__(self) -> str:
+        state = self.state if self.id in self._host else "removed"
+        return f"<AttachedExtension {self.id!r} {state}>"
+
+    @property
+    def state(self) -> str:
+        """Its state at the last refresh."""
+        return str(self._host.row(self.id)["state"])
+
+    @property
+    def health(self) -> str:
+        """Its health at the last refresh."""
+        return str(self._host.row(self.id)["health"])
+
+    @property
+    def stats(self) -> Mapping[str, Any]:
+        """Its counts at the last refresh, as `exthost status --json` prints them."""
+        return self._host.row(self.id)
+
+    @property
+    def tools(self) -> Mapping[str, RegisteredTool]:
+        """Its tools by their own names, at the last refresh."""
+        return {tool.tool: tool for tool in self._host.tools.values() if tool.extension == self.id}
+
+    async def call(
+        self, method: str, params: Any = None, *, timeout: float | None = None, wait: bool = True
+    ) -> Any:
+        """Call a method of the dialect, and return its result as data."""
+        check_name(method)
+        seconds = _finite_timeout(timeout)
+        request = {"method": method, "arguments": params, "timeout": seconds, "wait": wait}
+        return (await self._host.ask("call", self.id, params=request))["raw"]
+
+    @parameters_of(AttachedHost.call_tool)
+    def call_tool(
+        self, name: str, *arguments: Any, **options: Any
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Call one of its tools by the tool's own name, as `Extension.call_tool` does."""
+        return self._host.call_own_tool(self.id, name, *arguments, **options)
+
+    async def notify(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> None:
+        """Send a notification, as `Extension.notify` does."""
+        check_name(method)
+        request = {"method": method, "params": params, "timeout": _finite_timeout(timeout)}
+        await self._host.ask("notify", self.id, params=request)
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> AsyncIterator[AttachedStream]:
+        """Call a method that replies with a stream of events. Each event is data: `{"type": …,
+        "data": …}`."""
+        check_name(method)
+        seconds = _finite_timeout(timeout)
+        request = {"method": method, "arguments": params, "timeout": seconds, "stream": True}
+        stream = AttachedStream()
+        stream.start(self._host.ask("call", self.id, params=request, on_event=stream.push))
+        try:
+            yield stream
+        finally:
+            await stream.close()
+
+    async def start(self) -> None:
+        """Start the extension and wait until it is ready. Raises the error that prevented the
+        start."""
+        await self._host.run_verb("start", self.id)
+
+    async def restart(self) -> None:
+        """Replace its processes by new ones, as `Extension.restart` does."""
+        await self._host.run_verb("restart", self.id)
+
+    async def drain(self) -> None:
+        """End the extension after its calls in flight have finished, or after `limits.stop`
+        seconds."""
+        await self._host.run_verb("stop", self.id)
+
+
 def _with_warnings(result: ToolResult, reply: Mapping[str, Any]) -> ToolResult:
     """Return the result with the warnings in the reply: hooks that failed."""
     return result.with_warnings(tuple(reply.get("warnings", ())))
+
+
+def _handle_event(
+    answers: QuestionAnswers, forward: OnEvent | None, event: Mapping[str, Any]
+) -> None:
+    if event["kind"] == "question":
+        answers.start(event)
+    elif forward is not None:
+        forward(event)
 
 
 def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None:
@@ -357,14 +562,5 @@ def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None
 
 
 def _read_tool(tool: Mapping[str, Any]) -> RegisteredTool:
-    return RegisteredTool(
-        name=tool["name"],
-        description=tool["description"],
-        input_schema=tool["input_schema"],
-        output_schema=tool.get("output_schema"),
-        tool=tool["tool"],
-        extension=tool["extension"],
-        provider=tool.get("provider", ""),
-        capabilities=tuple(tool.get("capabilities", ())),
-        extra=tool.get("extra", EMPTY_MAPPING),
-    )
+    fields = {key: value for key, value in tool.items() if key != "remembered"}
+    return RegisteredTool(**{**fields, "capabilities": tuple(tool["capabilities"])})

@@ -6,6 +6,7 @@ is cancelled, the call is cancelled in the extension as well, as its dialect def
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from exthost.dialects.meanings import Progress
@@ -15,13 +16,12 @@ from exthost.events import LogLine
 from exthost.extension.calls import Calls
 from exthost.extension.extension import Extension
 from exthost.host.control.as_data import as_data, event_as_data
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
+from exthost.host.control.questions import AskClient, confirm_by_client
 from exthost.host.control.served_host import ServedHost
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.session.call import Call
 from exthost.tool_result import ToolResult
-
-__all__ = ["CallPerformer", "EventSender", "SendReply", "StartedCall", "own_tool_name"]
 
 
 class EventSender(Protocol):
@@ -33,10 +33,15 @@ class EventSender(Protocol):
     async def send(self, event: Mapping[str, Any]) -> None:
         """Wait until the client has read the earlier events, and send this one."""
 
+    @property
+    def ask(self) -> AskClient | None:
+        """Asks the client a question; None if this kind of client cannot be asked."""
+
 
 # A call with only these parameters sends no events, so it can run without a task. Other parameters,
-# such as `progress` and `log`, request events.
-_PLAIN_CALL_PARAMS = frozenset({"tool", "arguments", "timeout", "context", "wait"})
+# such as `progress` and `log`, request events. `confirm` allows the questions of hooks; a call that
+# hooks judge has a task.
+_PLAIN_CALL_PARAMS = frozenset({"tool", "arguments", "timeout", "context", "wait", "confirm"})
 
 SendReply: TypeAlias = Callable[[int | None, Any, BaseException | None], None]
 """A function that replies to a request. It is called with the id of the request, and with the value
@@ -64,7 +69,7 @@ class CallPerformer:
     def __init__(self, host: ServedHost) -> None:
         self._host = host
 
-    def start(self, request: Request, send_reply: SendReply) -> "StartedCall | None":
+    def start(self, request: ControlRequest, send_reply: SendReply) -> "StartedCall | None":
         """Start a call of a tool without a task. `send_reply` is called with its outcome.
 
         Return None if the request is not a plain call of a tool, if hooks judge calls, or if no
@@ -95,13 +100,13 @@ class CallPerformer:
                 send_reply(id, None, error)
 
         context = params.get("context") or EMPTY_MAPPING
-        calls = extension.calls
+        calls = extension.internals.calls
         call = calls.start_tool_with_callback(
             tool, params.get("arguments"), params.get("timeout"), context, on_end
         )
         return None if call is None else StartedCall(calls, call)
 
-    async def perform(self, request: Request, events: EventSender) -> dict[str, Any]:
+    async def perform(self, request: ControlRequest, events: EventSender) -> dict[str, Any]:
         params = request.params
         method = params.get("method")
         if not request.name or (method is None) == (params.get("tool") is None):
@@ -121,13 +126,19 @@ class CallPerformer:
             if unsubscribe is not None:
                 # The extension may have written log lines, such as the end of a traceback, that
                 # are not published yet.
-                extension.calls.flush_log()
+                extension.internals.calls.flush_log()
                 unsubscribe()
 
     async def _call_tool(
         self, extension: Extension, params: Mapping[str, Any], events: EventSender
     ) -> dict[str, Any]:
-        tool = str(params.get("tool", ""))
+        tool, timeout = str(params.get("tool", "")), params.get("timeout")
+        confirm = None
+        if events.ask is not None and params.get("confirm") is True:
+            time_limit = partial(
+                extension.internals.calls.factory.time_limit_of_tool, tool, timeout
+            )
+            confirm = confirm_by_client(events.ask, time_limit)
 
         def forward(progress: Progress) -> None:
             _, done, total, message = progress
@@ -137,13 +148,14 @@ class CallPerformer:
         result = await extension.call_tool(
             tool,
             params.get("arguments"),
-            timeout=params.get("timeout"),
+            timeout=timeout,
             context=params.get("context") or EMPTY_MAPPING,
             wait=params.get("wait", True),
             on_progress=forward if params.get("progress") else None,
             check=False,
             # Any value but False runs the hooks: a mistake of a client must not skip them.
             hooks=params.get("hooks") is not False,
+            confirm=confirm,
         )
         return _make_call_value(extension, result, tool)
 
@@ -183,7 +195,7 @@ def own_tool_name(extension: Extension, name: str) -> str:
     if name in extension.tools:
         return name
     for tool in extension.tools:
-        if name in (extension.registered_name(tool), f"{extension.id}:{tool}"):
+        if name in (extension.internals.registered_name(tool), f"{extension.id}:{tool}"):
             return tool
     return name
 
@@ -197,7 +209,7 @@ def _make_call_value(extension: Extension, result: ToolResult, tool: str = "") -
     if error is not None:
         value["error_reply"] = error.as_dict()
     elif tool and result.is_error:
-        error = extension.calls.tool_error(result, tool)
+        error = extension.internals.calls.tool_error(result, tool)
         value["tool_error"] = {"help": error.help, "evidence": error.evidence.as_dict()}
     if result.warnings:
         value["warnings"] = list(result.warnings)

@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
+from exthost.errors import CallTimeout, Evidence, ExtensionGone, ExthostError, NotFound
 from exthost.host.control import protocol
-from exthost.host.control.address import is_own_folder, socket_paths
+from exthost.host.control.address import socket_paths
 from exthost.host.control.host_lock import lock_holder
 from exthost.host.control.peer_credentials import is_same_user, is_sandboxed, peer_pid
-from exthost.host.control.protocol import REPLY_BYTES, Request
+from exthost.host.control.protocol import REPLY_BYTES, ControlRequest
+from exthost.host.control.socket_path import is_own_folder
 from exthost.wire.framing import Broken, Skipped
 from exthost.wire.lines import Lines
 
@@ -27,15 +28,12 @@ _READ_BYTES = 64 * 1024
 # The time limit of `hello`. A host that is neither stopped nor hung answers it at once.
 HELLO_SECONDS = 10.0
 
-# The error code of "no host is running".
-NO_HOST = "X1275"
-
 # The requests that a host answers at once. The other ones may take as long as an extension does.
 _PROMPT_VERBS = ("hello", "status")
 
 
 def ask(
-    config: str, request: Request, *, timeout: float, environ: Mapping[str, str] = os.environ
+    config: str, request: ControlRequest, *, timeout: float, environ: Mapping[str, str] = os.environ
 ) -> Any:
     """Send a request to the host of this config, and return the value of the reply. Raises the
     error in the reply, or NotFound if no host is running. `timeout` is in seconds."""
@@ -68,7 +66,7 @@ class HostClient:
         self._framing = Lines(REPLY_BYTES)
         self._lines: deque[bytes] = deque()
         try:
-            self.host: dict[str, Any] = self.ask(Request("hello"), timeout=timeout)
+            self.host: dict[str, Any] = self.ask(ControlRequest("hello"), timeout=timeout)
         except BaseException:
             self._socket.close()
             raise
@@ -81,14 +79,17 @@ class HostClient:
 
     def ask(
         self,
-        request: Request,
+        request: ControlRequest,
         *,
         timeout: float | None = None,
         on_event: Callable[[Mapping[str, Any]], None] | None = None,
+        confirm: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> Any:
         """Send a request, and return the value of the reply or raise the error in it. `on_event` is
-        called with each event that comes before the reply. `timeout` is in seconds; None waits
-        until the host replies or ends."""
+        called with each event that comes before the reply. `confirm` answers the questions of the
+        host, which it sends only if the request has the parameter `confirm`; it raises ExthostError
+        if no person can be asked. `timeout` is in seconds; None waits until the host replies or
+        ends."""
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             # A host with too many clients sends an error and closes the connection before it reads
@@ -99,7 +100,9 @@ class HostClient:
                 line = protocol.read_line(self._receive_line(deadline))
                 if line.event is None:
                     break
-                if on_event is not None:
+                if line.event.get("kind") == "question":
+                    self._answer(line.event, confirm)
+                elif on_event is not None:
                     on_event(line.event)
         except TimeoutError:
             assert timeout is not None  # without a timeout, no TimeoutError is raised
@@ -111,6 +114,16 @@ class HostClient:
         if line.error is not None:
             raise line.error
         return line.value
+
+    def _answer(
+        self, question: Mapping[str, Any], confirm: Callable[[Mapping[str, Any]], bool] | None
+    ) -> None:
+        answer = {"question": question.get("question"), "agreed": False}
+        try:
+            answer["agreed"] = confirm is not None and confirm(question) is True
+        except ExthostError as error:
+            answer["error"] = error.message
+        self._socket.sendall(protocol.encode_request(ControlRequest("answer", params=answer)))
 
     def _receive_line(self, deadline: float | None) -> bytes:
         while not self._lines:
@@ -130,7 +143,7 @@ def _timeout_error(timeout: float, pid: int) -> CallTimeout:
     return CallTimeout(
         "X0875",
         f"the host, process {pid}, did not complete the request within {timeout:g} s",
-        help="it goes on with what was asked; see exthost status, or give a longer --timeout",
+        help="it continues with the request; see exthost status, or give a longer --timeout",
     )
 
 
@@ -164,18 +177,26 @@ def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> 
     raise _no_host_error(config)
 
 
+class NoHost(NotFound):
+    """No host of this config is running."""
+
+
+class NoSocket(NotFound):
+    """A host of this config is running, but its socket was not found."""
+
+
 def _no_host_error(config: str) -> NotFound:
     """Return the error for a config without a socket that answers."""
     evidence = Evidence(path=os.path.realpath(config))
     pid = lock_holder(config)
     if pid is None:
-        return NotFound(
+        return NoHost(
             "X1275",
             f"no host is running for {config}",
             help="start one with exthost run, or name its config with --config",
             evidence=evidence,
         )
-    return NotFound(
+    return NoSocket(
         "X1277",
         f"the host of {config}, process {pid}, has no socket where this command looks for it",
         help="if it starts just now, try again; otherwise it was started with another "

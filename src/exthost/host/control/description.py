@@ -37,7 +37,7 @@ def describe_extension(
         "state": str(extension.state),
         "tools": [
             {
-                "name": extension.registered_name(tool.name),
+                "name": extension.internals.registered_name(tool.name),
                 "tool": tool.name,
                 "description": prefixed_description(extension.id, tool.description),
                 "input_schema": tool.input_schema,
@@ -116,12 +116,14 @@ def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
                 "provider": tool.provider,
                 "capabilities": list(tool.capabilities),
                 "extra": as_data(tool.extra),
-                "remembered": host[tool.extension].is_offer_remembered,
+                "remembered": host[tool.extension].internals.is_offer_remembered,
             }
             for tool in host.tools.values()
             if not name or tool.extension == name
         ],
-        "not_asked": [extension.id for extension in extensions if extension.is_offer_unknown],
+        "not_asked": [
+            extension.id for extension in extensions if extension.internals.is_offer_unknown
+        ],
         "failed": [
             extension.cause.as_dict() for extension in extensions if extension.cause is not None
         ],

@@ -18,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ANOTHER_RUNS", "CANNOT_SHARE", "HOST_VERB", "encode_outcome", "start_host"]
-
 # Exit codes of the host process. Both are of sysexits.h: EX_TEMPFAIL and EX_NOPERM.
 ANOTHER_RUNS = 75
 CANNOT_SHARE = 77

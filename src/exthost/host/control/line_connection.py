@@ -9,20 +9,14 @@ transport, and works in the same way on every event loop, including uvloop.
 """
 
 import asyncio
-import os
 import socket
 from collections import deque
-from itertools import islice
 from os import read, write
 
 from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.stdin_writer import write_backlog
 from exthost.wire.framing import READ_BYTES, Item
 from exthost.wire.lines import Lines
-
-__all__ = ["LineConnection"]
-
-# The most buffers in one writev; Linux allows 1024.
-_MAX_BUFFERS = 512
 
 # The most reads that discard input: together they read more than a Unix socket can contain.
 _MAX_DISCARD_READS = 16
@@ -59,7 +53,7 @@ class LineConnection:
 
     def connection_lost(self) -> None:
         """Handle the end of the connection. The event loop calls this once, in a separate
-        callback, and not from within another method of this class."""
+        callback, not from within another method of this class."""
 
     def pause_writing(self) -> None:
         """Called when output has to wait because the other side does not read."""
@@ -121,21 +115,14 @@ class LineConnection:
             self.pause_writing()
 
     def _write_backlog(self) -> None:
-        backlog = self._backlog
         try:
-            done = os.writev(self._fd, tuple(islice(backlog, _MAX_BUFFERS)))
+            write_backlog(self._fd, self._backlog)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             self.abort()
             return
-        while done:
-            first = backlog.popleft()
-            if done < len(first):
-                backlog.appendleft(memoryview(first)[done:])
-                return
-            done -= len(first)
-        if backlog:
+        if self._backlog:
             return
         self.loop.remove_writer(self._fd)
         if self.is_closing:

@@ -12,8 +12,6 @@ from typing import Any
 from exthost.events import Bus, CallEnded
 from exthost.process.procfs import ENDED, descendants, memory_use, reaped_seconds
 
-__all__ = ["Measurements", "percentile"]
-
 # The percentiles are those of the last calls of an extension, at most this many.
 _MAX_CALLS = 512
 

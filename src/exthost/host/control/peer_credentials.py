@@ -15,8 +15,6 @@ import _socket
 import os
 from _struct import Struct
 
-__all__ = ["is_same_user", "is_sandboxed", "peer_pid"]
-
 _CREDENTIALS = Struct("3i")  # pid, uid, gid
 _SO_PEERCRED = getattr(_socket, "SO_PEERCRED", None)
 

@@ -13,8 +13,9 @@ concurrently, and each line that belongs to a request has the id of the request:
     {"id": 7, "ok": {…}}
     {"verb": "cancel", "id": 7}            cancels request 7; no further line has its id
 
-The events of a request come before its reply. An error is sent with all its fields, and the client
-raises it as an exception of the same class. Does no I/O.
+The events of a request come before its reply. An event of the kind `question` waits for an answer
+of the client (`questions`), which has no reply of its own. An error is sent with all its fields,
+and the client raises it as an exception of the same class. Does no I/O.
 """
 
 from collections.abc import Mapping
@@ -29,26 +30,6 @@ from exthost.wire import jsontext
 from exthost.wire.framing import Broken, Item, Skipped
 from exthost.wire.lines import too_large_error
 
-__all__ = [
-    "REPLY_BYTES",
-    "REQUEST_BYTES",
-    "VERBS",
-    "HostLine",
-    "Request",
-    "encode_event",
-    "encode_failure",
-    "read_outcome",
-    "read_plain_reply",
-    "read_plain_call",
-    "encode_request",
-    "read_error",
-    "read_tool_error",
-    "read_tool_result",
-    "read_line",
-    "read_request",
-    "encode_success",
-]
-
 # The maximum length of a request. It equals the maximum length of a message to an extension,
 # because a request contains the arguments of a call.
 REQUEST_BYTES = 64 * 2**20
@@ -61,16 +42,13 @@ REPLY_BYTES = 256 * 2**20
 _VERBS_WITH_NAME = frozenset({"start", "stop", "restart", "inspect", "notify"})
 VERBS = (
     "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "call",
-    "notify", "trace", "cancel", "gateway",
+    "notify", "trace", "cancel", "answer", "gateway",
 )  # fmt: skip
-
-# Creates a named tuple in half the time that calling its class takes.
-_new_tuple = tuple.__new__
 
 _EVIDENCE_FIELDS = frozenset(field.name for field in fields(Evidence))
 
 
-class Request(NamedTuple):
+class ControlRequest(NamedTuple):
     """A request of a client.
 
     verb    the name of the request, one of VERBS
@@ -87,8 +65,9 @@ class Request(NamedTuple):
 
 
 def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> bytes:
-    """Return the line of a request, which may be a plain tuple with the fields of `Request`. Raises
-    ExthostError if the parameters cannot be encoded, or if the host would not read the line."""
+    """Return the line of a request, which may be a plain tuple with the fields of `ControlRequest`.
+    Raises ExthostError if the parameters cannot be encoded, or if the host would not
+    read the line."""
     verb, name, params, id = request
     line: dict[str, Any] = {"verb": verb, "name": name}
     if params:
@@ -105,22 +84,7 @@ def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> b
     return text + b"\n"
 
 
-def read_plain_call(item: Item) -> Request | None:
-    """Return the request in a line of the most common form, a call with an id. Return None for
-    every other line; `read_request` then reads it."""
-    try:
-        fields = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises if it is no line
-        if fields["verb"] != "call":
-            return None
-        name, params, id = fields["name"], fields["params"], fields["id"]
-    except Exception:  # another request, or an invalid one
-        return None
-    if type(id) is not int or type(name) is not str or type(params) is not dict:
-        return None
-    return _new_tuple(Request, ("call", name, params, id))
-
-
-def read_request(item: Item) -> Request:
+def read_request(item: Item) -> ControlRequest:
     """Return the request in this line. Raises UsageError if it is invalid."""
     if isinstance(item, Skipped | Broken):
         raise _invalid_request_error(f"a request is one line of at most {REQUEST_BYTES:,} bytes")
@@ -138,7 +102,17 @@ def read_request(item: Item) -> Request:
     id = document.get("id")
     if not (id is None or type(id) is int) or (verb == "cancel" and id is None):
         raise _invalid_request_error("an id is a whole number")
-    return Request(verb, name, params, id)
+    return ControlRequest(verb, name, params, id)
+
+
+def read_answer(item: Item) -> Mapping[str, Any] | None:
+    """Return the params of the answer to a question. Return None for every other line."""
+    try:
+        fields = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises if it is not a line
+        is_answer = fields["verb"] == "answer" and type(fields["params"]) is dict
+        return fields["params"] if is_answer else None
+    except Exception:  # another request, or an invalid one
+        return None
 
 
 def _invalid_request_error(why: str) -> UsageError:
@@ -205,20 +179,10 @@ def read_line(line: bytes) -> HostLine:
             return HostLine(id, event=document["event"])
     raise ProtocolViolation(
         "X0675",
-        "what answers at the host's socket is no host of this version",
+        "the process at the host's socket is not a host of this version",
         help="stop the host, and run it with the same version as this command",
         evidence=Evidence(bytes=line[:200].decode("utf-8", "backslashreplace")),
     )
-
-
-def read_plain_reply(line: Item) -> tuple[int, Any] | None:
-    """Return the id and the value in a line of the most common form, a reply with an id and without
-    an error. Return None for every other line; `read_line` then reads it."""
-    try:
-        fields = jsontext.decode_fast(line)  # type: ignore[arg-type] # raises if it is no line
-        return fields["id"], fields["ok"]
-    except Exception:  # another line, or an invalid one
-        return None
 
 
 def read_outcome(line: bytes) -> Any:

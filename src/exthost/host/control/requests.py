@@ -24,7 +24,7 @@ from exthost.host.control.call_requests import (
 )
 from exthost.host.control.description import describe_extension, describe_settings, describe_tools
 from exthost.host.control.measurements import Measurements
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.served_host import ServedHost
 from exthost.host.control.status_report import StatusReport, local_pids
 from exthost.session.trace.buffer import TraceBuffer
@@ -45,7 +45,7 @@ CANCELLED_WITH_CLIENT = frozenset({"call", "notify", "find", "trace"})
 TRACE_BATCH = 256
 
 
-Verb: TypeAlias = Callable[[Request, EventSender], Coroutine[Any, Any, Any]]
+Verb: TypeAlias = Callable[[ControlRequest, EventSender], Coroutine[Any, Any, Any]]
 
 AcceptClient: TypeAlias = Callable[[socket.socket, Mapping[str, Any], Callable[[], None]], None]
 """Serves MCP on a connected socket. The parameters are those of the request `gateway`, and a
@@ -104,7 +104,7 @@ class RequestPerformer:
         """Stop measuring."""
         self._measurements.close()
 
-    async def perform(self, request: Request, events: EventSender) -> Any:
+    async def perform(self, request: ControlRequest, events: EventSender) -> Any:
         """Perform the request, and return the value of the reply. Raises ExthostError."""
         if request.verb not in _VERBS_WHILE_ENDING:
             self._require_not_ending()
@@ -114,7 +114,7 @@ class RequestPerformer:
         if self.ending:
             raise UsageError("X1378", "the host is ending", help="run it again: exthost run")
 
-    def require_client_service(self, request: Request) -> AcceptClient:
+    def require_client_service(self, request: ControlRequest) -> AcceptClient:
         """Return what serves MCP to the relay that has sent this request. Raises Refused if the
         relay has another version (ProtocolViolation), or if the host does not serve MCP."""
         self._require_not_ending()
@@ -137,7 +137,7 @@ class RequestPerformer:
 
     # -- state and control -------------------------------------------------------------------
 
-    async def _hello(self, request: Request, _: EventSender) -> dict[str, Any]:
+    async def _hello(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -148,7 +148,7 @@ class RequestPerformer:
             "program": self._is_program,
         }
 
-    async def _status(self, request: Request, events: EventSender) -> dict[str, Any]:
+    async def _status(self, request: ControlRequest, events: EventSender) -> dict[str, Any]:
         name = request.name
         rows = [self._report.row(self._host[name])] if name else self._report.rows()
         if request.params.get("settings"):
@@ -165,7 +165,7 @@ class RequestPerformer:
             "extensions": rows,
         }
 
-    async def _start_or_stop(self, request: Request, _: EventSender) -> dict[str, Any]:
+    async def _start_or_stop(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         """Start, stop or restart an extension, and return its new row."""
         extension = self._host[request.name]
         old_pids = self._report.row(extension)["pids"]
@@ -181,7 +181,7 @@ class RequestPerformer:
         row["pids"] = [pid for pid in row["pids"] if pid not in old_pids] or row["pids"]
         return row
 
-    async def _reload(self, request: Request, _: EventSender) -> dict[str, Any]:
+    async def _reload(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         outcome = await self._host.reload()
         return {
             "added": outcome.added,
@@ -190,20 +190,22 @@ class RequestPerformer:
             "failed": [error.as_dict() for error in outcome.failed],
         }
 
-    async def _inspect(self, request: Request, _: EventSender) -> dict[str, Any]:
+    async def _inspect(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         extension = await self._host[request.name].start()
         # In a thread, because the digests need every file of the package to be read.
         digests = await asyncio.to_thread(lambda: extension.digests)
         report: dict[str, Any] = as_data(describe_extension(extension, digests))
         return report
 
-    async def _tools(self, request: Request, _: EventSender) -> dict[str, Any]:
+    async def _tools(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         if request.params.get("start"):
             chosen = [self._host[request.name]] if request.name else self._host.extensions
-            await start_all(extension.start for extension in chosen if extension.is_offer_unknown)
+            await start_all(
+                extension.start for extension in chosen if extension.internals.is_offer_unknown
+            )
         return describe_tools(self._host, request.name)
 
-    async def _trace(self, request: Request, events: EventSender) -> None:
+    async def _trace(self, request: ControlRequest, events: EventSender) -> None:
         """Send the trace records of the extensions as events, until the client disconnects. A
         client that reads too slowly misses the oldest records; `dropped` in an event is how many
         records it has missed since the last event."""
@@ -212,7 +214,7 @@ class RequestPerformer:
         traffic, buffer, number = self._host.traffic, TraceBuffer(), 0
         unsubscribe = traffic.subscribe(buffer, request.name)
         try:
-            # An event without records tells the client that the trace has begun.
+            # An event without records shows the client that the trace has begun.
             await events.send(_make_trace_event([], 0, traffic.dialects))
             while True:
                 await buffer.wait(number)
@@ -225,14 +227,14 @@ class RequestPerformer:
 
     # -- calls -------------------------------------------------------------------------------
 
-    async def _find(self, request: Request, _: EventSender) -> dict[str, Any]:
+    async def _find(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         """Return the extension of a tool, and the tool's own name. Start extensions if that is
         needed to find the tool."""
         params = request.params
         tool = str(params.get("tool", ""))
         if request.name:
             extension = self._host[request.name]
-            if extension.is_offer_unknown or params.get("capability"):
+            if extension.internals.is_offer_unknown or params.get("capability"):
                 await extension.start()
             tool = own_tool_name(extension, tool)
         else:
@@ -249,13 +251,13 @@ class RequestPerformer:
             "capabilities": list(extension.offer.capabilities),
         }
 
-    async def _notify(self, request: Request, _: EventSender) -> None:
+    async def _notify(self, request: ControlRequest, _: EventSender) -> None:
         params = request.params
         await self._host[request.name].notify(
             str(params.get("method", "")), params.get("params"), timeout=params.get("timeout")
         )
 
-    def start_call(self, request: Request, send_reply: SendReply) -> StartedCall | None:
+    def start_call(self, request: ControlRequest, send_reply: SendReply) -> StartedCall | None:
         """Start a call of a tool without a task, as `CallPerformer.start` does. Return None also if
         the host shuts down; `perform` then raises the error."""
         return None if self.ending else self._calls.start(request, send_reply)

@@ -13,8 +13,6 @@ from exthost.extension.extension import Extension
 from exthost.model.offer import RegisteredTool
 from exthost.session.trace.traffic import Traffic
 
-__all__ = ["ReloadOutcome", "ServedHost"]
-
 
 class ReloadOutcome(NamedTuple):
     """The ids that a reload added, changed and removed, and the errors of the extensions that did

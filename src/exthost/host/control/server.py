@@ -131,7 +131,7 @@ class ControlServer:
             return Refused(
                 "X0376",
                 "this host answers to its own user alone",
-                help="ask as the user who runs it",
+                help="run the command as the user that runs the host",
             )
         if is_sandboxed(connected):
             return Refused(
@@ -156,7 +156,7 @@ def _bind(path: Path) -> socket.socket:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()  # left over from a crashed host, because this process has the lock
         bound.bind(str(path))
-        path.chmod(0o600)  # nobody can connect before this: the socket listens only after `serve`
+        path.chmod(0o600)  # before any client can connect: the socket listens only after `serve`
         bound.setblocking(False)
     except BaseException:
         bound.close()

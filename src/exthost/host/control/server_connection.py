@@ -17,11 +17,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.errors import ExthostError, UsageError
+from exthost.errors import ExthostError, Refused, UsageError
 from exthost.host.control import protocol
 from exthost.host.control.call_requests import StartedCall
 from exthost.host.control.line_connection import LineConnection
-from exthost.host.control.protocol import REQUEST_BYTES, Request
+from exthost.host.control.protocol import REQUEST_BYTES, ControlRequest
 from exthost.host.control.requests import CANCELLED_WITH_CLIENT, RequestPerformer
 from exthost.model.connection_limit import ConnectionLimit
 from exthost.wire.framing import Item, Skipped
@@ -33,8 +33,13 @@ IDLE_SECONDS = 10.0
 UNREAD_SECONDS = 10.0
 
 # The most requests of one client in progress. At this number the host reads no further requests of
-# the client, until one has ended (back-pressure).
+# the client, until one has ended (back-pressure). Calls whose client is being asked do not count:
+# the answers come behind the requests that the client has sent meanwhile.
 MAX_REQUESTS = 256
+
+# The most questions of one client that are open. A program whose `confirm` never asks may have
+# thousands of calls in progress.
+MAX_QUESTIONS = 4096
 
 
 class ServerConnection(LineConnection):
@@ -53,13 +58,16 @@ class ServerConnection(LineConnection):
         self._is_silent = True
         self._performer = requests
         self._open_connections = open_connections
-        self._tasks: dict[asyncio.Task[None], Request] = {}
+        self._tasks: dict[asyncio.Task[None], ControlRequest] = {}
         # The calls in progress that have no task, by the id of the request. None is never a key,
         # because a request without an id needs a task.
         self._calls: dict[int | None, StartedCall] = {}
         # Lines that were read and not handled yet, because too many requests are in progress. No
         # more is read until they are handled, so these are at most the lines of one read.
         self._unhandled_lines: deque[Item] = deque()
+        # The questions to the client that are not answered yet, by their numbers.
+        self._questions: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._last_question = 0
         # The task of the last request without an id. Requests without an id are performed one after
         # another, so the next one waits for this task.
         self._last_ordered_task: asyncio.Task[None] | None = None
@@ -94,16 +102,10 @@ class ServerConnection(LineConnection):
         if self._is_silent:
             self._is_silent = False
             self._limit.authenticate(self)
-        # The condition of `_has_room` is repeated here, to save a function call.
-        is_free = not self._unhandled_lines and len(self._tasks) + len(self._calls) < MAX_REQUESTS
-        if is_free and len(items) == 1:  # the common case: one call
-            request = protocol.read_plain_call(items[0])
-            if request is None or not self._try_start_call(request):
-                self._unhandled_lines.extend(items)
-                self._handle_lines()
-        else:
-            self._unhandled_lines.extend(items)
-            self._handle_lines()
+        if self._questions:  # answers are not requests: they do not wait for room
+            items = [item for item in items if not self._take_answer(item)]
+        self._unhandled_lines.extend(items)
+        self._handle_lines()
 
     def end_received(self) -> None:
         self._finish_and_close()  # the client may still read the replies to requests in progress
@@ -204,7 +206,8 @@ class ServerConnection(LineConnection):
             self.resume_reading()
 
     def _has_room(self) -> bool:
-        return len(self._tasks) + len(self._calls) < MAX_REQUESTS
+        asked = len(self._questions)
+        return len(self._tasks) + len(self._calls) - asked < MAX_REQUESTS
 
     def _handle_line(self, item: Item) -> None:
         """Start the request in this line, or cancel the request that it names."""
@@ -213,7 +216,7 @@ class ServerConnection(LineConnection):
         except ExthostError as error:
             # The line has no readable request, so there is no verb and no id: the error is the
             # reply to a request without an id.
-            self._start_task(Request(""), error)
+            self._start_task(ControlRequest(""), error)
             return
         if request.verb == "cancel":
             for task, other in self._tasks.items():
@@ -222,12 +225,14 @@ class ServerConnection(LineConnection):
             if (call := self._calls.pop(request.id, None)) is not None:
                 call.cancel()
             return
+        if request.verb == "answer":
+            return  # its question is not open any more
         if request.verb == "gateway":
             self._hand_over(request)
         elif request.verb != "call" or not self._try_start_call(request):
             self._start_task(request)
 
-    def _hand_over(self, request: Request) -> None:
+    def _hand_over(self, request: ControlRequest) -> None:
         """Give the connection to the MCP service of the host, for the relay of a client."""
         is_busy = self._tasks or self._calls or self._unhandled_lines or self._drained is not None
         try:
@@ -243,11 +248,11 @@ class ServerConnection(LineConnection):
         accept(self.detach(), request.params, self._forget)
 
     def _forget(self) -> None:
-        """Give the place of this client free. Called when the MCP service has closed it."""
+        """Release the place of this client. Called when the MCP service has closed it."""
         self._open_connections.discard(self)
         self._limit.remove(self)
 
-    def _try_start_call(self, request: Request) -> bool:
+    def _try_start_call(self, request: ControlRequest) -> bool:
         """Start a call without a task, which is faster, and return True. Return False if the
         request needs a task: it has no id, its id is in use, it is not a plain call of a tool, or
         output waits to be written, for which only a task can wait."""
@@ -278,7 +283,7 @@ class ServerConnection(LineConnection):
         if not self._may_stay_idle:
             self._close_or_time_if_idle()
 
-    def _start_task(self, request: Request, error: ExthostError | None = None) -> None:
+    def _start_task(self, request: ControlRequest, error: ExthostError | None = None) -> None:
         """Start a task that performs the request, or that only replies with `error`."""
         # While output waits, the timer is the one for a client that does not read, and goes on.
         if self._drained is None:
@@ -302,7 +307,7 @@ class ServerConnection(LineConnection):
 
     async def _perform_in_task(
         self,
-        request: Request,
+        request: ControlRequest,
         previous: "asyncio.Task[None] | None",
         error: ExthostError | None,
     ) -> None:
@@ -317,6 +322,39 @@ class ServerConnection(LineConnection):
             line = protocol.encode_failure(failure, request.id)
         self.write(line)
         await self.until_writable()
+
+    # -- questions ---------------------------------------------------------------------------
+
+    async def ask_client(self, question: Mapping[str, Any], id: int | None) -> Mapping[str, Any]:
+        """Send a question as an event of the request `id`, and return the params of the answer.
+        The caller limits the time. Raises Refused if too many questions are open."""
+        if len(self._questions) >= MAX_QUESTIONS:
+            raise Refused(
+                "X0354",
+                f"its caller has {MAX_QUESTIONS:,} questions to answer already",
+                help="make fewer calls at a time",
+            )
+        self._last_question = number = self._last_question + 1
+        answer: asyncio.Future[Mapping[str, Any]] = self.loop.create_future()
+        self._questions[number] = answer
+        if self._unhandled_lines:  # this call does not count any more, so there may be room
+            self.loop.call_soon(self._handle_lines)
+        try:
+            await self.send_event({"kind": "question", "question": number, **question}, id)
+            return await answer
+        finally:
+            del self._questions[number]
+
+    def _take_answer(self, item: Item) -> bool:
+        """Return whether this line is an answer. Pass it to its question, if that is open."""
+        params = protocol.read_answer(item)
+        if params is None:
+            return False
+        number = params.get("question")
+        answer = self._questions.get(number) if type(number) is int else None
+        if answer is not None and not answer.done():
+            answer.set_result(params)
+        return True
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -337,7 +375,7 @@ class ServerConnection(LineConnection):
 
 
 class _ConnectionEventSender:
-    """Sends the events of one request to its client. Implements `EventSender`."""
+    """Sends the events and questions of one request to its client. Implements `EventSender`."""
 
     def __init__(self, connection: ServerConnection, id: int | None) -> None:
         self._connection = connection
@@ -348,3 +386,6 @@ class _ConnectionEventSender:
 
     async def send(self, event: Mapping[str, Any]) -> None:
         await self._connection.send_event(event, self._id)
+
+    async def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._connection.ask_client(question, self._id)

@@ -27,8 +27,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["config_key", "digest", "is_own_folder", "lock_folder", "socket_paths"]
-
 # The maximum length of a socket address in bytes, with its terminating NUL.
 _MAX_ADDRESS_BYTES = 104 if sys.platform == "darwin" else 108
 

@@ -61,8 +61,8 @@ class StatusReport:
         """Return the last error of an extension. A pool that loses one of its processes stays
         ready, so that there is no change of state."""
         last_error = self._last_errors.get(extension.id)
-        if extension.lost_process is not None:
-            error, when = extension.lost_process
+        if extension.internals.lost_process is not None:
+            error, when = extension.internals.lost_process
             if last_error is None or last_error["time"] < when:
                 return _error_cells(error, when)
         return last_error

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, Protocol
 from exthost.errors import ExthostError, UsageError
 from exthost.tool_result import ToolResult
 
-__all__ = ["ModelCall", "ModelCalls", "read_calls", "run_model_calls"]
-
 
 class CallTool(Protocol):
     """`Host.call_tool`."""
@@ -66,7 +64,7 @@ class ModelCalls(NamedTuple):
     """The calls of one response."""
 
     calls: tuple[ModelCall, ...]
-    has_blocks: bool  # whether the calls are `tool_use` blocks, and not `tool_calls`
+    has_blocks: bool  # whether the calls are `tool_use` blocks, not `tool_calls`
 
     def messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         """Return the messages to send back, with one answer for each call, in order."""

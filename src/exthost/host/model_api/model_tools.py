@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-__all__ = ["FORMS", "Form", "ModelTool", "model_tool"]
-
 Form: TypeAlias = Literal["openai", "anthropic", "mcp"]
 FORMS: Final[tuple[Form, ...]] = ("openai", "anthropic", "mcp")
 
@@ -65,7 +63,7 @@ def _remove_rejected(form: Form, schema: dict[str, Any], changes: list[str]) -> 
     rejected = [keyword for keyword in _REJECTED_KEYWORDS if keyword in schema]
     if rejected:
         keywords = ", ".join(f"`{keyword}`" for keyword in rejected)
-        changes.append(f"{keywords} at the top of its schema is left out: {form} rejects it")
+        changes.append(f"{keywords} at the top of its schema is removed: {form} rejects it")
     external_refs = sorted({ref for ref in _references(schema) if not ref.startswith("#")})
     if external_refs:
         changes.append(f"`$ref` to {', '.join(external_refs)}: {form} cannot follow it")

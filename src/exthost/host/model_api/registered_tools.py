@@ -12,8 +12,6 @@ from typing import Any
 from exthost.host.model_api.model_tools import Form, ModelTool, model_tool
 from exthost.model.offer import RegisteredTool
 
-__all__ = ["RegisteredTools"]
-
 _log = logging.getLogger("exthost.tools")
 
 

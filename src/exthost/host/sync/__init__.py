@@ -7,7 +7,6 @@ In reading order:
     sync_connection        `sync_connect`: one extension without a host
     sync_attached_host     `sync_attach`: the host of another process
     blocking_call          a call that the caller's thread sends, and whose reply it waits for
-    facet_property         the blocking forms of facets, as attributes
     sync_facet_attributes  the facets of the built-in dialects, as typed attributes (generated)
     blocking_view          a blocking form of any object, for facets that have no other
     loop_thread            an event loop in a thread of its own

@@ -13,14 +13,14 @@ from typing import Any
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed, ExthostError, UsageError
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
 from exthost.host.sync.loop_thread import LOOP_SECONDS, LoopThread, not_open_error
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.session.blocking_reader import NO_REPLY
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
 from exthost.tool_result import ToolResult
-
-__all__ = ["BlockingCall", "call_tool"]
 
 
 class BlockingCall(Call):
@@ -121,17 +121,19 @@ def call_tool(
     extension: Extension,
     loop_thread: LoopThread,
     name: str,
-    arguments: Any,
-    timeout: float | None,
-    context: Mapping[str, Any],
-    wait: bool,
-    on_progress: OnProgress | None,
-    check: bool,
-    hooks: bool,
+    arguments: Any = None,
+    *,
+    timeout: float | None = None,
+    context: Mapping[str, Any] = EMPTY_MAPPING,
+    wait: bool = True,
+    on_progress: OnProgress | None = None,
+    check: bool = True,
+    hooks: bool = True,
+    confirm: Confirm | None = None,
 ) -> ToolResult:
     """Call a tool of this extension by its own name; see `Extension.call_tool`."""
     loop_thread.refuse_own_thread()
-    calls = extension.calls
+    calls = extension.internals.calls
     if calls.interceptor.is_stale:
         loop_thread.run_plain(calls.interceptor.refresh)
     tool = calls.prepare_announced_tool(name)
@@ -141,10 +143,10 @@ def call_tool(
         # is one of them: it may be known after a start of the extension, or does not exist.
         return loop_thread.run(
             lambda: calls.call_tool(
-                name, arguments, timeout, context, wait, on_progress, check, hooks
+                name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
             )
         )
-    queue = extension.queue
+    queue = extension.internals.queue
     method, params, handler, limit = calls.factory.for_tool(tool, arguments, timeout, context)
     call = BlockingCall(method, params, handler, limit, queue)
     call.context = context

@@ -17,8 +17,6 @@ from typing import Any
 
 from exthost.host.sync.loop_thread import LoopThread
 
-__all__ = ["BlockingView", "blocking_view"]
-
 
 def blocking_view(value: Any, loop_thread: LoopThread) -> Any:
     """Return the value, wrapped if it is a method or has asynchronous methods."""

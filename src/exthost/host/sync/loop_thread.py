@@ -23,8 +23,6 @@ from exthost.errors import UsageError
 from exthost.host.event_loop import new_event_loop
 from exthost.session.failures import used_after_fork_error
 
-__all__ = ["LOOP_SECONDS", "LoopThread", "not_open_error"]
-
 _log = logging.getLogger("exthost.host.sync")
 
 T = TypeVar("T")
@@ -97,7 +95,7 @@ class LoopThread:
             if self._is_open:
                 raise
             raise not_open_error() from None  # another thread has closed the host
-        except BaseException:  # such as KeyboardInterrupt: nobody waits for the result any more
+        except BaseException:  # such as KeyboardInterrupt: no thread waits for the result any more
             future.cancel()
             raise
         finally:

@@ -11,8 +11,6 @@ from exthost.host.sync.loop_thread import LoopThread
 from exthost.host.sync.sync_extension import SyncExtension
 from exthost.session.inbound import Handler
 
-__all__ = ["SyncConnection", "sync_connect"]
-
 
 def sync_connect(
     command: Sequence[str],

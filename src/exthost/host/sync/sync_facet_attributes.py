@@ -1,8 +1,9 @@
-"""The facets of the built-in dialects, blocking. Written by `make reference`: do not edit."""
+"""The facets of the built-in dialects, blocking, for type checkers.
+
+Written by `make reference`: do not edit.
+"""
 
 from typing import TYPE_CHECKING
-
-from exthost.host.sync.facet_property import FacetProperty
 
 if TYPE_CHECKING:
     from exthost.dialects.cigen.blocking_facets import SyncTyped
@@ -23,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class SyncFacetAttributes:
-    """A property for each facet."""
+    """The types of blocking facets. At run time, an extension has those of its own dialect."""
 
-    typed: "FacetProperty[SyncTyped]" = FacetProperty()
-    resources: "FacetProperty[SyncResources]" = FacetProperty()
-    prompts: "FacetProperty[SyncPrompts]" = FacetProperty()
-    completion: "FacetProperty[SyncCompletion]" = FacetProperty()
-    logging: "FacetProperty[SyncLogging]" = FacetProperty()
-    inference: "FacetProperty[SyncInference]" = FacetProperty()
-    subagents: "FacetProperty[SyncSubagents]" = FacetProperty()
-    tasks: "FacetProperty[SyncTasks]" = FacetProperty()
-    providers: "FacetProperty[SyncProviders]" = FacetProperty()
-    commands: "FacetProperty[SyncCommands]" = FacetProperty()
-    settings: "FacetProperty[SyncSettings]" = FacetProperty()
-    info: "FacetProperty[SyncInfo]" = FacetProperty()
-    sidecar: "FacetProperty[SyncSidecar]" = FacetProperty()
+    typed: "SyncTyped"
+    resources: "SyncResources"
+    prompts: "SyncPrompts"
+    completion: "SyncCompletion"
+    logging: "SyncLogging"
+    inference: "SyncInference"
+    subagents: "SyncSubagents"
+    tasks: "SyncTasks"
+    providers: "SyncProviders"
+    commands: "SyncCommands"
+    settings: "SyncSettings"
+    info: "SyncInfo"
+    sidecar: "SyncSidecar"

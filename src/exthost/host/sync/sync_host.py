@@ -14,13 +14,13 @@ from typing import Any, Self, Unpack
 from exthost.config import Config
 from exthost.config.discovery.configfile import read_config
 from exthost.config.discovery.report import Diagnostic
-from exthost.dialects.blocking_methods import forward, forward_plain
-from exthost.dialects.meanings import OnProgress
+from exthost.dialects.blocking_methods import forward, forward_plain, parameters_of
 from exthost.events import Bus
+from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import already_open_error
 from exthost.extension.timeouts import require_time_left
-from exthost.host.hooks import Confirm, Hooks
+from exthost.host.hooks import Hooks
 from exthost.host.host import Host
 from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.model_api.registered_tools import RegisteredTools
@@ -36,15 +36,13 @@ from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.traffic import Traffic
 from exthost.tool_result import ToolResult
 
-__all__ = ["SyncHooks", "SyncHost"]
-
 
 class SyncHooks:
     """The hooks of a host, with blocking methods; see `Hooks`."""
 
     def __init__(self, target: Hooks, loop_thread: LoopThread) -> None:
-        self.target = target
-        self.loop_thread = loop_thread
+        self._target = target
+        self._loop_thread = loop_thread
 
     run = forward(Hooks.run)
     close = forward(Hooks.close)
@@ -52,9 +50,9 @@ class SyncHooks:
 
     def extensions_with(self, name: str) -> list[SyncExtension]:
         """Return the extensions that offer the hook `name`, in the order of their calls."""
-        extensions = self.loop_thread.run_plain(lambda: self.target.extensions_with(name))
+        extensions = self._loop_thread.run_plain(lambda: self._target.extensions_with(name))
         return [
-            SyncExtension(extension, self.loop_thread)
+            SyncExtension(extension, self._loop_thread)
             for extension in extensions
             if isinstance(extension, Extension)
         ]
@@ -62,7 +60,7 @@ class SyncHooks:
     @property
     def confirm(self) -> Confirm | None:
         """The function that asks a person, or None."""
-        return self.target.confirm
+        return self._target.confirm
 
 
 class SyncHost:
@@ -72,7 +70,7 @@ class SyncHost:
         """`settings` are the keyword arguments of `Host`."""
         self._config = check_config(config)
         self._settings = settings
-        self._loop_thread: LoopThread | None = None
+        self._opened_loop_thread: LoopThread | None = None
         self._host: Host | None = None
         self._wrapped: dict[str, SyncExtension] = {}
         self._handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
@@ -104,7 +102,7 @@ class SyncHost:
     # -- life --------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        if self._loop_thread is not None:
+        if self._opened_loop_thread is not None:
             raise already_open_error()
         loop_thread = LoopThread()
 
@@ -125,7 +123,7 @@ class SyncHost:
             loop_thread.close()
             raise
         loop_thread.before_drop = host.close
-        self._loop_thread = loop_thread
+        self._opened_loop_thread = loop_thread
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -136,9 +134,9 @@ class SyncHost:
 
         `drain`: calls in flight first get `limits.stop` seconds of their extension to finish.
         """
-        loop_thread, self._loop_thread = self._loop_thread, None
+        loop_thread, self._opened_loop_thread = self._opened_loop_thread, None
         if loop_thread is not None and not loop_thread.is_copy:
-            host = self.target
+            host = self._target
             try:
                 loop_thread.run(lambda: host.close(drain=drain))
             finally:
@@ -150,30 +148,30 @@ class SyncHost:
     # -- extensions --------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> SyncExtension:
-        extension = self.target[name]
+        extension = self._target[name]
         wrapped = self._wrapped.get(name)
-        if wrapped is None or wrapped.target is not extension:
-            wrapped = self._wrapped[name] = SyncExtension(extension, self.loop_thread)
+        if wrapped is None or wrapped._target is not extension:
+            wrapped = self._wrapped[name] = SyncExtension(extension, self._loop_thread)
         return wrapped
 
     def __contains__(self, name: object) -> bool:
-        return name in self.target
+        return name in self._target
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.target)
+        return iter(self._target)
 
     def __len__(self) -> int:
-        return len(self.target)
+        return len(self._target)
 
     @property
     def extensions(self) -> tuple[SyncExtension, ...]:
         """Every extension, in the order in which they were added."""
-        return tuple(self[name] for name in self.target)
+        return tuple(self[name] for name in self._target)
 
     def load(self, entry: Mapping[str, Any] | Spec) -> SyncExtension:
         """Add an extension at run time; see `Host.load`."""
-        host = self.target
-        return self[self.loop_thread.run(lambda: host.load(entry)).id]
+        host = self._target
+        return self[self._loop_thread.run(lambda: host.load(entry)).id]
 
     unload = forward(Host.unload)
     replace = forward(Host.replace)
@@ -184,21 +182,13 @@ class SyncHost:
 
     # -- tools -------------------------------------------------------------------------------
 
+    @parameters_of(Host.call_tool)
     def call_tool(
-        self,
-        name: str,
-        arguments: Any = None,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, Any] = EMPTY_MAPPING,
-        wait: bool = True,
-        on_progress: OnProgress | None = None,
-        check: bool = True,
-        hooks: bool = True,
+        self, name: str, *arguments: Any, timeout: float | None = None, **options: Any
     ) -> ToolResult:
         """Call a tool by any of its names; see `Host.call_tool`. `on_progress` is called on the
         thread of the event loop."""
-        host, loop_thread = self._host, self._loop_thread
+        host, loop_thread = self._host, self._opened_loop_thread
         if host is None or loop_thread is None:
             raise not_open_error()
         tool = host.registry.get(name)
@@ -206,18 +196,8 @@ class SyncHost:
             if timeout is not None:  # before an extension is started to find the tool
                 require_time_left("", name, timeout)
             tool = loop_thread.run(lambda: host.find_tool(name))
-        return call_tool(
-            host[tool.extension],
-            loop_thread,
-            tool.tool,
-            arguments,
-            timeout,
-            context,
-            wait,
-            on_progress,
-            check,
-            hooks,
-        )
+        extension = host[tool.extension]
+        return call_tool(extension, loop_thread, tool.tool, *arguments, timeout=timeout, **options)
 
     run_calls = forward(Host.run_calls)
     find_tool = forward(Host.find_tool)
@@ -236,64 +216,64 @@ class SyncHost:
         """Return the answer of a model, after running the tools that it requests; see
         `Host.complete`."""
         limits = {"rounds": rounds, "max_tool_output": max_tool_output}
-        complete, keywords = self.target.complete, {"tools": tools, **limits, **options}
-        return self.loop_thread.run(lambda: complete(model, messages, context=context, **keywords))
+        complete, keywords = self._target.complete, {"tools": tools, **limits, **options}
+        return self._loop_thread.run(lambda: complete(model, messages, context=context, **keywords))
 
     @property
     def tools(self) -> RegisteredTools:
         """The tools that can be called now, by their registered names."""
-        return self.target.tools
+        return self._target.tools
 
     @property
     def registry(self) -> Registry:
         """The registry, which finds tools by their names."""
-        return self.target.registry
+        return self._target.registry
 
     @property
     def hooks(self) -> SyncHooks:
         """The hooks of its extensions."""
-        return SyncHooks(self.target.hooks, self.loop_thread)
+        return SyncHooks(self._target.hooks, self._loop_thread)
 
     # -- facts -------------------------------------------------------------------------------
 
     @property
     def config(self) -> Config:
         """The config of the host."""
-        return self.target.config
+        return self._target.config
 
     @property
     def events(self) -> Bus:
         """The event bus. Its subscribers are called on the thread of the event loop."""
-        return self.target.events
+        return self._target.events
 
     @property
     def traffic(self) -> Traffic:
         """The messages of the extensions. Subscribers are called on the thread of the event
         loop."""
-        return self.target.traffic
+        return self._target.traffic
 
     @property
     def trace(self) -> TraceBuffer | None:
         """The last messages of the extensions, if the host was created with `trace=True`."""
-        return self.target.trace
+        return self._target.trace
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The problems with extensions when the host was opened."""
-        return self.target.diagnostics
+        return self._target.diagnostics
 
     # -- used by forwarded methods -------------------------------------------------------------
 
     @property
-    def target(self) -> Host:
+    def _target(self) -> Host:
         """The asynchronous host. Only the thread of the event loop may change it."""
         if self._host is None:
             raise not_open_error()
         return self._host
 
     @property
-    def loop_thread(self) -> LoopThread:
+    def _loop_thread(self) -> LoopThread:
         """The event loop of the host and its thread."""
-        if self._loop_thread is None:
+        if self._opened_loop_thread is None:
             raise not_open_error()
-        return self._loop_thread
+        return self._opened_loop_thread

@@ -1,7 +1,7 @@
 /* The first process of an extension's PID namespace. It starts the program, reaps processes,
  * passes signals on, and exits when the program exits or when the host is gone. When it exits, the
  * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
- * in any root. `make init` builds it for each architecture and writes the result to initcode.py.
+ * in any root. `make init` builds it for each architecture and writes the result to initcode.toml.
  *
  *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX[,RESOURCE,SOFT,HARD]...
  *        PROGRAM [ARGUMENT]...

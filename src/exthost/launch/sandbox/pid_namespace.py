@@ -19,8 +19,6 @@ to choose a pid, and the program has the first free one.
 from exthost.launch.sandbox.initcode import INIT
 from exthost.model.launch_plan import LaunchPlan, ResourceLimit, Wrapper
 
-__all__ = ["SAME_PID", "NAMESPACE_PID", "describe", "plan_probe", "plan_wrapper"]
-
 # The values of `enforced["pid"]`: how the program's own pid is chosen.
 SAME_PID, NAMESPACE_PID = "same as outside", "first of its namespace"
 

@@ -27,8 +27,6 @@ from itertools import pairwise
 
 from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
 
-__all__ = ["ARCHITECTURES", "program"]
-
 # Offsets in struct seccomp_data. The filter loads the lower 32 bits of each 64-bit argument, which
 # come first, since the supported machines are little-endian.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16

@@ -25,19 +25,6 @@ from exthost.launch.sandbox.initcode import INIT
 from exthost.model.launch_plan import LaunchPlan, ResourceLimit, Wrapper
 from exthost.model.probe_result import SandboxSupport
 
-__all__ = [
-    "NOBODY",
-    "ClosedPath",
-    "VisiblePath",
-    "View",
-    "can_see",
-    "describe",
-    "plan_probe",
-    "plan_wrapper",
-    "private_sizes",
-    "working_folder",
-]
-
 # If the host runs as root, the uid and gid that an extension sees as its own inside the sandbox.
 # Every Linux system has a name for them (nobody).
 NOBODY = 65534

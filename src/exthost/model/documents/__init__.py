@@ -10,7 +10,7 @@ In reading order:
     toml_positions  finds the line of each key in a TOML text
     jsonc           parses JSON with comments
     keys            `Key`: a config key as data (reader, type, default, example, one sentence)
-    setting_keys    the keys that every extension may have in a config, as a table of `Key`s
+    setting_keys    the settings that every extension may have, as fields that are also `Key`s
     settings        `Settings`: the values of those keys, and how the three places are merged
     entry           `Entry`: one extension as a config describes it
 """

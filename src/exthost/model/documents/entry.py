@@ -9,7 +9,7 @@ from typing import Any
 
 from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import read_text
-from exthost.model.documents.settings import Settings
+from exthost.model.documents.settings import SettingValues
 from exthost.model.spec import Spec
 
 
@@ -24,11 +24,11 @@ class Entry:
     """
 
     base_spec: Spec
-    own_settings: Settings
+    own_settings: SettingValues
     place: Place
     name_key: str = "name"
 
-    def spec(self, outer: Settings, folder: str | None) -> Spec:
+    def spec(self, outer: SettingValues, folder: str | None) -> Spec:
         """Return the extension with all settings applied. `outer` are the settings from outside the
         entry (`[overrides]` and `[defaults]`); the entry's own settings take precedence over them.
 

@@ -9,13 +9,13 @@ than the reader, which accepts `"on_demand"` for `"on-demand"`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from exthost.model.documents import readers
 from exthost.model.documents.problems import Place
 from exthost.model.documents.readers import Reader
-from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.empty_mapping import EMPTY_MAPPING, empty_mapping
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -60,6 +60,28 @@ class Key:
 
     def __call__(self, value: Any, place: Place) -> Any:
         return self.type.read(value, place)
+
+
+def setting(
+    type: ValueType,
+    about: str,
+    example: str = "",
+    default: str = "",
+    *,
+    unset: Any = None,
+    repr: bool = True,
+) -> Any:
+    """Return a field of a dataclass that is also a key of a config. `unset` is the value of a
+    setting that is not set; `repr` is as in `dataclasses.field`, the others are as in `Key`."""
+    metadata = {"key": Key(type, about, example, default)}
+    if unset is EMPTY_MAPPING:  # dataclasses refuse a mapping as a default
+        return field(default_factory=empty_mapping, repr=repr, metadata=metadata)
+    return field(default=unset, repr=repr, metadata=metadata)
+
+
+def keys_of(settings: type[Any]) -> Mapping[str, Key]:
+    """Return the keys that the fields of a dataclass are."""
+    return {item.name: item.metadata["key"] for item in fields(settings) if item.metadata}
 
 
 _DURATION: Schema = {

@@ -32,7 +32,7 @@ _MAX_KEY_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DocumentProblem:
     """One problem.
 
     code       the error code, one of the constants above
@@ -62,7 +62,7 @@ class Problems:
 
     origin: str = ""
     text: str = ""
-    items: list[Problem] = field(default_factory=list)
+    items: list[DocumentProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     _lines: Mapping[KeyPath, int] | None = None
 
@@ -100,7 +100,7 @@ class Problems:
             self._lines = find_key_lines(self.text)
         return self._lines
 
-    def _sentence(self, problem: Problem, lines: Mapping[KeyPath, int]) -> str:
+    def _sentence(self, problem: DocumentProblem, lines: Mapping[KeyPath, int]) -> str:
         line = find_line(lines, problem.path)
         where = f"{self.origin}:{line}" if self.origin and line else self.origin
         return ": ".join(filter(None, (where, format_path(problem.path), problem.text)))
@@ -128,7 +128,7 @@ class Place(NamedTuple):
 
     def add_problem(self, code: str, text: str, help: str = "") -> None:
         """Add a problem at this place. `help` is what to do about it."""
-        self.problems.items.append(Problem(code, text, self.path, help, self.extension))
+        self.problems.items.append(DocumentProblem(code, text, self.path, help, self.extension))
 
     def note_ignored(self) -> None:
         """Add a note that the key at this place has no effect."""

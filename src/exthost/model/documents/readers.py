@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 from exthost.model import names
 from exthost.model.documents import units
 from exthost.model.documents.problems import BAD_UNIT, UNKNOWN_KEY, WRONG_VALUE, Place
-from exthost.model.spec import HostEnvRef
 
 Reader: TypeAlias = Callable[[Any, Place], Any]
 
@@ -34,6 +33,15 @@ _MISSPELT_RATIO = 0.8
 
 # For resource limits, counts and depths: a larger number does not fit the kernel's types.
 _MAX_COUNT = 2**31 - 1
+
+
+class HostEnvRef(str):
+    """The name of a host environment variable, used in place of a variable's value.
+
+    The host reads the value when it starts the process, so that no config contains a secret.
+    """
+
+    __slots__ = ()
 
 
 def read_table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[str, Any]:
@@ -168,7 +176,7 @@ def read_positive_duration(value: Any, place: Place) -> float | None:
     """Read a duration above 0: a time limit of 0 could never be met."""
     read = read_duration(value, place)
     if read == 0:
-        place.add_problem(BAD_UNIT, "must be longer than 0; leave the key out for the default")
+        place.add_problem(BAD_UNIT, "must be longer than 0; remove the key for the default")
         return None
     return read
 
@@ -181,7 +189,7 @@ def read_size(value: Any, place: Place) -> int | None:
         place.add_problem(BAD_UNIT, str(error))
         return None
     if read == 0:
-        place.add_problem(BAD_UNIT, "must be more than 0; leave the key out for the default")
+        place.add_problem(BAD_UNIT, "must be more than 0; remove the key for the default")
         return None
     return read
 

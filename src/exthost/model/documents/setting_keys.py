@@ -1,12 +1,15 @@
-"""`SETTING_KEYS`: the keys that every extension may have in a config.
+"""The settings that every extension may have, each declared once: a field of `SharedSettings`, or
+of a group such as `Limits`, is also a key of a config.
 
-An `[[extensions]]` entry, `[overrides.<id>]` and `[defaults]` all have these keys. `settings`
-merges the values of the three places.
+An `[[extensions]]` entry, `[overrides.<id>]` and `[defaults]` all have the keys of `SETTING_KEYS`.
+`settings` merges the values of the three places. All values are frozen. `None` means that a setting
+is not set; the default of the dialect is then used (`_Settings.over`).
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any, NamedTuple, Self
 
 from exthost.model.documents.keys import (
     ANY_TEXT_LIST,
@@ -21,7 +24,9 @@ from exthost.model.documents.keys import (
     Key,
     ValueType,
     integer_at_least,
+    keys_of,
     one_of,
+    setting,
     table_type,
 )
 from exthost.model.documents.problems import WRONG_VALUE, Place
@@ -31,54 +36,83 @@ from exthost.model.documents.readers import (
     read_json_table,
     read_table,
 )
-from exthost.model.spec import UNLIMITED, Breaker, Limits, Permissions, Pins, Pool, Restart
+from exthost.model.empty_mapping import EMPTY_MAPPING
 
-LIMITS: Mapping[str, Key] = {
-    "start": Key(
+# The value of `max_retries` for no limit. None would mean that the setting is not set.
+UNLIMITED = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
+    """A group of settings. None means that a setting is not set."""
+
+    @cache  # noqa: B019 - few and small values, which many extensions share
+    def over(self, defaults: Self) -> Self:
+        """Return these settings, with the value of `defaults` for each setting that is not set."""
+        set_here = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+        return replace(defaults, **set_here)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(_Settings):
+    """Limits of one extension.
+
+    start, handshake, call, write and stop are timeouts in seconds. idle is the number of seconds
+    without a call after which the process is ended. cpu is seconds of processor time. max_message,
+    fsize and store (what the extension may keep in the host's store) are bytes. max_in_flight (open
+    calls), nofile (open files) and nproc (processes) are counts.
+    """
+
+    start: float | None = setting(
         POSITIVE_DURATION,
         "How long starting the process and its handshake may take together.",
         '"60s"',
-    ),
-    "handshake": Key(POSITIVE_DURATION, "How long the handshake may take.", '"30s"'),
-    "call": Key(
+    )
+    handshake: float | None = setting(
+        POSITIVE_DURATION, "How long the handshake may take.", '"30s"'
+    )
+    call: float | None = setting(
         POSITIVE_DURATION, "How long a call may take if the caller sets no timeout.", '"10s"'
-    ),
-    "idle": Key(
+    )
+    idle: float | None = setting(
         POSITIVE_DURATION,
         "After how long without a call the process is ended; the next call starts another.",
         '"5m"',
         "(never)",
-    ),
-    "write": Key(
+    )
+    write: float | None = setting(
         POSITIVE_DURATION,
         "How long a process may leave its stdin unread before it is ended.",
         '"30s"',
-    ),
-    "stop": Key(
+    )
+    stop: float | None = setting(
         DURATION,
-        "How long a process has to end after it was asked to, before SIGKILL; also how long calls "
-        "may go on when the extension is drained.",
+        "How long a process has to end before SIGKILL; also how long calls "
+        "may continue when the extension is drained.",
         '"10s"',
-    ),
-    "max_message": Key(SIZE, "The largest message that the process may send.", '"64MiB"'),
-    "max_in_flight": Key(
+    )
+    max_message: int | None = setting(
+        SIZE, "The largest message that the process may send.", '"64MiB"'
+    )
+    max_in_flight: int | None = setting(
         integer_at_least(1), "How many calls a process has at a time; more wait.", "8"
-    ),
-    "cpu": Key(
+    )
+    cpu: float | None = setting(
         POSITIVE_DURATION, "Processor time of all its processes together.", '"60s"', "(no limit)"
-    ),
-    "nofile": Key(
+    )
+    nofile: int | None = setting(
         integer_at_least(1),
         "Open files of each process.",
         "64",
         "(no limit; 1024 in a sandbox)",
-    ),
-    "fsize": Key(SIZE, "The largest file that it may write.", '"100MB"', "(no limit)"),
-    "nproc": Key(
+    )
+    fsize: int | None = setting(
+        SIZE, "The largest file that it may write.", '"100MB"', "(no limit)"
+    )
+    nproc: int | None = setting(
         integer_at_least(1), "How many processes it may have.", "16", "(no limit; 512 in a sandbox)"
-    ),
-    "store": Key(SIZE, "How much it may store through the host.", '"16MiB"'),
-}
+    )
+    store: int | None = setting(SIZE, "How much it may store through the host.", '"16MiB"')
 
 
 def _read_retries(value: Any, place: Place) -> int | None:
@@ -86,15 +120,26 @@ def _read_retries(value: Any, place: Place) -> int | None:
     return UNLIMITED if value == "unlimited" else integer_reader(0)(value, place)
 
 
-RESTART: Mapping[str, Key] = {
-    "strategy": Key(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart(_Settings):
+    """When a process that ended is started again, and how often.
+
+    `max_retries` is 0 for no retry and UNLIMITED for no limit. Delays are in seconds. With a
+    `window`, only the retries of the last `window` seconds are counted; without one, all since the
+    last reset. `forgiven_by` is what resets the count: "uptime" (the extension was ready for 60 s)
+    or "call" (it answered a call).
+    """
+
+    strategy: str | None = setting(
         one_of("never", "immediate", "exponential", "on-demand"),
         "When a process that ended is started again; on-demand: by the next call.",
         '"exponential"',
-    ),
-    "initial_delay": Key(DURATION, "The delay before the first restart; it doubles.", '"1s"'),
-    "max_delay": Key(DURATION, "The longest delay.", '"30s"'),
-    "max_retries": Key(
+    )
+    initial_delay: float | None = setting(
+        DURATION, "The delay before the first restart; it doubles.", '"1s"'
+    )
+    max_delay: float | None = setting(DURATION, "The longest delay.", '"30s"')
+    max_retries: int | None = setting(
         ValueType(
             _read_retries,
             'whole number or "unlimited"',
@@ -102,32 +147,41 @@ RESTART: Mapping[str, Key] = {
         ),
         "How many restarts there are before the extension has failed for good.",
         "3",
-    ),
-    "window": Key(
+    )
+    window: float | None = setting(
         POSITIVE_DURATION,
         "Only restarts within this time count; without it, all since it last ran well.",
         '"10m"',
         "(none)",
-    ),
-}
+    )
+    forgiven_by: str | None = None
 
-BREAKER: Mapping[str, Key] = {
-    "failures": Key(
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker(_Settings):
+    """The circuit breaker, which stops calls to an extension that keeps failing.
+
+    It opens for `open` seconds after `failures` failures in a row. Then it is half-open: one call
+    at a time is sent as a probe. `successes` successful probes close it, and a failure opens it for
+    twice as long, at most `max_open` seconds. `count_error_replies` is whether an error reply is a
+    failure.
+    """
+
+    failures: int | None = setting(
         integer_at_least(1), "After how many failures in a row calls are refused.", "5"
-    ),
-    "open": Key(
+    )
+    open: float | None = setting(
         POSITIVE_DURATION, "For how long, before a fresh process is tried; it doubles.", '"10s"'
-    ),
-    "max_open": Key(POSITIVE_DURATION, "The longest such time.", '"2m"'),
-    "successes": Key(
+    )
+    max_open: float | None = setting(POSITIVE_DURATION, "The longest such time.", '"2m"')
+    successes: int | None = setting(
         integer_at_least(1),
         "How many calls must then succeed until all calls are let through.",
         "2",
-    ),
-    "count_error_replies": Key(
+    )
+    count_error_replies: bool | None = setting(
         FLAG, "Whether an error reply, or a result marked as an error, is a failure.", "true"
-    ),
-}
+    )
 
 
 def _read_amounts(value: Any, place: Place) -> tuple[tuple[str, float], ...] | None:
@@ -165,44 +219,71 @@ _LABELS = ValueType(
     {"type": "object", "additionalProperties": {"type": "string"}},
 )
 
-POOL: Mapping[str, Key] = {
-    "min": Key(
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool(_Settings):
+    """How many processes one extension may have at a time, and where.
+
+    `engine` places them on other nodes (machines); None starts them on this machine. A node has at
+    most `per_node` of them, and must have the free `resources` and the `labels`. With `spread`, the
+    node with the fewest processes is chosen first. `files` is "sent" if the folder of the extension
+    is sent to the nodes.
+    """
+
+    min: int | None = setting(
         integer_at_least(0), "How many processes are started, and kept when idle.", "1", "1"
-    ),
-    "max": Key(integer_at_least(1), "How many processes there are at most.", "4", "1"),
-    "engine": Key(
+    )
+    max: int | None = setting(
+        integer_at_least(1), "How many processes there are at most.", "4", "1"
+    )
+    engine: str | None = setting(
         one_of("ray", "local"),
-        "What places its processes on other nodes: a Ray cluster, or nodes simulated here.",
+        "How its processes are placed on other nodes: by a Ray cluster, or nodes simulated here.",
         '"ray"',
         "(this machine)",
-    ),
-    "per_node": Key(
+    )
+    per_node: int | None = setting(
         integer_at_least(1), "How many of them one node has at most.", "4", "(no limit)"
-    ),
-    "resources": Key(_AMOUNTS, "What each of them needs of its node.", "{ CPU = 1 }", "{ }"),
-    "spread": Key(FLAG, "Whether the node with the fewest gets the next one.", "true", "true"),
-    "labels": Key(_LABELS, "The labels that its nodes must have.", '{ zone = "a" }', "{ }"),
-    "files": Key(
+    )
+    resources: tuple[tuple[str, float], ...] | None = setting(
+        _AMOUNTS, "The resources that each of them needs.", "{ CPU = 1 }", "{ }"
+    )
+    spread: bool | None = setting(
+        FLAG, "Whether the node with the fewest gets the next one.", "true", "true"
+    )
+    labels: tuple[tuple[str, str], ...] | None = setting(
+        _LABELS, "The labels that its nodes must have.", '{ zone = "a" }', "{ }"
+    )
+    files: str | None = setting(
         one_of("present", "sent"),
         "Whether its folder is at the same path on every node, or is sent there.",
         '"sent"',
         '"present"',
-    ),
-}
+    )
 
-PERMISSIONS: Mapping[str, Key] = {
-    "network": Key(FLAG, "Whether it may use the network.", "false", "false"),
-    "filesystem": Key(
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """The permissions of an extension. Access that is not granted here is denied.
+
+    `max_memory` is in bytes, `max_execution_time` in seconds; None means no limit.
+    """
+
+    network: bool = setting(FLAG, "Whether it may use the network.", "false", "false", unset=False)
+    filesystem: tuple[str, ...] = setting(
         TEXT_LIST,
         "Paths that it sees, read-only unless they end in :rw.",
         '["/srv/data", "/srv/out:rw"]',
         "[]",
-    ),
-    "max_memory": Key(SIZE, "Memory of all its processes together.", '"512MB"', "(no limit)"),
-    "max_execution_time": Key(
+        unset=(),
+    )
+    max_memory: int | None = setting(
+        SIZE, "Memory of all its processes together.", '"512MB"', "(no limit)"
+    )
+    max_execution_time: float | None = setting(
         POSITIVE_DURATION, "The longest time of each call.", '"30s"', "(no limit)"
-    ),
-}
+    )
+
 
 _ON_FAILURE: Mapping[str, Key] = {
     "on_failure": Key(
@@ -218,7 +299,7 @@ _HOST_HOOK_KEYS: Mapping[str, Key] = {
     **_ON_FAILURE,
     "required": Key(
         TEXT_LIST,
-        "The guards that must be there, by their ids: without one of them no tool is called.",
+        "The ids of required guards: without one of them no tool is called.",
         '["policy"]',
         "[]",
     ),
@@ -266,8 +347,13 @@ def hook_policy(value: Any, place: Place, keys: Mapping[str, Key] = _ON_FAILURE)
     return read
 
 
+def _group_type(group: type[_Settings]) -> ValueType:
+    keys = keys_of(group)
+    return table_type(keys, lambda value, place: group(**read_table(value, place, keys)))
+
+
 def _read_pool(value: Any, place: Place) -> Pool:
-    pool = Pool(**read_table(value, place, POOL))
+    pool = Pool(**read_table(value, place, keys_of(Pool)))
     if pool.min is not None and pool.max is not None and pool.min > pool.max:
         place.add_problem(WRONG_VALUE, f"min ({pool.min}) must not be more than max ({pool.max})")
     return pool
@@ -276,7 +362,7 @@ def _read_pool(value: Any, place: Place) -> Pool:
 def _read_permissions(value: Any, place: Place) -> Permissions | None:
     # None means that a value is wrong. It is left out, because None is not a valid value of
     # Permissions.
-    read = read_table(value, place, PERMISSIONS)
+    read = read_table(value, place, keys_of(Permissions))
     return Permissions(**{key: item for key, item in read.items() if item is not None})
 
 
@@ -298,6 +384,17 @@ def _read_sha256(value: Any, place: Place) -> str | None:
 _DIGEST_SCHEMA: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}
 _DIGEST = '"' + "0123456789abcdef" * 4 + '"'
 _SHA256_TYPE = ValueType(_read_sha256, "SHA-256 in hexadecimal", _DIGEST_SCHEMA)
+
+
+class Pins(NamedTuple):
+    """The SHA-256 digests that the files and tools of an extension must have. "" is not checked."""
+
+    program: str = ""
+    interpreter: str = ""
+    package: str = ""
+    manifest: str = ""
+    tools: str = ""
+
 
 PINS: Mapping[str, Key] = {
     "program": Key(_SHA256_TYPE, "The digest of the code that its command runs.", _DIGEST),
@@ -344,50 +441,66 @@ HOST_HOOKS = replace(
     keys=_HOST_HOOK_KEYS,
 )
 
-SETTING_KEYS: Mapping[str, Key] = {
-    "limits": Key(
-        table_type(LIMITS, lambda value, place: Limits(**read_table(value, place, LIMITS))),
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedSettings:
+    """The settings that every extension may have: those of a `Spec`, and of one place of a config
+    (`settings.Settings`). None, or an empty mapping, means that a setting is not set."""
+
+    limits: Limits = setting(
+        _group_type(Limits),
         "Limits of time, size and number.",
         '{ call = "10s" }',
-    ),
-    "restart": Key(
-        table_type(RESTART, lambda value, place: Restart(**read_table(value, place, RESTART))),
-        "What happens when its process ends.",
+        unset=Limits(),
+    )
+    restart: Restart = setting(
+        _group_type(Restart),
+        "When its process is restarted.",
         '{ strategy = "exponential", max_retries = 3 }',
-    ),
-    "breaker": Key(
-        table_type(BREAKER, lambda value, place: Breaker(**read_table(value, place, BREAKER))),
+        unset=Restart(),
+    )
+    breaker: Breaker = setting(
+        _group_type(Breaker),
         "When an extension that keeps failing gets no more calls for a while.",
         '{ failures = 5, open = "10s" }',
-    ),
-    "pool": Key(table_type(POOL, _read_pool), "How many processes it has.", "{ min = 1, max = 4 }"),
-    "permissions": Key(
-        table_type(PERMISSIONS, _read_permissions),
-        "What its sandbox grants it; with this table, it has nothing else.",
+        unset=Breaker(),
+    )
+    pool: Pool = setting(
+        table_type(keys_of(Pool), _read_pool),
+        "How many processes it has.",
+        "{ min = 1, max = 4 }",
+        unset=Pool(),
+    )
+    permissions: Permissions | None = setting(
+        table_type(keys_of(Permissions), _read_permissions),
+        "The permissions of its sandbox; with this table, it has no others.",
         '{ network = false, filesystem = ["/srv/data"] }',
         "(no sandbox)",
-    ),
-    "sandbox": Key(
+    )
+    sandbox: str | None = setting(
         one_of("strict", "best-effort", "off"),
         "Whether permissions that cannot be enforced here refuse it.",
         '"best-effort"',
         '"strict"',
-    ),
-    "env": Key(
+    )
+    env: Mapping[str, str] = setting(
         VARIABLES,
         "Environment variables for it, or names of the host's own.",
         '{ MODE = "fast", API_KEY = { from = "CONVERT_API_KEY" } }',
         "{}",
-    ),
-    "env_policy": Key(
+        unset=EMPTY_MAPPING,
+        repr=False,  # its values may be secrets
+    )
+    env_policy: str | None = setting(
         one_of("filtered", "minimal", "declared"),
         "Which of the host's variables it gets: all that do not look secret, a short list, or "
         "those under `env` alone.",
         '"minimal"',
-    ),
-    "cwd": Key(TEXT, "The folder in which it runs.", '"/srv/app"', "(the config's folder)"),
-    "args": Key(ANY_TEXT_LIST, "The arguments of its program.", '["--verbose"]', "[]"),
-    "sha256": Key(
+    )
+    cwd: str | None = setting(
+        TEXT, "The folder in which it runs.", '"/srv/app"', "(the config's folder)"
+    )
+    sha256: str | Pins | None = setting(
         ValueType(
             _read_pins,
             "SHA-256 in hexadecimal, or table of them",
@@ -397,43 +510,50 @@ SETTING_KEYS: Mapping[str, Key] = {
         "The digest that the code of its program must have, or several digests.",
         _DIGEST,
         "(not checked)",
-    ),
-    "retry": Key(
+    )
+    retry: str | None = setting(
         one_of("never", "once"),
         "Whether a call that died with its process is sent once more.",
         '"once"',
-    ),
-    "start": Key(
+    )
+    start: str | None = setting(
         one_of("eager", "lazy"), "Whether it starts with the host or at its first use.", '"lazy"'
-    ),
-    "lifetime": Key(
+    )
+    lifetime: str | None = setting(
         one_of("tree", "plain"),
         "Whether all its descendants end with it; needs a PID namespace.",
         '"plain"',
         '"tree"',
-    ),
-    "on_weaker": Key(
+    )
+    on_weaker: str | None = setting(
         one_of("refuse", "warn"),
-        "What happens where the machine contains it less than intended.",
+        "Whether it runs on a machine that cannot contain it as intended.",
         '"refuse"',
         '"warn"',
-    ),
-    "share": Key(
+    )
+    share: bool | None = setting(
         FLAG,
         "Whether the clients of `exthost gateway` share its processes; false: each client has its "
         "own.",
         "false",
         "(true, unless it is known to keep state or asks its client)",
-    ),
-    "hooks": Key(
+    )
+    hooks: Mapping[str, str] = setting(
         HOOKS,
-        "What happens when one of its hooks fails.",
+        "The effect of a failed hook.",
         '{ on_failure = "closed", before_message = { on_failure = "open" } }',
-    ),
-    "options": Key(
+        unset=EMPTY_MAPPING,
+    )
+    options: Mapping[str, Any] = setting(
         JSON_TABLE,
         "Options of its dialect.",
         '{ host_version = "1.2.0" }',
         "{}",
-    ),
+        unset=EMPTY_MAPPING,
+    )
+
+
+SETTING_KEYS: Mapping[str, Key] = {
+    **keys_of(SharedSettings),
+    "args": Key(ANY_TEXT_LIST, "The arguments of its program.", '["--verbose"]', "[]"),
 }

@@ -1,4 +1,4 @@
-"""`Settings`: the settings of an extension from one place of a config, and how they are merged.
+"""`SettingValues`: the settings of an extension from one place of a config, and their merging.
 
 There are three places, and all of them have the keys of `setting_keys`. An `[[extensions]]` entry
 takes precedence over `[overrides.<id>]`, which takes precedence over `[defaults]`. A setting that
@@ -12,7 +12,7 @@ everything that it does not grant itself, even if a table of lower precedence gr
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -20,38 +20,18 @@ from typing import Any
 
 from exthost.model.documents.problems import Place
 from exthost.model.documents.readers import Reader, read_table, read_text
-from exthost.model.documents.setting_keys import SETTING_KEYS
+from exthost.model.documents.setting_keys import SETTING_KEYS, SharedSettings
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.spec import Breaker, Limits, Permissions, Pins, Pool, Restart, Spec
+from exthost.model.spec import Breaker, Limits, Pins, Pool, Restart, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The settings from one place. None, or an empty mapping, means that a setting is not set.
+class SettingValues(SharedSettings):
+    """The settings from one place."""
 
-    The mappings have default factories because Python 3.11 rejects a mapping proxy as a default.
-    """
-
-    limits: Limits = Limits()
-    restart: Restart = Restart()
-    breaker: Breaker = Breaker()
-    pool: Pool = Pool()
-    permissions: Permissions | None = None
-    sandbox: str | None = None
-    env: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
-    env_policy: str | None = None
-    cwd: str | None = None
     args: tuple[str, ...] | None = None
-    sha256: str | Pins | None = None
-    retry: str | None = None
-    start: str | None = None
-    lifetime: str | None = None
-    on_weaker: str | None = None
-    share: bool | None = None
-    hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
-    options: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
 
-    def over(self, outer: "Settings") -> "Settings":
+    def over(self, outer: "SettingValues") -> "SettingValues":
         """Return these settings merged with `outer`, which they take precedence over."""
         if outer is NO_SETTINGS:
             return self
@@ -59,14 +39,14 @@ class Settings:
         for setting in fields(self):
             inner, outer_value = getattr(self, setting.name), getattr(outer, setting.name)
             merged[setting.name] = _merge(inner, outer_value)
-        return Settings(**merged)
+        return SettingValues(**merged)
 
-    def held_like(self, owner: "Settings", defaults: "Settings") -> "Settings":
+    def held_like(self, owner: "SettingValues", defaults: "SettingValues") -> "SettingValues":
         """Return these settings of an extension, held at least like the main extension of its
         package, whose settings are `owner`: a package must not leave its sandbox, or the pin of its
         files, by declaring a further program. What `owner` grants beyond `defaults` is not
         granted to that program."""
-        holding = Settings(on_weaker=owner.on_weaker)
+        holding = SettingValues(on_weaker=owner.on_weaker)
         if defaults.permissions is None:
             holding = replace(holding, permissions=owner.permissions, sandbox=owner.sandbox)
         pins = owner.sha256
@@ -93,9 +73,9 @@ class Settings:
 
 
 # The settings that a Spec has under the same name. `args` become part of its argv.
-_SPEC_SETTINGS = tuple(setting.name for setting in fields(Settings) if setting.name != "args")
+_SPEC_SETTINGS = tuple(setting.name for setting in fields(SharedSettings))
 
-NO_SETTINGS = Settings()
+NO_SETTINGS = SettingValues()
 
 # The value of each setting that is not set.
 _NOT_SET: Mapping[str, Any] = {name: getattr(NO_SETTINGS, name) for name in _SPEC_SETTINGS}
@@ -121,19 +101,19 @@ def setting_readers(folder: str | None) -> Mapping[str, Reader]:
     return {**SETTING_KEYS, "cwd": read_cwd}
 
 
-def read_settings(value: Any, place: Place, folder: str | None) -> Settings:
+def read_settings(value: Any, place: Place, folder: str | None) -> SettingValues:
     """Read a table that may have only the keys of `setting_keys`."""
     return make_settings(read_table(value, place, setting_readers(folder)))
 
 
-def make_settings(read_values: Mapping[str, Any]) -> Settings:
+def make_settings(read_values: Mapping[str, Any]) -> SettingValues:
     """Return the settings with these values, which a reader returned. None means that a value is
     wrong and its problem is already reported; it is left out."""
     values = {key: item for key, item in read_values.items() if item is not None}
     for key in ("env", "hooks", "options"):
         if key in values:
             values[key] = MappingProxyType(values[key])
-    return Settings(**values)
+    return SettingValues(**values)
 
 
 def resolve_path(folder: str | None, path: str) -> str:

@@ -9,8 +9,6 @@ import re
 import tomllib
 from typing import Any
 
-__all__ = ["MAX_KEY_PARTS", "parse_toml"]
-
 # Keys of real files have fewer than ten parts.
 MAX_KEY_PARTS = 200
 

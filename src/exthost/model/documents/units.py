@@ -82,7 +82,7 @@ def parse_size(value: object) -> int:
     if amount < 0:
         raise UnitError(f"{_format(value)} is negative, a size is not: {_SIZE_HELP}")
     if amount > MAX_BYTES:
-        raise UnitError(f"{_format(value)} is more than any machine can hold: {_SIZE_HELP}")
+        raise UnitError(f"{_format(value)} is more than any machine has: {_SIZE_HELP}")
     return amount
 
 

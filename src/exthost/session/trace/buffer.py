@@ -11,8 +11,6 @@ from itertools import islice
 
 from exthost.session.trace.record import TraceRecord
 
-__all__ = ["TraceBuffer"]
-
 MAX_RECORDS = 10_000
 MAX_BYTES = 16 * 2**20
 

@@ -9,8 +9,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from exthost.model.messages import Id
 
-__all__ = ["MESSAGES", "Direction", "Kind", "TraceRecord"]
-
 Direction: TypeAlias = Literal["sent", "received", ""]
 
 Kind: TypeAlias = Literal[
@@ -77,7 +75,7 @@ class TraceRecord(NamedTuple):
         """Return the record from which `as_dict` made this dict. Raises ValueError."""
         kind = data.get("kind")
         if kind not in get_args(Kind):
-            raise ValueError(f"{kind!r} is no kind of record")
+            raise ValueError(f"{kind!r} is not a kind of record")
         values = {name: data[name] for name in cls._fields if name in data and name != "data"}
         for name, types in _FIELD_TYPES.items():
             if name in values and type(values[name]) not in types:

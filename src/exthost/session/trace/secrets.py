@@ -20,8 +20,6 @@ from urllib.parse import quote_from_bytes
 
 from exthost.process.environment import looks_secret
 
-__all__ = ["HIDDEN", "SecretFilter", "find_secrets", "is_secret_name"]
-
 HIDDEN = "***"
 
 # A shorter value is not treated as a secret: it would occur in many texts by chance.
@@ -93,7 +91,7 @@ class SecretFilter:
 
     def _hide_in_field(self, name: str, value: Any) -> Any:
         if value and isinstance(value, str | list | tuple) and is_secret_name(name):
-            # A header may have several values. Other values, such as a schema, are no secrets.
+            # A header may have several values. Other values, such as a schema, are not secrets.
             if isinstance(value, str):
                 return HIDDEN
             return [HIDDEN if isinstance(item, str) else self.data(item) for item in value]

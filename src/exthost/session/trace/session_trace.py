@@ -17,9 +17,7 @@ from exthost.session.call import Call
 from exthost.session.observation import Received
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.secrets import SecretFilter
-from exthost.wire.framing import Broken, Skipped
-
-__all__ = ["SessionTrace"]
+from exthost.wire.framing import Broken, Item, Skipped
 
 # How many open requests are remembered, so that the record of a reply can name the
 # method. Beyond this number, the oldest request is forgotten.
@@ -61,7 +59,8 @@ class SessionTrace:
                 message = self._codec.decode(item)
                 self._record("sent", message, len(frame), call)
 
-    def received(self, message: Received, size: int, call: Call | None) -> None:
+    def received(self, message: Received, item: Item, call: Call | None) -> None:
+        size = getattr(item, "size", 0) if isinstance(item, Skipped | Broken) else len(item)
         if isinstance(message, (Skipped, Broken)):
             text = message.head.decode("utf-8", "replace")
             self._add("skipped", "received", size, data=message.why, text=text)

@@ -17,8 +17,6 @@ from exthost.errors import Evidence, UsageError
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.trace_format import LineMaker
 
-__all__ = ["TraceFile"]
-
 _log = logging.getLogger("exthost.session.trace")
 
 # The limits of the queue.
@@ -128,6 +126,6 @@ def _open(path: str) -> int:
         raise UsageError(
             "X1386",
             f"the trace cannot be written to {path}: {error.strerror}",
-            help="name a file in a folder that is there and may be written to",
+            help="use a file in a folder that exists and is writable",
             evidence=Evidence(path=path),
         ) from None

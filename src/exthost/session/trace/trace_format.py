@@ -18,8 +18,6 @@ from exthost.errors import Evidence, UsageError
 from exthost.session.trace.record import TraceRecord
 from exthost.wire import jsontext
 
-__all__ = ["FORMAT", "VERSION", "LineMaker", "Recording", "read_recording"]
-
 FORMAT = "exthost-trace"
 VERSION = 1
 
@@ -84,7 +82,7 @@ def read_recording(lines: Iterable[bytes], path: str) -> Recording:
         is_first = number == 1
         data = _parse_line(line, path, number)
         if is_first and "format" not in data:
-            raise _unreadable_error(path, number, "the first line is no header")
+            raise _unreadable_error(path, number, "the first line is not a header")
         if "format" in data:
             extension, dialect = _read_header(data, path, number)
             dialects[extension] = dialect
@@ -131,7 +129,7 @@ def _read_header(data: Mapping[str, Any], path: str, number: int) -> tuple[str, 
 def _unreadable_error(path: str, number: int, why: str) -> UsageError:
     return UsageError(
         "X1384",
-        f"this is no recording that can be read: line {number}: {why}",
+        f"this is not a recording that can be read: line {number}: {why}",
         help="record with exthost trace --save FILE, or with --trace FILE; remove a cut last line "
         "to use what is before it",
         evidence=Evidence(path=path, line=number),

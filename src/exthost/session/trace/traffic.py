@@ -23,8 +23,6 @@ from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.secrets import SecretFilter
 from exthost.session.trace.session_trace import SessionTrace
 
-__all__ = ["TraceListener", "Traffic"]
-
 _log = logging.getLogger("exthost.session.trace")
 
 # How many seconds a call of `subscribe` on another thread waits for the event loop.

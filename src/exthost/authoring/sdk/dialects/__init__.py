@@ -1,35 +1,64 @@
-"""The extension's side of each dialect, one module per dialect, lazily imported.
+"""The dialects that the SDK speaks: one module each, lazily imported.
 
-An endpoint translates between the messages of one dialect and the handlers that the author
-registered (`sdk.registry`). In reading order:
+Each module has the extension's side of its dialect, and describes it in one `SdkDialect` object,
+named `DIALECT`. A file in this folder makes a dialect a built-in one. Another distribution can
+install one: an entry point in the group `exthost.sdk.dialects` names its object.
 
-- `endpoint`: the base class of all endpoints
-- `jsonrpc`: the base class of the endpoints that speak JSON-RPC 2.0
-- `morphir`, `nexo`, `synaps`, `roder`, `mcp`, `cigen`: one endpoint class each. Each module assigns
-  its class to `ENDPOINT`, where `load_endpoint_class` looks for it
-- `nexo_second`: names and manifest in nexo's second contract
-- `first_message`: detects which dialect a host speaks, from its first bytes
-- `providers`: encodes what providers (handlers that run a model) yield, for synaps and roder
-- `mcp_content`: encodes the results of MCP tools and resources
-- `mcp_exchange`: parses the `_meta` field of an MCP request
+- `morphir`, `nexo`, `synaps`, `roder`, `mcp`, `cigen`: the built-in dialects
 """
 
 import importlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.errors import SdkUsageError
 
 if TYPE_CHECKING:
-    from exthost.authoring.sdk.dialects.endpoint import Endpoint
+    from importlib.metadata import EntryPoint
 
-DIALECT_NAMES = ("morphir", "nexo", "synaps", "roder", "mcp", "cigen")
+    from exthost.authoring.sdk.endpoints.endpoint import SdkDialect
+
+ENTRY_POINTS = "exthost.sdk.dialects"
 
 
-def load_endpoint_class(name: str) -> "type[Endpoint]":
-    """Import the module of a dialect and return its endpoint class. Raises UsageError if there is
-    no such dialect."""
-    if name not in DIALECT_NAMES:
-        raise UsageError(f"there is no dialect {name!r}; there are: {', '.join(DIALECT_NAMES)}")
-    module = importlib.import_module(f"exthost.authoring.sdk.dialects.{name}")
-    endpoint_class: type[Endpoint] = module.ENDPOINT
-    return endpoint_class
+def built_in_names() -> list[str]:
+    """Return the names of the built-in dialects."""
+    import pkgutil  # here, because an extension with the option --dialect needs no list
+
+    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def dialect_names() -> list[str]:
+    """Return the names of all dialects, those of other distributions last."""
+    return list(dict.fromkeys([*built_in_names(), *(point.name for point in _entry_points())]))
+
+
+def load_dialect(name: str) -> "SdkDialect":
+    """Import the module of a dialect and return its object. Raises SdkUsageError if there is no
+    such dialect."""
+    module = f"{__name__}.{name}"
+    dialect: SdkDialect
+    if name.isidentifier():
+        try:
+            dialect = importlib.import_module(module).DIALECT
+            return dialect
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+    for point in _entry_points():
+        if point.name == name:
+            dialect = point.load()
+            return dialect
+    raise SdkUsageError(f"there is no dialect {name!r}; there are: {', '.join(dialect_names())}")
+
+
+def load_installed() -> "Iterator[tuple[str, SdkDialect]]":
+    """Yield the name and the object of each dialect of another distribution."""
+    for point in _entry_points():
+        yield point.name, point.load()
+
+
+def _entry_points() -> "tuple[EntryPoint, ...]":
+    from importlib.metadata import entry_points  # slow to import, and rarely needed
+
+    return tuple(entry_points(group=ENTRY_POINTS))

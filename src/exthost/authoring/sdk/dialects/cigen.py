@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.authoring.sdk.answers import Fragment
-from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity
-from exthost.authoring.sdk.errors import UsageError, describe
+from exthost.authoring.sdk.endpoints.endpoint import Endpoint, Identity, SdkDialect
+from exthost.authoring.sdk.errors import SdkUsageError, describe
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.wire.framing import PrefixFraming, with_prefix
@@ -24,11 +24,11 @@ PROTOCOL = 1
 
 
 def load_messages() -> Any:
-    """Return the module of the generated classes. Raises UsageError if it cannot be imported."""
+    """Return the module of the generated classes. Raises SdkUsageError if it cannot be imported."""
     try:
         from exthost.dialects.cigen.proto import plugin_pb2
     except ImportError as error:
-        raise UsageError(
+        raise SdkUsageError(
             f"the cigen dialect needs the package protobuf: pip install protobuf ({error})"
         ) from None
     return plugin_pb2
@@ -125,4 +125,10 @@ class CigenEndpoint(Endpoint):
         return kind(level=kind.LEVEL_ERROR, title=type(error).__name__, message=describe(error))
 
 
-ENDPOINT = CigenEndpoint
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    # A message begins with its length as a 32-bit big-endian number. The first message is shorter
+    # than 16 MiB, so the highest byte is 0, with which no text begins.
+    return first[:1] == b"\0"
+
+
+DIALECT = SdkDialect(CigenEndpoint, _recognises, templates=("generator",))

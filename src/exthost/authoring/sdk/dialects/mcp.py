@@ -13,29 +13,30 @@ call ends with `input_required`. The client then sends the call again with the a
 handler runs again from its beginning; this time the same request returns that answer at once.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from exthost.authoring.sdk.context import LEVELS
-from exthost.authoring.sdk.dialects import mcp_content as content
-from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.dialects.jsonrpc import (
+from exthost.authoring.sdk.endpoints import mcp_content as content
+from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost.authoring.sdk.endpoints.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     JsonRpcEndpoint,
     Method,
     get_field,
 )
-from exthost.authoring.sdk.dialects.mcp_exchange import (
+from exthost.authoring.sdk.endpoints.mcp_exchange import (
     CAPABILITIES,
     LEVEL_ALIASES,
     PREFIX,
     VERSION,
-    Exchange,
+    McpExchange,
     parse_exchange,
 )
 from exthost.authoring.sdk.errors import InputRequired, describe
 from exthost.authoring.sdk.registry import Resource
-from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, Call
+from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, HandlerCall
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.types.json_text import encode_text, to_text
@@ -220,25 +221,25 @@ class McpEndpoint(JsonRpcEndpoint):
 
     # -- for the context ---------------------------------------------------------------------
 
-    def _encode_item(self, call: Call, item: Any) -> bytes | None:
+    def _encode_item(self, call: HandlerCall, item: Any) -> bytes | None:
         if call.token is None:  # the call of a plain function, which has returned a generator
             call.token = parse_exchange({}, call.meta)
         exchange = call.token
-        if not isinstance(exchange, Exchange) or exchange.progress_token is None:
+        if not isinstance(exchange, McpExchange) or exchange.progress_token is None:
             return None
         value = exchange.next_item_progress(call.items)
         return self._encode_progress(exchange, value, None, to_text(item))
 
     def progress(
-        self, call: Call, current: float, total: float | None, message: str
+        self, call: HandlerCall, current: float, total: float | None, message: str
     ) -> bytes | None:
         exchange = call.token
-        if not isinstance(exchange, Exchange) or exchange.progress_token is None:
+        if not isinstance(exchange, McpExchange) or exchange.progress_token is None:
             return None
         return self._encode_progress(exchange, exchange.next_progress(current), total, message)
 
     def _encode_progress(
-        self, exchange: Exchange, value: float, total: float | None, message: str
+        self, exchange: McpExchange, value: float, total: float | None, message: str
     ) -> bytes:
         params: dict[str, Any] = {"progressToken": exchange.progress_token, "progress": value}
         if total is not None:
@@ -247,19 +248,19 @@ class McpEndpoint(JsonRpcEndpoint):
             params["message"] = message
         return self.notification("notifications/progress", params)
 
-    def log(self, call: Call, level: str, text: str) -> bytes | None:
+    def log(self, call: HandlerCall, level: str, text: str) -> bytes | None:
         exchange = call.token
         min_level: str | None = self._log_level
-        if isinstance(exchange, Exchange) and exchange.is_stateless:
+        if isinstance(exchange, McpExchange) and exchange.is_stateless:
             min_level = exchange.log_level  # None: this request wants no log messages
         if min_level is None or LEVELS.index(level) < LEVELS.index(min_level):
             return None
         params = {"level": level, "logger": self.identity.name, "data": text}
         return self.notification("notifications/message", params)
 
-    def ask_host(self, call: Call, method: str, params: Any) -> Any:
+    def ask_host(self, call: HandlerCall, method: str, params: Any) -> Any:
         exchange = call.token
-        if not isinstance(exchange, Exchange) or not exchange.is_stateless:
+        if not isinstance(exchange, McpExchange) or not exchange.is_stateless:
             return call.send_request(method, params)
         # The handler runs from its beginning each time the call is sent. Its first requests were
         # answered in earlier runs; only the next one has to be sent to the client.
@@ -306,4 +307,9 @@ class McpEndpoint(JsonRpcEndpoint):
         return None
 
 
-ENDPOINT = McpEndpoint
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    # MCP may begin with many methods, such as server/discover, so it is tried last.
+    return message is not None and "jsonrpc" in message and type(message.get("method")) is str
+
+
+DIALECT = SdkDialect(McpEndpoint, _recognises, templates=("tool",), is_tried_last=True)

@@ -8,12 +8,18 @@ that cancels a call.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity, can_be_id, progress_text
+from exthost.authoring.sdk.endpoints.endpoint import (
+    Endpoint,
+    Identity,
+    SdkDialect,
+    can_be_id,
+    progress_text,
+)
 from exthost.authoring.sdk.errors import describe
-from exthost.authoring.sdk.serving.call import Call
+from exthost.authoring.sdk.serving.call import HandlerCall
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.types.json_text import decode, encode
@@ -83,13 +89,15 @@ class MorphirEndpoint(Endpoint):
     def _encode_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
         return encode({"id": id, "error": describe(error)}) + b"\n"
 
-    def _encode_item(self, call: Call, item: Any) -> bytes:
+    def _encode_item(self, call: HandlerCall, item: Any) -> bytes:
         return encode({"method": "item", "params": {"id": call.key, "item": item}}) + b"\n"
 
-    def progress(self, call: Call, current: float, total: float | None, message: str) -> bytes:
+    def progress(
+        self, call: HandlerCall, current: float, total: float | None, message: str
+    ) -> bytes:
         return self.log(call, "info", progress_text(current, total, message))
 
-    def log(self, call: Call, level: str, text: str) -> bytes:
+    def log(self, call: HandlerCall, level: str, text: str) -> bytes:
         return encode({"method": "log", "params": {"level": level, "message": text}}) + b"\n"
 
 
@@ -99,4 +107,9 @@ def _encode_return_schema(function: Function) -> dict[str, Any]:
     return {} if schema is None else {"return_schema": schema}
 
 
-ENDPOINT = MorphirEndpoint
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    # The only dialect with JSON that is not JSON-RPC.
+    return message is not None and "jsonrpc" not in message and type(message.get("method")) is str
+
+
+DIALECT = SdkDialect(MorphirEndpoint, _recognises, templates=("tool",))

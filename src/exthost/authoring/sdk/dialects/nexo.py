@@ -1,6 +1,6 @@
 """The extension's side of the nexo dialect: JSON-RPC 2.0, one object per line, tools and hooks.
 
-It speaks both contracts of nexo; the params of `initialize` tell which one the host speaks. In the
+It speaks both contracts of nexo; the params of `initialize` show which one the host speaks. In the
 second one tools are called by `tool.invoke`, hooks by `hook.on_hook`, and the names of tools begin
 with the id of the extension (`nexo_second`).
 
@@ -10,27 +10,21 @@ progress, are sent as notifications, which a host may ignore. The host answers a
 extension with an error unless it has a handler for that method.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from exthost.authoring.sdk.answers import (
-    Block,
-    Confirm,
-    HookEvent,
-    Inject,
-    Modify,
-    Replace,
-    own_hook_answer,
-)
-from exthost.authoring.sdk.dialects import nexo_second
-from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.dialects.jsonrpc import (
+from exthost.authoring.sdk import answers
+from exthost.authoring.sdk.endpoints import nexo_second
+from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost.authoring.sdk.endpoints.jsonrpc import (
     HANDLER_FAILED,
     INVALID_PARAMS,
     JsonRpcEndpoint,
     get_field,
 )
+from exthost.authoring.sdk.endpoints.toml_text import toml_entries
 from exthost.authoring.sdk.errors import InvalidArguments, ToolError, describe
-from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, Call
+from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, HandlerCall
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 
@@ -111,11 +105,13 @@ class NexoEndpoint(JsonRpcEndpoint):
             on_item=self._encode_item,
         )
 
-    def _encode_item(self, call: Call, item: Any) -> bytes:
+    def _encode_item(self, call: HandlerCall, item: Any) -> bytes:
         params = {"id": call.key, "name": call.function.name, "item": item}
         return self.notification("tools/item", params)
 
-    def progress(self, call: Call, current: float, total: float | None, message: str) -> bytes:
+    def progress(
+        self, call: HandlerCall, current: float, total: float | None, message: str
+    ) -> bytes:
         params = {"id": call.key, "progress": current, "total": total, "message": message}
         return self.notification("tools/progress", params)
 
@@ -194,26 +190,85 @@ class NexoEndpoint(JsonRpcEndpoint):
         return self.encode_result(id, _encode_hook_answer(answer))
 
 
-def _decode_event(name: str, raw: dict[str, Any]) -> HookEvent:
-    return HookEvent(name, raw.get("tool_name"), raw.get("arguments"), raw.get("message"), raw)
+def _decode_event(name: str, raw: dict[str, Any]) -> answers.HookEvent:
+    return answers.HookEvent(
+        name, raw.get("tool_name"), raw.get("arguments"), raw.get("message"), raw
+    )
 
 
 def _encode_hook_answer(answer: Any) -> Any:
     match answer:
         case None:
             return None
-        case Block(reason):
+        case answers.Block(reason):
             return {"abort": True, "reason": reason}
-        case Modify(arguments):
+        case answers.Modify(arguments):
             return {"override": {"arguments": arguments}}
         # The dialect has no way to ask a person. So an action that needs a confirmation is aborted.
-        case Confirm(message):
+        case answers.Confirm(message):
             return {"abort": True, "reason": message}
-        case Inject(content):
+        case answers.Inject(content):
             return {"decision": "transform", "transformed_body": content}
-        case Replace(output):
+        case answers.Replace(output):
             return {"override": {"result": output}}
-    return own_hook_answer(answer)
+    return answers.own_hook_answer(answer)
 
 
-ENDPOINT = NexoEndpoint
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    # nexo and mcp both begin with initialize; only that of mcp has a protocolVersion.
+    if message is None or "jsonrpc" not in message or message.get("method") != "initialize":
+        return False
+    params = message.get("params")
+    return type(params) is not dict or "protocolVersion" not in params
+
+
+def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
+    hooks = [name for name in identity.registry.hooks if name in nexo_second.HOOKS]
+    lines = [
+        "[plugin]",
+        *toml_entries(id=identity.name, version=identity.version, description=identity.description),
+        "",
+        "[capabilities]",
+        *toml_entries(tools=list(identity.registry.callables), hooks=hooks),
+        "",
+        "[transport]",
+        *toml_entries(kind="stdio", command=command[0], args=list(command[1:])),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def second_nexo_manifest(identity: Identity, command: Sequence[str]) -> str:
+    """Return the manifest of nexo's second contract; `command` is what starts the extension from
+    its folder."""
+    registry = identity.registry
+    document = nexo_second.manifest(
+        identity.name,
+        identity.version,
+        identity.description,
+        registry.callables,
+        registry.hooks,
+    )
+    plugin = document["plugin"]
+    extends = plugin.pop("extends")
+    lines = [
+        *toml_entries(manifest_version=2),
+        "",
+        "[plugin]",
+        *toml_entries(**plugin),
+        "",
+        "[plugin.entrypoint]",
+        *toml_entries(command=command[0], args=list(command[1:])),
+        "",
+        "[plugin.extends]",
+        *toml_entries(**extends),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+DIALECT = SdkDialect(
+    NexoEndpoint,
+    _recognises,
+    templates=("tool", "hook"),
+    manifest_file="plugin.toml",
+    write_manifest=_write_manifest,
+)

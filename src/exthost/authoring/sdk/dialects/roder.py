@@ -1,23 +1,23 @@
 """The extension's side of the roder dialect: JSON-RPC 2.0, one object per line.
 
 A roder extension has a manifest file. The reply to the handshake contains the services of the
-manifest and a checksum of its bytes, so the endpoint needs the file's content;
-`exthost.authoring.sdk.manifests` writes such a file.
+manifest and a checksum of its bytes, so the endpoint needs the file's content.
 
 A stream is both a tool and a task executor, and a provider is an inference engine. The request that
 starts a task or a turn of an engine gets its response at once; items and the result follow as
 notifications. A task can be cancelled.
 """
 
-import tomllib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from exthost.authoring.sdk.answers import Turn
-from exthost.authoring.sdk.dialects import providers
-from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
-from exthost.authoring.sdk.errors import InvalidArguments, UsageError, describe
-from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, Call
+from exthost.authoring.sdk.endpoints import providers
+from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost.authoring.sdk.endpoints.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
+from exthost.authoring.sdk.endpoints.toml_text import toml_entries, toml_value
+from exthost.authoring.sdk.errors import InvalidArguments, SdkUsageError, describe
+from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, HandlerCall
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.types.json_text import to_text
@@ -45,14 +45,16 @@ class RoderEndpoint(JsonRpcEndpoint):
     def __init__(self, identity: Identity, server: Server) -> None:
         super().__init__(identity, server)
         if identity.manifest is None:
-            raise UsageError(
+            raise SdkUsageError(
                 "a roder extension needs its manifest: write it with `--manifest roder > "
                 "roder-extension.toml` beside the program, or name it: Extension(manifest=…)"
             )
+        import tomllib  # here, because detecting a dialect imports this module
+
         try:
             self._services = tomllib.loads(identity.manifest.decode())["provides"]
         except (ValueError, KeyError) as error:
-            raise UsageError(f"the manifest cannot be used: {describe(error)}") from None
+            raise SdkUsageError(f"the manifest cannot be used: {describe(error)}") from None
         self._checksum = checksum(identity.manifest)
         self._functions = dict(self.registry.callables)
         self._extension_id = identity.name
@@ -105,7 +107,7 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self.encode_result(id, result)
 
     def progress(
-        self, call: Call, current: float, total: float | None, message: str
+        self, call: HandlerCall, current: float, total: float | None, message: str
     ) -> bytes | None:
         """Report progress as an `extension/event`, since the dialect has no message for it."""
         payload = {"name": call.function.name, "progress": current, "total": total}
@@ -161,7 +163,7 @@ class RoderEndpoint(JsonRpcEndpoint):
     def _encode_task_event(self, key: Any, event: Any) -> bytes:
         return self.notification("tasks/event", {"executionId": key[1], "event": event})
 
-    def _encode_task_output(self, call: Call, item: Any) -> bytes:
+    def _encode_task_output(self, call: HandlerCall, item: Any) -> bytes:
         text = to_text(item)
         chunk = text if text.endswith("\n") else f"{text}\n"
         event = {"type": "output", "stream": "stdout", "chunk": chunk}
@@ -219,7 +221,7 @@ class RoderEndpoint(JsonRpcEndpoint):
     def _encode_turn_event(self, key: Any, event: Any) -> bytes:
         return self.notification("inference/event", {"streamId": key[1], "event": event})
 
-    def _encode_turn_item(self, call: Call, item: Any) -> bytes:
+    def _encode_turn_item(self, call: HandlerCall, item: Any) -> bytes:
         return self._encode_turn_event(call.key, providers.encode_roder_event(item))
 
     def _encode_turn_end(self, key: Any, function: Function, value: Any) -> bytes:
@@ -235,4 +237,48 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self._encode_turn_event(key, {"Failed": {"message": describe(error)}})
 
 
-ENDPOINT = RoderEndpoint
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    method = message.get("method") if message is not None and "jsonrpc" in message else None
+    return type(method) is str and method.startswith("extension/")
+
+
+def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
+    registry = identity.registry
+    lines = [
+        *toml_entries(id=identity.name, name=identity.name, version=identity.version),
+        *toml_entries(api_version="^0.1", description=identity.description),
+        "",
+        "[launch]",
+        *toml_entries(command=command[0], args=list(command[1:])),
+    ]
+    if registry.callables:
+        lines += [
+            "",
+            "[[provides]]",
+            *toml_entries(type="tool_provider", id=f"{identity.name}-tools"),
+        ]
+    for name, function in registry.callables.items():
+        lines += ["", "[[provides.tools]]"]
+        lines += toml_entries(name=name, description=function.description)
+        lines += [f"parameters = {toml_value(function.input_schema)}"]
+    for name in registry.streams:
+        lines += ["", "[[provides]]", *toml_entries(type="task_executor", id=name)]
+    for name in registry.providers:
+        lines += ["", "[[provides]]", *toml_entries(type="inference_engine", id=name)]
+    return "\n".join(lines) + "\n"
+
+
+_PROVIDER_TEST = """\
+            [model] = await client.inference.list_models()
+            assert model.id == "parrot-1"
+"""
+
+DIALECT = SdkDialect(
+    RoderEndpoint,
+    _recognises,
+    templates=("tool", "provider"),
+    manifest_file="roder-extension.toml",
+    write_manifest=_write_manifest,
+    repeats_manifest=True,
+    provider_test=_PROVIDER_TEST,
+)

@@ -7,23 +7,16 @@ this module fills in the namespace, which is the extension's id. The host calls 
 that the extension's manifest lists.
 """
 
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from exthost.authoring.sdk.answers import (
-    Block,
-    Confirm,
-    HookEvent,
-    Inject,
-    Modify,
-    Replace,
-    Turn,
-    own_hook_answer,
-)
-from exthost.authoring.sdk.dialects import providers
-from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
+from exthost.authoring.sdk import answers
+from exthost.authoring.sdk.endpoints import providers
+from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost.authoring.sdk.endpoints.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
 from exthost.authoring.sdk.errors import InvalidArguments
-from exthost.authoring.sdk.serving.call import Call
+from exthost.authoring.sdk.serving.call import HandlerCall
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.types.json_text import encode, to_text
@@ -33,22 +26,27 @@ PROTOCOL_VERSION = 1
 # With this version a host also calls the hook `on_usage`.
 _USAGE_VERSION = 2
 
+# The permission that each hook of synaps needs.
+SYNAPS_HOOKS = {
+    "before_tool_call": "tools.intercept",
+    "after_tool_call": "tools.intercept",
+    "before_message": "privacy.llm_content",
+    "on_message_complete": "privacy.llm_content",
+    "on_compaction": "privacy.llm_content",
+    "on_session_start": "session.lifecycle",
+    "on_session_end": "session.lifecycle",
+    "on_usage": "privacy.llm_content",
+}
+
+_HEADER = b"content-length"
+
 
 class SynapsEndpoint(JsonRpcEndpoint):
     """The extension's side of a synaps connection."""
 
     name = "synaps"
     supported_kinds = frozenset({"tools", "hooks", "providers"})
-    supported_hooks = (
-        "before_tool_call",
-        "after_tool_call",
-        "before_message",
-        "on_message_complete",
-        "on_compaction",
-        "on_session_start",
-        "on_session_end",
-        "on_usage",
-    )
+    supported_hooks = tuple(SYNAPS_HOOKS)
     framing = HeaderFraming
     max_bytes = 4 * 2**20
     frame = staticmethod(with_header)
@@ -153,13 +151,13 @@ class SynapsEndpoint(JsonRpcEndpoint):
         )
         return None
 
-    def _encode_command_output(self, call: Call, item: Any) -> bytes:
+    def _encode_command_output(self, call: HandlerCall, item: Any) -> bytes:
         table = isinstance(item, dict) and item.keys() == {"headers", "rows"}
         event = {"kind": "table", **item} if table else {"kind": "text", "content": to_text(item)}
         return self.notification("command.output", {"request_id": call.token, "event": event})
 
     def progress(
-        self, call: Call, current: float, total: float | None, message: str
+        self, call: HandlerCall, current: float, total: float | None, message: str
     ) -> bytes | None:
         if call.token is None:
             return None
@@ -194,7 +192,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
             return self.result(id, {"action": "continue"})
         tool = params.get("tool_runtime_name") or params.get("tool_name")
         message = params.get("message")
-        event = HookEvent(kind, tool, params.get("tool_input"), message, params)
+        event = answers.HookEvent(kind, tool, params.get("tool_input"), message, params)
         return self.run(id, function, event, self._encode_hook_reply, self.encode_error_reply)
 
     def _encode_hook_reply(self, id: Any, function: Function, answer: Any) -> bytes:
@@ -213,7 +211,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
         provider = self.registry.providers.get(name)
         if provider is None:
             return self.error(id, INVALID_PARAMS, f"unknown provider: {name}")
-        turn = Turn(
+        turn = answers.Turn(
             name,
             get_field(params, "model_id", str),
             get_field(params, "messages", list),
@@ -231,7 +229,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
             on_item=on_item,
         )
 
-    def _encode_provider_event(self, call: Call, item: Any) -> bytes:
+    def _encode_provider_event(self, call: HandlerCall, item: Any) -> bytes:
         event = providers.encode_synaps_event(item)
         return self.notification("provider.stream.event", {"event": event})
 
@@ -247,17 +245,65 @@ def _encode_hook_answer(answer: Any) -> Any:
     match answer:
         case None:
             return {"action": "continue"}
-        case Block(reason):
+        case answers.Block(reason):
             return {"action": "block", "reason": reason}
-        case Modify(arguments):
+        case answers.Modify(arguments):
             return {"action": "modify", "input": arguments}
-        case Confirm(message):
+        case answers.Confirm(message):
             return {"action": "confirm", "message": message}
-        case Inject(content):
+        case answers.Inject(content):
             return {"action": "inject", "content": content}
-        case Replace(output):
+        case answers.Replace(output):
             return {"action": "replace", "output": output}
-    return own_hook_answer(answer)
+    return answers.own_hook_answer(answer)
 
 
-ENDPOINT = SynapsEndpoint
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool | None:
+    # The only dialect whose frames have headers.
+    header = first.lstrip()[: len(_HEADER)].lower()
+    if header == _HEADER:
+        return True
+    return None if header and _HEADER.startswith(header) else False
+
+
+def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
+    registry = identity.registry
+    hooks = [name for name in registry.hooks if name in SYNAPS_HOOKS]
+    permissions = dict.fromkeys(SYNAPS_HOOKS[name] for name in hooks)
+    if registry.tools or registry.streams:
+        permissions["tools.register"] = None
+    if registry.providers:
+        permissions["providers.register"] = None
+    if registry.replaces_output and "after_tool_call" in hooks:
+        permissions["tools.transform_output"] = None
+    extension = {
+        "protocol_version": 2 if "on_usage" in hooks else 1,
+        "runtime": "process",
+        "command": command[0],
+        "args": list(command[1:]),
+        "permissions": list(permissions),
+        "hooks": [{"hook": name} for name in hooks],
+    }
+    document = {
+        "name": identity.name,
+        "version": identity.version,
+        "description": identity.description,
+        "extension": extension,
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+_PROVIDER_TEST = """\
+            said = [{"role": "user", "content": "hello there"}]
+            completion = await client.providers.complete("parrot-1", said)
+            assert completion.content[0]["text"] == "hello there "
+"""
+
+DIALECT = SdkDialect(
+    SynapsEndpoint,
+    _recognises,
+    templates=("tool", "hook", "provider"),
+    manifest_file=".synaps-plugin/plugin.json",
+    write_manifest=_write_manifest,
+    provider_test=_PROVIDER_TEST,
+)

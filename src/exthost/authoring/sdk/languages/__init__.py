@@ -1,16 +1,18 @@
 """Creates new extensions in other languages than Python, from templates; they use no SDK.
 
 Each language has one template in this folder for morphir, nexo and mcp, of at most forty lines. The
-code that differs between these dialects is filled in from the table `_DIALECT_CODE`. synaps, whose
+code that differs between these dialects is filled in from `languages.toml`. synaps, whose
 messages have a header with their length, roder, whose handshake repeats its manifest, and cigen,
 whose messages are protobuf, have templates of their own. Those of cigen use no protobuf library.
 """
 
+import tomllib
 from collections.abc import Mapping
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-DIALECTS = ("morphir", "nexo", "mcp", "synaps", "roder", "cigen")
+from exthost.authoring.sdk.dialects import load_dialect
+from exthost.authoring.sdk.errors import SdkUsageError
 
 # The dialects with a common template, and the JSON field in which each announces the schema of a
 # tool.
@@ -29,266 +31,38 @@ class Language(NamedTuple):
     binary        the program that `build_binary` makes. It is the command for roder and synaps,
                   since their hosts pass on too few environment variables for a compiler, and wait
                   too short a time for it, and for cigen, whose plugins are programs
+    code          by dialect: the code that is filled into the template for the methods, a result,
+                  an error, and the JSON field with the version of JSON-RPC
     """
 
     template: str
     program: str
     command: tuple[str, ...]
     needs: str
+    code: Mapping[str, Mapping[str, str]]
     build: str = ""
     files: Mapping[str, str] = {}
     binary: str = ""
     build_binary: str = ""
 
 
+def _read_text(file: str) -> str:
+    return resources.files(__name__).joinpath(file).read_text("utf-8")
+
+
+def _read_language(row: Mapping[str, Any]) -> Language:
+    return Language(**{**row, "command": tuple(row["command"])})
+
+
 LANGUAGES = {
-    "typescript": Language(
-        "typescript.ts.template", "extension.ts", ("node", "extension.ts"), "Node 22.18 or later"
-    ),
-    "go": Language(
-        "go.go.template",
-        "main.go",
-        ("go", "run", "."),
-        "Go 1.21 or later",
-        "go build -o /dev/null .",
-        {"go.mod": "module {name}\n\ngo 1.21\n", ".gitignore": "/extension\n"},
-        "./extension",
-        "go build -o extension .",
-    ),
-    "rust": Language(
-        "rust.rs.template",
-        "src/main.rs",
-        ("cargo", "run", "--quiet"),
-        "Rust 1.70 or later",
-        "cargo build --quiet",
-        {
-            "Cargo.toml": '[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\n\n'
-            '[dependencies]\nserde_json = "1"\n',
-            ".gitignore": "target\n",
-        },
-        "target/debug/{name}",
-        "cargo build --quiet",
-    ),
-    "sh": Language("sh.sh.template", "extension.sh", ("sh", "extension.sh"), "jq"),
+    name: _read_language(row) for name, row in tomllib.loads(_read_text("languages.toml")).items()
 }
 
-# By language and dialect: the code that is filled into the template for the methods, a result, an
-# error, and the JSON field with the version of JSON-RPC.
-_DIALECT_CODE: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "typescript": {
-        "morphir": {
-            "methods": "  initialize: () => ({}),\n  capabilities: () => [shout],\n"
-            '  shout: (params) => callTool("shout", params),',
-            "result": "given.text.toUpperCase()",
-            "unknown": "`unknown: ${method}`",
-            "failure": "String(error)",
-            "version": "",
-        },
-        "nexo": {
-            "methods": '  initialize: () => ({ server_version: "0.1.0", tools: [shout] }),\n'
-            '  "tools/list": () => ({ tools: [shout] }),\n'
-            '  "tools/call": ({ name, arguments: given }) => callTool(name, given),',
-            "result": "given.text.toUpperCase()",
-            "unknown": "{ code: -32601, message: `unknown: ${method}` }",
-            "failure": "{ code: -32602, message: String(error) }",
-            "version": 'jsonrpc: "2.0", ',
-        },
-        "mcp": {
-            "methods": "  initialize: ({ protocolVersion }) => ({\n    protocolVersion,\n"
-            "    capabilities: { tools: {} },\n"
-            '    serverInfo: { name: "NAME", version: "0.1.0" },\n  }),\n'
-            "  ping: () => ({}),\n"
-            '  "tools/list": () => ({ tools: [shout] }),\n'
-            '  "tools/call": ({ name, arguments: given }) => callTool(name, given),',
-            "result": '{ content: [{ type: "text", text: given.text.toUpperCase() }] }',
-            "unknown": "{ code: -32601, message: `unknown: ${method}` }",
-            "failure": "{ code: -32602, message: String(error) }",
-            "version": 'jsonrpc: "2.0", ',
-        },
-    },
-    "go": {
-        "morphir": {
-            "methods": '\ttext, ok := params["text"].(string)\n\tswitch {\n'
-            '\tcase method == "initialize":\n\t\treturn object{}, true\n'
-            '\tcase method == "capabilities":\n\t\treturn []any{shout}, true\n'
-            '\tcase method == "shout" && ok:\n\t\treturn strings.ToUpper(text), true',
-            "failure": '"no such method, or no text: " + request.Method',
-            "version": "",
-        },
-        "nexo": {
-            "methods": '\tgiven, _ := params["arguments"].(object)\n'
-            '\ttext, ok := given["text"].(string)\n\tswitch {\n'
-            '\tcase method == "initialize" || method == "tools/list":\n'
-            '\t\treturn object{"server_version": "0.1.0", "tools": []any{shout}}, true\n'
-            '\tcase method == "tools/call" && params["name"] == "shout" && ok:\n'
-            "\t\treturn strings.ToUpper(text), true",
-            "failure": 'object{"code": -32602, "message": "no such method, tool or text"}',
-            "version": ', "jsonrpc": "2.0"',
-        },
-        "mcp": {
-            "methods": '\tgiven, _ := params["arguments"].(object)\n'
-            '\ttext, ok := given["text"].(string)\n\tswitch {\n'
-            '\tcase method == "initialize":\n'
-            '\t\tabout := object{"name": "NAME", "version": "0.1.0"}\n'
-            '\t\treturn object{"protocolVersion": params["protocolVersion"], "serverInfo": about, '
-            '"capabilities": object{"tools": object{}}}, true\n'
-            '\tcase method == "ping":\n\t\treturn object{}, true\n'
-            '\tcase method == "tools/list":\n\t\treturn object{"tools": []any{shout}}, true\n'
-            '\tcase method == "tools/call" && params["name"] == "shout" && ok:\n'
-            '\t\treturn object{"content": []any{object{"type": "text", '
-            '"text": strings.ToUpper(text)}}}, true',
-            "failure": 'object{"code": -32601, "message": "no such method, tool or text"}',
-            "version": ', "jsonrpc": "2.0"',
-        },
-    },
-    "rust": {
-        "morphir": {
-            "methods": '        "initialize" => Ok(json!({})),\n'
-            '        "capabilities" => Ok(json!([shout()])),\n'
-            '        "shout" => call_tool("shout", params),',
-            "result": "json!(text)",
-            "failure": "json!(why)",
-            "version": "",
-        },
-        "nexo": {
-            "methods": '        "initialize" | "tools/list" => '
-            'Ok(json!({"server_version": "0.1.0", "tools": [shout()]})),\n'
-            '        "tools/call" => '
-            'call_tool(params["name"].as_str().unwrap_or(""), &params["arguments"]),',
-            "result": "json!(text)",
-            "failure": 'json!({"code": -32602, "message": why})',
-            "version": ', "jsonrpc": "2.0"',
-        },
-        "mcp": {
-            "methods": '        "initialize" => Ok(json!({"protocolVersion": '
-            'params["protocolVersion"], "capabilities": {"tools": {}},\n'
-            '            "serverInfo": {"name": "NAME", "version": "0.1.0"}})),\n'
-            '        "ping" => Ok(json!({})),\n'
-            '        "tools/list" => Ok(json!({"tools": [shout()]})),\n'
-            '        "tools/call" => '
-            'call_tool(params["name"].as_str().unwrap_or(""), &params["arguments"]),',
-            "result": 'json!({"content": [{"type": "text", "text": text}]})',
-            "failure": 'json!({"code": -32602, "message": why})',
-            "version": ', "jsonrpc": "2.0"',
-        },
-    },
-    "sh": {
-        "morphir": {
-            "methods": '    if .method == "initialize" then {}\n'
-            '    elif .method == "capabilities" then [shout]\n'
-            '    elif .method == "shout" then call_tool("shout"; .params)',
-            "result": "($given.text | ascii_upcase)",
-            "failure": ".",
-            "version": "",
-        },
-        "nexo": {
-            "methods": '    if .method == "initialize" then '
-            '{server_version: "0.1.0", tools: [shout]}\n'
-            '    elif .method == "tools/list" then {tools: [shout]}\n'
-            '    elif .method == "tools/call" then call_tool(.params.name; .params.arguments)',
-            "result": "($given.text | ascii_upcase)",
-            "failure": "{code: -32602, message: .}",
-            "version": 'jsonrpc: "2.0", ',
-        },
-        "mcp": {
-            "methods": '    if .method == "initialize" then {\n'
-            "      protocolVersion: .params.protocolVersion, capabilities: {tools: {}},\n"
-            '      serverInfo: {name: "NAME", version: "0.1.0"}}\n'
-            '    elif .method == "ping" then {}\n'
-            '    elif .method == "tools/list" then {tools: [shout]}\n'
-            '    elif .method == "tools/call" then call_tool(.params.name; .params.arguments)',
-            "result": '{content: [{type: "text", text: ($given.text | ascii_upcase)}]}',
-            "failure": "{code: -32602, message: .}",
-            "version": 'jsonrpc: "2.0", ',
-        },
-    },
-}
-
-_TEST = """#!/bin/sh
-# Builds the extension, holds it to the rules of its dialect, and calls it.
-set -e
-cd "$(dirname "$0")"
-{build}exthost check {target}
-{test}
-echo passed
-"""
-
-_README = """# {name}
-
-An extension in the {dialect} dialect, in {language}. It needs {needs}.
-
-{first}    sh test.sh                                  # its own test
-    exthost inspect {target}
-    {call}
-    exthost check {target}                      # whether it keeps to the rules of {dialect}
-    exthost dev {target}                        # starts it again on every save
-"""
-
-_CONFIG = """[[extensions]]
-name = "{name}"
-dialect = "{dialect}"
-source = {{ type = "process", command = "{command}", args = [{args}] }}
-"""
-
-_MANIFEST = """[plugin]
-id = "{name}"
-version = "0.1.0"
-description = "What it is for"
-
-[capabilities]
-tools = ["shout"]
-
-[transport]
-kind = "stdio"
-command = "{command}"
-args = [{args}]
-"""
-
-
-_SYNAPS_MANIFEST = """{{
-  "name": "{name}",
-  "version": "0.1.0",
-  "extension": {{
-    "protocol_version": 1,
-    "runtime": "process",
-    "command": "{command}",
-    "args": [{args}],
-    "permissions": ["tools.register"]
-  }}
-}}
-"""
-
-_RODER_MANIFEST = """id = "{name}"
-name = "{name}"
-version = "0.1.0"
-api_version = "^0.1"
-
-[launch]
-command = "{command}"
-args = [{args}]
-
-[[provides]]
-type = "tool_provider"
-id = "text"
-
-[[provides.tools]]
-name = "shout"
-description = "Upper case"
-
-[provides.tools.parameters]
-type = "object"
-properties = {{ text = {{ type = "string" }} }}
-required = ["text"]
-"""
-
-# By dialect: the path of the config or manifest, and its template.
+# The templates of manifests, by dialect. The other dialects have a config.
 _MANIFESTS = {
-    "morphir": ("exthost.toml", _CONFIG),
-    "nexo": ("plugin.toml", _MANIFEST),
-    "mcp": ("exthost.toml", _CONFIG),
-    "synaps": (".synaps-plugin/plugin.json", _SYNAPS_MANIFEST),
-    "roder": ("roder-extension.toml", _RODER_MANIFEST),
-    "cigen": ("exthost.toml", _CONFIG),
+    "nexo": "nexo_manifest.toml.template",
+    "synaps": "synaps_manifest.json.template",
+    "roder": "roder_manifest.toml.template",
 }
 
 # A call of a new extension, and the line of its test that makes the same call.
@@ -322,24 +96,28 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
     files = dict(traits.files)
     if dialect == "cigen" and "Cargo.toml" in files:
         files["Cargo.toml"] = files["Cargo.toml"].partition("\n[dependencies]")[0]
-    manifest, manifest_template = _MANIFESTS[dialect]
+    manifest = load_dialect(dialect).manifest_file or "exthost.toml"
     return {
         traits.program: _program_text(name, dialect, language),
         **{path: content.format(name=name) for path, content in files.items()},
-        manifest: manifest_template.format(**values),
-        "test.sh": _TEST.format(**values),
-        "README.md": _README.format(**values),
+        manifest: _read_text(_MANIFESTS.get(dialect, "config.toml.template")).format(**values),
+        "test.sh": _read_text("test.sh.template").format(**values),
+        "README.md": _read_text("readme.md.template").format(**values),
     }
 
 
 def _program_text(name: str, dialect: str, language: str) -> str:
     """Return the source code of a new extension."""
     template = LANGUAGES[language].template
-    folder = resources.files("exthost.authoring.sdk.languages")
     if dialect not in _SCHEMA_FIELDS:
         template = template.replace(language, f"{language}_{dialect}", 1)
-        return folder.joinpath(template).read_text("utf-8").replace("NAME", name)
-    dialect_code = _DIALECT_CODE[language][dialect]
+        try:
+            return _read_text(template).replace("NAME", name)
+        except FileNotFoundError:
+            why = f"there is no template in {language} for the {dialect} dialect"
+            raise SdkUsageError(why) from None
+    dialect_code = LANGUAGES[language].code[dialect]
     code = {key: value.replace("NAME", name) for key, value in dialect_code.items()}
-    text = folder.joinpath(template).read_text("utf-8")
-    return text.format(name=name, dialect=dialect, schema=_SCHEMA_FIELDS[dialect], **code)
+    return _read_text(template).format(
+        name=name, dialect=dialect, schema=_SCHEMA_FIELDS[dialect], **code
+    )

@@ -15,7 +15,7 @@ from typing import Protocol
 from exthost.authoring.sdk.serving.call import CallEndpoint
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.wire.descriptors import Wire
-from exthost.authoring.sdk.wire.framing import Framing
+from exthost.authoring.sdk.wire.framing import FrameSplitter
 from exthost.authoring.sdk.wire.loop_writer import LoopWriter
 from exthost.authoring.sdk.wire.writer import Sent
 
@@ -29,7 +29,7 @@ class FrameEndpoint(CallEndpoint, Protocol):
     """What the loop needs from an endpoint; see `Endpoint`."""
 
     @property
-    def framing(self) -> type[Framing]: ...
+    def framing(self) -> type[FrameSplitter]: ...
 
     def receive(self, frame: bytes) -> bytes | None: ...
 
@@ -62,7 +62,7 @@ def run_async(
 async def serve_async(
     server: Server,
     fd: int,
-    framing: Framing,
+    framing: FrameSplitter,
     receive: Callable[[bytes], bytes | None],
     first: bytes = b"",
 ) -> None:
@@ -90,7 +90,7 @@ class _Reader:
         self,
         server: Server,
         fd: int,
-        framing: Framing,
+        framing: FrameSplitter,
         receive: Callable[[bytes], bytes | None],
         finished: "asyncio.Future[None]",
     ) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from exthost.authoring.sdk.serving.server import Server
-from exthost.authoring.sdk.wire.framing import Framing
+from exthost.authoring.sdk.wire.framing import FrameSplitter
 
 _READ_BYTES = 65536
 
@@ -21,7 +21,7 @@ _TOGETHER_SECONDS = 0.001
 def serve_blocking(
     server: Server,
     fd: int,
-    framing: Framing,
+    framing: FrameSplitter,
     receive: Callable[[bytes], bytes | None],
     first: bytes = b"",
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from exthost.authoring.sdk.context import Context, Delivery
 from exthost.authoring.sdk.errors import HostError
-from exthost.authoring.sdk.serving.host_requests import Answer, HostRequests
+from exthost.authoring.sdk.serving.host_requests import HostReply, HostRequests
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.wire.writer import Sent, Writer
 
@@ -24,7 +24,7 @@ Reply = Callable[[Any, Function, Any], bytes]
 Failure = Callable[[Any, Function, BaseException], bytes]
 """Returns the frame of an error: (key, function, exception)."""
 
-ItemWriter = Callable[["Call", Any], bytes | None]
+ItemWriter = Callable[["HandlerCall", Any], bytes | None]
 """Returns the frame of one item of a stream, or None if the dialect has no message for items."""
 
 
@@ -38,14 +38,14 @@ class CallEndpoint(Protocol):
     def config(self) -> Mapping[str, Any]: ...
 
     def progress(
-        self, call: "Call", current: float, total: float | None, message: str
+        self, call: "HandlerCall", current: float, total: float | None, message: str
     ) -> bytes | None: ...
 
-    def log(self, call: "Call", level: str, text: str) -> bytes | None: ...
+    def log(self, call: "HandlerCall", level: str, text: str) -> bytes | None: ...
 
     def request(self, number: int, method: str, params: Any) -> bytes: ...
 
-    def ask_host(self, call: "Call", method: str, params: Any) -> Any: ...
+    def ask_host(self, call: "HandlerCall", method: str, params: Any) -> Any: ...
 
 
 class CallServer(Protocol):
@@ -67,7 +67,7 @@ class CallServer(Protocol):
 EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Call:
+class HandlerCall:
     """A call that is running."""
 
     __slots__ = (
@@ -120,7 +120,7 @@ class Call:
         self.is_over = False
         self.is_cancelled = False
         self.task: Task[None] | None = None
-        self._request: Answer | None = None
+        self._request: HostReply | None = None
         if function.context_name:
             arguments[function.context_name] = Context(self, meta)
 
@@ -172,7 +172,7 @@ class Call:
                 "make it `async def` and await call_async, or register it with thread=True"
             )
         answer = self.server.endpoint.ask_host(self, method, params)
-        if not isinstance(answer, Answer):
+        if not isinstance(answer, HostReply):
             return answer
         try:
             if not answer.wait(timeout):
@@ -183,7 +183,7 @@ class Call:
 
     async def call_host_async(self, method: str, params: Any, timeout: float | None) -> Any:
         answer = self.server.endpoint.ask_host(self, method, params)
-        if not isinstance(answer, Answer):
+        if not isinstance(answer, HostReply):
             return answer
         import asyncio  # lazily imported, since that takes longer than importing the SDK
 
@@ -199,7 +199,7 @@ class Call:
         finally:
             self._request = None
 
-    def send_request(self, method: str, params: Any) -> Answer:
+    def send_request(self, method: str, params: Any) -> HostReply:
         """Send a request to the host. Called by the endpoint."""
         requests, endpoint = self.server.requests, self.server.endpoint
         number, answer = requests.open()

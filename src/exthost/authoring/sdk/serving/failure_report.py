@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from exthost.authoring.sdk.errors import Cancelled, InputRequired, ToolError
+from exthost.authoring.sdk.errors import CallCancelled, InputRequired, ToolError
 from exthost.authoring.sdk.types.function import Function
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def report(error: BaseException, function: Function | None = None) -> None:
     If it has no frame of the author, as for a result that cannot be written as JSON, the place of
     the handler `function` is written instead; without a handler, the whole traceback.
     """
-    if isinstance(error, ToolError | Cancelled | InputRequired):
+    if isinstance(error, ToolError | CallCancelled | InputRequired):
         return
     import traceback  # lazily imported, since it is seldom needed
 

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from exthost.authoring.sdk.errors import Cancelled, HostError
+from exthost.authoring.sdk.errors import CallCancelled, HostError
 
 
-class Answer:
+class HostReply:
     """A future for the answer of the host to one request. Thread-safe."""
 
     def __init__(self) -> None:
@@ -32,8 +32,8 @@ class Answer:
             callback()
 
     def cancel(self) -> None:
-        """Raise Cancelled in the thread or task that waits."""
-        self.settle(error=Cancelled())
+        """Raise CallCancelled in the thread or task that waits."""
+        self.settle(error=CallCancelled())
 
     def wait(self, seconds: float | None) -> bool:
         """Block this thread until the answer arrives; return whether it arrived in time. None waits
@@ -62,12 +62,12 @@ class HostRequests:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._waiting: dict[Any, Answer] = {}
+        self._waiting: dict[Any, HostReply] = {}
 
-    def open(self) -> tuple[int, Answer]:
-        """Return the id of a new request, and its `Answer`."""
+    def open(self) -> tuple[int, HostReply]:
+        """Return the id of a new request, and its `HostReply`."""
         number = next(self._numbers)
-        answer = self._waiting[number] = Answer()
+        answer = self._waiting[number] = HostReply()
         return number, answer
 
     def close(self, number: int) -> None:

@@ -11,12 +11,12 @@ import time
 from collections.abc import Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from exthost.authoring.sdk.errors import Cancelled, InputRequired, ToolError
+from exthost.authoring.sdk.errors import CallCancelled, InputRequired, ToolError
 from exthost.authoring.sdk.serving.call import (
     EMPTY_MAPPING,
-    Call,
     CallEndpoint,
     Failure,
+    HandlerCall,
     ItemWriter,
     Reply,
 )
@@ -55,7 +55,7 @@ class Server:
         self._is_stopping = False
         self._loop = loop
         self._pool = ThreadPool(max_threads)
-        self._calls: dict[Any, Call] = {}
+        self._calls: dict[Any, HandlerCall] = {}
         self._ended = threading.Condition()
 
     def stop(self) -> None:
@@ -79,8 +79,8 @@ class Server:
         collects: bool = True,
     ) -> None:
         """Run a handler with bound arguments. Its result or its error is sent when it ends. The
-        parameters are those of `Call`."""
-        call = Call(
+        parameters are those of `HandlerCall`."""
+        call = HandlerCall(
             self,
             key,
             function,
@@ -116,7 +116,7 @@ class Server:
     ) -> None:
         """Send the items of a generator that a plain function has returned. It runs in a worker
         thread, as a generator function does."""
-        call = Call(
+        call = HandlerCall(
             self, key, function, {}, reply, failure, meta=meta, token=token, on_item=on_item
         )
         self._calls[key] = call
@@ -140,7 +140,9 @@ class Server:
 
     # -- running -----------------------------------------------------------------------------
 
-    def _run_in_thread(self, call: Call, items: Generator[Any, Any, Any] | None = None) -> None:
+    def _run_in_thread(
+        self, call: HandlerCall, items: Generator[Any, Any, Any] | None = None
+    ) -> None:
         """Run the handler of a call, or only the generator that it has returned."""
         frame: bytes | None = None
         try:
@@ -154,7 +156,7 @@ class Server:
         finally:
             self._end(call, frame)
 
-    async def _run_async(self, call: Call) -> None:
+    async def _run_async(self, call: HandlerCall) -> None:
         import asyncio  # lazily imported, since that takes longer than importing the SDK
 
         frame: bytes | None = None
@@ -183,14 +185,14 @@ class Server:
             if not is_handed_over:
                 self._end(call, frame)
 
-    def _encode_failure(self, call: Call, error: BaseException) -> bytes | None:
+    def _encode_failure(self, call: HandlerCall, error: BaseException) -> bytes | None:
         """Return the frame of the error; None if the call was cancelled, which needs no reply."""
         if call.is_cancelled:
             return None
         report(error, call.function)
         return call.failure(call.key, call.function, error)
 
-    def _end(self, call: Call, frame: bytes | None) -> None:
+    def _end(self, call: HandlerCall, frame: bytes | None) -> None:
         call.is_over = True
         # Another call may have the same key by now, if the host uses an id twice.
         if self._calls.get(call.key) is call:
@@ -237,7 +239,7 @@ class Server:
         self._pool.close(seconds)
 
 
-def _drain(call: Call, items: Any) -> Any:
+def _drain(call: HandlerCall, items: Any) -> Any:
     """Send the items of a generator as they come. Return the value that the generator returned, if
     there is one, else the list of the items; None if the call does not collect them."""
     collected: list[Any] = []
@@ -248,7 +250,7 @@ def _drain(call: Call, items: Any) -> Any:
             except StopIteration as end:
                 return end.value if end.value is not None or not call.collects else collected
             if call.is_cancelled:
-                raise Cancelled
+                raise CallCancelled
             if call.collects:
                 collected.append(item)
             call.send_item(item)
@@ -256,7 +258,7 @@ def _drain(call: Call, items: Any) -> Any:
         items.close()
 
 
-async def _drain_async(call: Call, items: Any) -> Any:
+async def _drain_async(call: HandlerCall, items: Any) -> Any:
     collected: list[Any] = []
     try:
         async for item in items:

@@ -16,7 +16,7 @@ from exthost.authoring.sdk.errors import UnsupportedType
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """The description of a parameter or a field, and the bounds of its value. None is no bound."""
+    """The description and the bounds of a parameter or a field. None means no bound."""
 
     description: str = ""
     minimum: float | None = None
@@ -109,7 +109,7 @@ _FOREIGN = {
 
 def read_metadata(metadata: Iterable[Any]) -> Param:
     """Return the description and the bounds in the metadata of an `Annotated`. Raises
-    UnsupportedType if the pattern is no regular expression."""
+    UnsupportedType if the pattern is not a regular expression."""
     merged = _EMPTY
     for item in metadata:
         if isinstance(item, str):
@@ -122,7 +122,7 @@ def read_metadata(metadata: Iterable[Any]) -> Param:
         re.compile(merged.pattern or "")
     except re.error as error:
         raise UnsupportedType(
-            f"the pattern {merged.pattern!r} is no regular expression: {error}"
+            f"the pattern {merged.pattern!r} is not a regular expression: {error}"
         ) from None
     return merged
 

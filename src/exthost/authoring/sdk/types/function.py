@@ -14,13 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.authoring.sdk.errors import InvalidArguments, UnsupportedType
-from exthost.authoring.sdk.types.conversion import (
-    Converter,
-    Mismatch,
-    build_converter,
-    describe_unknown_name,
-    keep,
-)
+from exthost.authoring.sdk.types import conversion
 from exthost.authoring.sdk.types.docstring import read_docstring
 from exthost.authoring.sdk.types.schema import (
     Schema,
@@ -72,10 +66,10 @@ class Function:
         self.is_generator = inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(
             handler
         )
-        self._converters: dict[str, Converter] = {}
+        self._converters: dict[str, conversion.Converter] = {}
         self._plain: dict[str, type] = {}
         self._required: list[str] = []
-        self._rest: Converter | None = None
+        self._rest: conversion.Converter | None = None
         self._payload_name = ""
         self._takes_payload = payload
         if payload:
@@ -113,7 +107,7 @@ class Function:
                 self._set_context_name(name)
                 continue
             try:
-                member, convert = builder.build(annotation), build_converter(annotation)
+                member, convert = builder.build(annotation), conversion.build_converter(annotation)
             except UnsupportedType as error:
                 raise UnsupportedType(f"{self.name}: the parameter {name}: {error}") from None
             if parameter.kind is parameter.VAR_KEYWORD:
@@ -196,11 +190,13 @@ class Function:
             convert = self._converters.get(name, self._rest)
             if convert is None or name == self.context_name:
                 if name != "_meta":  # data about the call that hosts add to the arguments
-                    problems.append(f"{name}: {describe_unknown_name(name, self._converters)}")
+                    problems.append(
+                        f"{name}: {conversion.describe_unknown_name(name, self._converters)}"
+                    )
                 continue
             try:
-                bound[name] = value if convert is keep else convert(value, name)
-            except Mismatch as mismatch:
+                bound[name] = value if convert is conversion.keep else convert(value, name)
+            except conversion.Mismatch as mismatch:
                 problems.append(str(mismatch))
         problems += [
             f"{name}: is missing"
@@ -231,7 +227,7 @@ class Function:
             value: Any = text
             try:
                 self._converters[name](text, name)
-            except Mismatch:
+            except conversion.Mismatch:
                 try:
                     value = decode(text.encode())
                 except ValueError:

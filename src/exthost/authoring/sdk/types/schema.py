@@ -57,7 +57,7 @@ def build_schema(annotation: Any) -> Schema:
 
 class SchemaBuilder:
     """Builds several schemas that share one `$defs`. `written`: they describe values that are
-    written, with the fields of dataclasses that nobody passes (`field(init=False)`)."""
+    written, with the fields of dataclasses that are never passed (`field(init=False)`)."""
 
     def __init__(self, *, written: bool = False) -> None:
         self._written = written
@@ -230,7 +230,7 @@ def get_members(cls: Any, *, written: bool = False) -> dict[str, tuple[Any, Any]
 
 
 def _check_init_variables(cls: Any, hints: Mapping[str, Any]) -> None:
-    """Raise UnsupportedType if a dataclass has an InitVar that must be given: it is no field, so
+    """Raise UnsupportedType if a dataclass has an InitVar that must be given: it is not a field, so
     that an object which is written and read again would lack it."""
     declared = cls.__dataclass_fields__
     for name, hint in hints.items():
@@ -264,7 +264,7 @@ def _is_marked_required(annotation: Any, *, default: bool) -> bool:
     """Return whether the annotation of a TypedDict's member contains Required; the default if it
     contains neither that nor NotRequired.
 
-    `__required_keys__` alone does not tell: under `from __future__ import annotations` Python
+    `__required_keys__` alone is not enough: under `from __future__ import annotations` Python
     computes it from the totality of the class, and does not look at the markers."""
     while True:
         qualifier = _qualifier(annotation)

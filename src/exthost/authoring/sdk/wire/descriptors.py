@@ -3,7 +3,7 @@
 The host talks to the extension over descriptors 0 and 1, which every library and every child
 process uses as well. `claim` moves the wire to two new descriptors that children do not inherit,
 redirects descriptor 1 to stderr and descriptor 0 to /dev/null. From then on `print`, C's `printf`
-and the output of children end up in the host's log, and nobody else reads the host's requests.
+and the output of children end up in the host's log, and only the SDK reads the host's requests.
 
 What was written and flushed before `claim` cannot be taken back.
 """

@@ -8,7 +8,7 @@ parsed raises ValueError; no later frame can be found after that.
 from typing import Protocol
 
 
-class Framing(Protocol):
+class FrameSplitter(Protocol):
     """Splits the input of one connection into frames."""
 
     def feed(self, data: bytes) -> list[bytes]:

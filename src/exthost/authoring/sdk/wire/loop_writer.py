@@ -54,7 +54,7 @@ class LoopWriter:
         self._room.wait()
         try:
             self._loop.call_soon_threadsafe(self._send, data)
-        except RuntimeError:  # the loop is closed: nobody is there to write to
+        except RuntimeError:  # the loop is closed: no one reads the output
             self.is_broken = True
 
     def _send(self, data: bytes) -> None:

@@ -27,7 +27,7 @@ number of these tables, each of which is a vector:
                       end        a part of the reason why the input ends inside a frame
                       answers    the id of the call that is answered by a frame over the limit;
                                  "nothing" if the id cannot be known
-                      alone      true if the same bytes may not come twice
+                      alone      true if the same bytes must not come twice
     [[handshake]]   `script` results in the offer (the tools, hooks and capabilities that the
                     extension announces) `offer`. `config`, `options` and `handlers` (the host's
                     replies to the extension, by method) are JSON texts.
@@ -53,7 +53,6 @@ In reading order:
     read_vector    the table `read`: bytes that become messages
     script_player  plays a script against the generators of a dialect, without a process
     processes      plays a script with a real process
-    expectations   compares results with what a vector expects
 """
 
 from exthost.authoring.testing.vectors.check import check_vector, check_with_process, run_vectors

@@ -14,8 +14,6 @@ from exthost.events import Bus, LogLine
 from exthost.extension.extension import Extension
 from exthost.session.inbound import Handler
 
-__all__ = ["ScriptedExtension", "run_operation"]
-
 
 class MovableClock(Protocol):
     """The host's clock, which a test stops and moves."""

@@ -16,8 +16,6 @@ from exthost.errors import ProtocolViolation
 from exthost.model.messages import Noise, Request
 from exthost.wire.framing import EVIDENCE_BYTES, Broken, Item, Skipped
 
-__all__ = ["ReadVector", "matches_all"]
-
 # The limit of a vector that does not set `cap`.
 MAX_MESSAGE_BYTES = 2**20
 

@@ -1,130 +1,159 @@
-"""Plays the script of a vector against the generators of a dialect, without a process.
+"""Plays the script of a vector without a process: both ends of one conversation in memory.
 
-A dialect writes its handshake and its operations as generators, which yield the messages to send
-and receive the replies. A line of a script is `> message` (host to extension), `< message`
-(extension to host) or `! action`, which needs a process and is skipped here.
+The host's end runs a handshake or an operation of the dialect; the extension's end follows the
+script. A line of a script is `> message` (host to extension), `< message` (extension to host) or
+`! action` (see `scripted_child`).
 """
 
-from collections.abc import Generator
+import json
 from dataclasses import replace
 from typing import Any
 
-from exthost.authoring.testing.vector_notation import MessagePattern, parse_message_pattern
+from exthost.authoring.testing.scripted_child import MAX_MESSAGE_BYTES, ScriptedGuest
+from exthost.authoring.testing.vector_notation import parse_message_pattern
 from exthost.authoring.testing.vectors.vector import Vector
-from exthost.dialects.base import method_unknown
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.steps import (
-    AskHost,
-    GetOffer,
-    RetireProcess,
-    Subscribe,
-    TryRequest,
-    WaitFor,
-    as_generator,
+from exthost.dialects.steps import Exchanges, Handshake, as_generator
+from exthost.model.messages import Failure, Reply, Request
+from exthost.session.call import Call
+from exthost.session.conversation import Conversation
+from exthost.session.effects import (
+    Count,
+    Effect,
+    End,
+    Failed,
+    RunHandler,
+    ServeRequest,
+    WriteFrame,
+    join_frame,
 )
-from exthost.model.messages import Notification, Reply, Request
-
-__all__ = ["play_script", "handshake_without_process", "operation_without_process"]
-
-
-def play_script(
-    steps: Generator[Any, Any, Any],
-    script: list[str],
-    offer: Any = None,
-    handlers: dict[str, Any] | None = None,
-) -> Any:
-    """Run the generator `steps`: compare each message that it yields with the script, and resume it
-    with the reply in the script. Return the generator's value, or raise its error.
-
-    `offer` is the outcome of a `GetOffer` step, and `handlers` has the host's results by method,
-    for `AskHost`. Lines that a session handles by itself are skipped: requests of the extension and
-    the host's replies to them, notifications that no step waits for, and `!` lines. A `TryRequest`
-    or a `WaitFor` is resumed with None if the script has no reply or notification for it.
-    """
-    lines = _parse_script(script)
-    reply: Any = None
-    while True:
-        try:
-            step = steps.send(reply)
-            while isinstance(step, GetOffer | RetireProcess | AskHost):
-                step = steps.send(_session_answer(step, offer, handlers or {}))
-        except StopIteration as done:
-            _skip_notifications(lines)
-            assert not lines, f"the dialect stopped before these lines of the script: {lines}"
-            return done.value
-        if isinstance(step, WaitFor):
-            reply = _take_notification(step, lines)
-            continue
-        _skip_notifications(lines)
-        assert lines, f"it sends more than the script has: {step}"
-        sign, expected = lines.pop(0)
-        assert sign == ">", f"it sends {step} where the extension should send {expected}"
-        message = step.request if isinstance(step, TryRequest | Subscribe) else step
-        _assert_matches(expected, message)
-        reply = None
-        if isinstance(message, Request) and not isinstance(step, Subscribe):
-            _skip_notifications(lines)
-            is_answered = bool(lines) and lines[0][0] == "<"
-            assert is_answered or isinstance(step, TryRequest), f"the script does not answer {step}"
-            reply = lines.pop(0)[1].build() if is_answered else None
+from exthost.session.failures import EndCause
+from exthost.session.replies import GeneratorHandler
 
 
-def _session_answer(step: Any, offer: Any, handlers: dict[str, Any]) -> Any:
-    """Return the value with which the session resumes a generator after a step that sends nothing
-    to the extension."""
-    if isinstance(step, AskHost):
-        request = Request(step.method, step.params)
-        if step.method in handlers:
-            return Reply(None, handlers[step.method])
-        return method_unknown(request)
-    return offer if isinstance(step, GetOffer) else None
+class NoReply(Exception):
+    """The script has no reply to the call."""
 
 
-def _skip_notifications(lines: list[tuple[str, MessagePattern]]) -> None:
-    """Remove the notifications at the head of the lines, for which no step waits."""
-    while lines and lines[0][0] == "<" and lines[0][1].type_name == "Notification":
-        lines.pop(0)
+class ExtensionExited(Exception):
+    """The extension exits during the call. The text says what is wrong with the end of its output;
+    "" if nothing is."""
 
 
-def _take_notification(wait: WaitFor, lines: list[tuple[str, MessagePattern]]) -> Any:
-    """Return the notification that ends this wait, or None if the script does not have it next.
-    Notifications before it are removed from the lines."""
-    while lines and lines[0][0] == "<" and lines[0][1].type_name == "Notification":
-        notification = lines.pop(0)[1].build()
-        assert isinstance(notification, Notification)
-        if notification.method == wait.method and wait.matches(notification.params):
-            return notification
-    return None
+class ConversationEnded(Exception):
+    """The conversation ended during the call."""
+
+    def __init__(self, cause: EndCause) -> None:
+        super().__init__(cause)
+        self.cause = cause
 
 
-def _parse_script(script: list[str]) -> list[tuple[str, MessagePattern]]:
-    """Return the sign and the message of each line, without the lines that a session handles by
-    itself."""
-    lines = []
-    for line in script:
-        sign, _, rest = line.partition(" ")
-        assert sign in "<>!", f"not a step: {line!r}"
-        if sign == "!":
-            continue
-        pattern = parse_message_pattern(rest)
-        handled_by_session = ("Request",) if sign == "<" else ("Reply", "Failure")
-        if pattern.type_name not in handled_by_session:
-            lines.append((sign, pattern))
-    return lines
+class ScriptPlayer:
+    """Plays scripts of one vector, one after the other, in one conversation. `late_replies` is how
+    many replies came twice or too late."""
+
+    def __init__(self, vector: Vector) -> None:
+        self.dialect = vector.dialect
+        self.conversation = Conversation(self.dialect, MAX_MESSAGE_BYTES)
+        self.late_replies = 0
+        self._guest = ScriptedGuest(self.dialect)
+        self._handlers: dict[str, Any] = vector.json("handlers", {})
+        self._outcomes: list[Any] = []
+        self._call: Call | None = None
+
+    def run_steps(self, name: str, steps: Exchanges | Handshake, script: list[str]) -> Any:
+        """Run the generator of a handshake or an operation. Return its value, or raise its
+        error."""
+        handler = GeneratorHandler(steps, limits_each_request=True)
+        return self.run(Call(name, None, handler, 60.0, 0.0), script)
+
+    def run(self, call: Call, script: list[str]) -> Any:
+        """Run a call while the extension follows the script. Return the value of the call, or raise
+        its error, or one of this module's. Raises AssertionError if the host does not follow the
+        script."""
+        self._call, self._outcomes = call, []
+        if call.reply_handler.is_simple:
+            self._perform([WriteFrame(self.conversation.send(call))])
+        else:
+            self._perform(self.conversation.begin(call))
+        for line in script:
+            sign, _, rest = line.partition(" ")
+            assert sign in ("<", ">", "!"), f"not a step: {line!r}"
+            if sign == ">":
+                self._read(rest)
+            elif sign == "<":
+                pattern = parse_message_pattern(rest)
+                is_reply = pattern.type_name in ("Reply", "Failure")
+                self.receive(self._guest.encode(pattern), is_reply=is_reply)
+            elif not self._outcomes:
+                self._perform_action(rest)
+        assert not self._guest.has_items, (
+            f"it sends more than the script has: {self._guest.next_message()}"
+        )
+        assert self._outcomes, "the script ends before the call does"
+        outcome = self._outcomes[0]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome[0]
+
+    def receive(self, data: bytes, *, is_reply: bool) -> None:
+        """Pass bytes of the extension to the host."""
+        self._perform(self.conversation.receive_bytes(data))
+
+    def _read(self, text: str) -> None:
+        expected = parse_message_pattern(text)
+        self._guest.expect(expected)
+        message = self._guest.next_message()
+        assert expected.matches(message), f"expected {expected}, and it sends {message}"
+
+    def _perform_action(self, text: str) -> None:
+        verb, _, rest = text.partition(" ")
+        call = self._call
+        assert call is not None
+        if verb == "write":
+            self.receive(json.loads(rest).encode(), is_reply=False)
+        elif verb == "exit":
+            broken = self.conversation.framing.end()
+            self.conversation.end()
+            self._outcomes.append(ExtensionExited("" if broken is None else broken.why))
+        elif verb == "silence":
+            handler = call.reply_handler
+            if isinstance(handler, GeneratorHandler) and handler.is_optional:
+                self._perform(self.conversation.continue_without_reply(call))
+            else:
+                self._perform(self.conversation.abandon(call, "timed out"))
+                self._outcomes.append(NoReply())
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case list():
+                    self._outcomes += [(value,) for _, value in effect]
+                case Failed(_, error):
+                    self._outcomes.append(error)
+                case WriteFrame(frame):
+                    self._guest.feed(join_frame(frame))
+                case ServeRequest(request):
+                    self._guest.feed(self.conversation.encode(self._answer(request)))
+                case RunHandler(call, request):
+                    answer = self._answer(request)
+                    self._perform(self.conversation.resume(call, request.id, answer))
+                case Count(name):
+                    self.late_replies += name == "late or repeated replies"
+                case End(cause, retired) if not retired:
+                    self._outcomes.append(ConversationEnded(cause))
+
+    def _answer(self, request: Request) -> Reply | Failure:
+        if request.method in self._handlers:
+            return Reply(request.id, self._handlers[request.method])
+        return self.dialect.refuse(request)
 
 
-def _assert_matches(expected: MessagePattern, message: Any) -> None:
-    """Compare all fields of the pattern except `id`, which the session assigns."""
-    fields = {name: value for name, value in expected.fields.items() if name != "id"}
-    is_match = MessagePattern(expected.type_name, fields).matches(message)
-    assert is_match, f"expected {expected}, and it sends {message}"
-
-
-def handshake_without_process(vector: Vector) -> Any:
-    """Run the handshake of this vector, and return its Offer."""
+def handshake_context(vector: Vector) -> HandshakeContext:
+    """Return the context of the handshake of this vector."""
     spec = vector.spec()
-    context = HandshakeContext(
+    return HandshakeContext(
         extension="scripted",
         config=spec.config,
         options=spec.options,
@@ -133,32 +162,38 @@ def handshake_without_process(vector: Vector) -> Any:
         wire_id=spec.wire_id,
         handles=frozenset(vector.json("handlers", {})),
     )
-    return play_script(vector.dialect.handshake(context), vector.fields["script"])
+
+
+def handshake_without_process(vector: Vector) -> Any:
+    """Run the handshake of this vector, and return its Offer."""
+    return _shake_hands(ScriptPlayer(vector), vector)
+
+
+def _shake_hands(player: ScriptPlayer, vector: Vector) -> Any:
+    steps = vector.dialect.handshake(handshake_context(vector))
+    return player.run_steps("the handshake", steps, vector.fields["script"])
 
 
 def operation_without_process(vector: Vector) -> Any:
-    """Run the operation of this vector, and return its value."""
-    dialect, fields = vector.dialect, vector.fields
-    params, offer = vector.json("params"), _first_offer(vector)
-    if "operation" in fields:
-        operation = dialect.operations[fields["operation"]]
-        if fields["operation"] == "call_tool":
-            offered = () if offer is None else offer.tools
-            tools = {tool.name: tool for tool in (*vector.spec().tools, *offered)}
-            name, context = params["name"], params.get("context", {})
-            params = ToolCall(name, params["arguments"], context, tools.get(name))
+    """Run the first handshake in the file of this vector, then its operation. Return the value of
+    the operation."""
+    fields, params = vector.fields, vector.json("params")
+    player = ScriptPlayer(vector)
+    tools = vector.spec().tools
+    if vector.first_handshake is not None:
+        settings = {key: fields[key] for key in ("config", "options") if key in fields}
+        first = replace(vector, table="handshake", fields=vector.first_handshake | settings)
+        player = ScriptPlayer(replace(vector, fields=vector.first_handshake | fields))
+        offer = _shake_hands(player, first)
+        player.conversation.open(offer)
+        tools = (*tools, *offer.tools)
+    name = fields.get("operation") or fields["method"]
+    if "operation" not in fields:
+        operation = vector.dialect.methods[name]
     else:
-        operation = dialect.methods[fields["method"]]
-    handlers = vector.json("handlers", {})
-    steps = as_generator(operation, params, fields.get("operation") or fields["method"])
-    return play_script(steps, fields["script"], offer, handlers)
-
-
-def _first_offer(vector: Vector) -> Any:
-    """Return the Offer of the first handshake in the file, run with the config and options of this
-    vector."""
-    if vector.first_handshake is None:
-        return None
-    settings = {key: vector.fields[key] for key in ("config", "options") if key in vector.fields}
-    fields = vector.first_handshake | settings
-    return handshake_without_process(replace(vector, table="handshake", fields=fields))
+        operation = vector.dialect.operations[name]
+        if name == "call_tool":
+            tool = {tool.name: tool for tool in tools}.get(params["name"])
+            context = params.get("context", {})
+            params = ToolCall(params["name"], params["arguments"], context, tool)
+    return player.run_steps(name, as_generator(operation, params, name), fields["script"])

@@ -15,8 +15,6 @@ from exthost.dialects.manifest_format import ManifestFile
 from exthost.dialects.package import DialectPackage
 from exthost.model.spec import Limits, Spec
 
-__all__ = ["TABLES", "Vector", "load_vectors", "package_vectors"]
-
 TABLES = ("read", "handshake", "refusal", "operation", "meaning", "value")
 
 # In seconds. They are long because the scripted child imports half of exthost before it answers.

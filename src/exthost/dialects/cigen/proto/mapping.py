@@ -136,7 +136,7 @@ def decode_message(
     except DecodeError as error:
         raise ProtocolViolation(
             "X0620",
-            f"what it wrote is no {kind.DESCRIPTOR.name}: {error}",
+            f"its output is not a {kind.DESCRIPTOR.name}: {error}",
             help="does it speak cigen protocol 1, and write nothing else to its stdout?",
             evidence=Evidence(bytes=data[:EVIDENCE_BYTES].decode("utf-8", "backslashreplace")),
         ) from None

@@ -1,0 +1,83 @@
+"""Reads and checks the keys of one table of a manifest. The first mistake raises ManifestError."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from exthost.errors import Evidence, ManifestError
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestTable:
+    """One table, or JSON object. Unknown keys are ignored.
+
+    values  the decoded table
+    path    the manifest file
+    code    the error code of a value that is missing or of the wrong type
+    noun    what the format calls a table
+    id      the id of the extension, if it is known
+    place   the path of the table in the document, such as extension.hooks[0]; "" for the document
+    """
+
+    values: Mapping[str, Any]
+    path: str
+    code: str
+    noun: str
+    id: str = ""
+    place: str = ""
+
+    def __post_init__(self) -> None:
+        if type(self.values) is not dict:
+            raise self.error(self.code, f"{self.place}: must be {self.noun}")
+
+    def error(self, code: str, message: str, key: str = "", help: str = "") -> ManifestError:
+        return ManifestError(
+            code,
+            message,
+            extension=self.id,
+            help=help or "the dialect's page shows the required keys of a manifest",
+            evidence=Evidence(path=self.path, key=self._place_of(key)),
+        )
+
+    def value_error(self, key: str, why: str) -> ManifestError:
+        """Return the error for the value of this key."""
+        return self.error(self.code, f"{self._place_of(key)}: {why}", key)
+
+    def has(self, key: str) -> bool:
+        """Return whether this key has a value other than null."""
+        return self.values.get(key) is not None
+
+    def _get(self, key: str, type_: type[Any], expected: str, default: Any = None) -> Any:
+        value = self.values.get(key, default)
+        if value is None and key not in self.values:
+            raise self.value_error(key, "is missing")
+        if type(value) is not type_:
+            raise self.value_error(key, f"must be {expected}")
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        return str(self._get(key, str, "text", default))
+
+    def whole(self, key: str, default: int) -> int:
+        return int(self._get(key, int, "a whole number", default))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        items = self._get(key, list, "a list of text", [])
+        if not all(type(item) is str for item in items):
+            raise self.value_error(key, "must be a list of text")
+        return tuple(items)
+
+    def any_list(self, key: str) -> list[Any]:
+        """Return a list of any values; it is empty if the key is missing or null."""
+        return list(self._get(key, list, "a list")) if self.has(key) else []
+
+    def table(self, key: str) -> Self:
+        return replace(self, values=self.values[key], place=self._place_of(key))
+
+    def tables(self, key: str, default: list[Any] | None = None) -> list[Self]:
+        items = self._get(key, list, f"a list of {self.noun.split()[1]}s", default)
+        place = self._place_of(key)
+        return [replace(self, values=item, place=f"{place}[{n}]") for n, item in enumerate(items)]
+
+    def _place_of(self, key: str) -> str:
+        return ".".join(part for part in (self.place, key) if part)

@@ -1,0 +1,45 @@
+"""The errors for facets that an extension does not have.
+
+A facet is an attribute that only extensions of one dialect have, such as `ext.inference`. Type
+checkers know the facets of the built-in dialects (`facet_attributes`); at run time an extension has
+the facets of its own dialect only.
+"""
+
+from typing import Protocol
+
+from exthost.dialects.base import Dialect
+from exthost.dialects.facet_attributes import FACET_DIALECTS
+from exthost.errors import UsageError
+
+
+class FacetOwner(Protocol):
+    """The part of an extension that the errors name."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def dialect(self) -> Dialect: ...
+
+
+class _NoFacetError(UsageError, AttributeError):
+    """Also an AttributeError, so that hasattr() and copy() work."""
+
+
+def no_facet_error(extension: FacetOwner, name: str) -> UsageError:
+    """Return the error for a facet that the dialect of this extension does not have."""
+    dialect, owner = extension.dialect, FACET_DIALECTS.get(name)
+    others = f": extensions of the {owner} dialect have it" if owner else ""
+    return _NoFacetError(
+        "X1309",
+        f"an extension of the {dialect.name} dialect has no {name!r}{others}",
+        extension=extension.id,
+        help=f"its facets are: {', '.join(dialect.facets) or 'none'}",
+    )
+
+
+def missing_attribute_error(extension: FacetOwner, name: str) -> Exception:
+    """Return the AttributeError for a name that this extension does not have."""
+    if name in FACET_DIALECTS:
+        return no_facet_error(extension, name)
+    text = f"{type(extension).__name__!r} object has no attribute {name!r}"
+    return AttributeError(text, name=name, obj=extension)

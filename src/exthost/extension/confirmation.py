@@ -1,0 +1,36 @@
+"""A question that a person must answer before a call is made, and the function that asks it.
+
+The function belongs to whoever can ask a person: the program whose host it is (`Host(confirm=…)`),
+or the caller of one tool, which passes it with the call (`call_tool(confirm=…)`). The control
+socket passes one that asks the client at the other end. `host.person` chooses between the two.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from exthost.errors import UsageError
+
+
+class Confirmation(NamedTuple):
+    """A question that an extension puts to a person before an event may happen."""
+
+    extension: str
+    message: str
+    hook: str
+    event: Mapping[str, Any]
+
+
+Confirm: TypeAlias = Callable[[Confirmation], bool | Awaitable[bool]]
+"""Asks a person, and returns the answer. Any value but True means no. It is an async function,
+which runs on the event loop, or a plain one, which runs on a thread of its own and may block."""
+
+
+def check_confirm(confirm: Any) -> Confirm | None:
+    """Return the function that asks a person, or None. Raises UsageError for anything else."""
+    if confirm is None or callable(confirm):
+        return confirm  # type: ignore[no-any-return]
+    raise UsageError(
+        "X1332",
+        f"confirm must be a function, not {confirm!r:.60}",
+        help="pass a plain or an async function that takes a Confirmation",
+    )

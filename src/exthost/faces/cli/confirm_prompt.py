@@ -1,0 +1,81 @@
+"""Asks whoever sits at the terminal whether a call may be made, for `exthost call`.
+
+No question is asked if stderr is not a terminal: a program reads the output of the verb then. The
+question is written to the controlling terminal, and the answer is read from it, so that stdin and
+stdout may be pipes. What was typed before the question is not an answer to it.
+"""
+
+import os
+import select
+import sys
+import termios
+from typing import Protocol
+
+from exthost.errors import Refused
+from exthost.extension.confirmation import Confirmation
+from exthost.faces.cli.common import Args, escape_controls, escape_message, json_text, say
+
+# The characters of arguments that a person can read. The prompt shows how many it omits.
+_MAX_ARGUMENT_CHARS = 4000
+
+
+class ConfirmPrompt(Protocol):
+    """Returns whether a person agrees. `seconds` is the time to answer; None for any time. Raises
+    Refused if no person can be asked, or if no answer comes in time."""
+
+    def __call__(self, confirmation: Confirmation, seconds: float | None = None) -> bool: ...
+
+
+def choose_prompt(args: Args) -> ConfirmPrompt | None:
+    """Return what answers the questions of hooks: with `--yes` a function that agrees, on a
+    terminal one that asks; otherwise None."""
+    if args.yes:
+        return _agree
+    return _ask_on_terminal if sys.stderr.isatty() else None
+
+
+def _agree(confirmation: Confirmation, seconds: float | None = None) -> bool:
+    say(f"[{confirmation.extension}] asks: {confirmation.message}")
+    say("the answer is yes, by --yes")
+    return True
+
+
+def _ask_on_terminal(confirmation: Confirmation, seconds: float | None = None) -> bool:
+    try:
+        fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _nobody_to_ask_error(f"/dev/tty cannot be opened: {error.strerror}") from None
+    try:
+        # The kernel would stop a process in the background that reads from the terminal.
+        if os.tcgetpgrp(fd) != os.getpgrp():
+            raise _nobody_to_ask_error("this process is in the background")
+        sys.stderr.flush()
+        termios.tcflush(fd, termios.TCIFLUSH)
+        os.write(fd, question_text(confirmation).encode("utf-8", "backslashreplace"))
+        if not select.select([fd], [], [], seconds)[0]:
+            os.write(fd, b"\n")
+            raise _nobody_to_ask_error(f"no answer came within {seconds:g} s")
+        answer = os.read(fd, 1024).decode("utf-8", "replace")
+    except (OSError, termios.error) as error:
+        raise _nobody_to_ask_error(f"the terminal cannot be used: {error}") from None
+    finally:
+        os.close(fd)
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _nobody_to_ask_error(why: str) -> Refused:
+    help = "call it from a shell in the foreground of a terminal, or agree with --yes"
+    return Refused("X0354", why, help=help)
+
+
+def question_text(confirmation: Confirmation) -> str:
+    """Return the question as it is shown, with control characters escaped."""
+    event = confirmation.event
+    question = escape_message(f"[{confirmation.extension}] asks: {confirmation.message}")
+    tool = escape_controls(str(event.get("tool_name", confirmation.hook)))
+    arguments = escape_controls(json_text(event.get("arguments")))
+    left_out = len(arguments) - _MAX_ARGUMENT_CHARS
+    if left_out > 0:
+        shown = arguments[:_MAX_ARGUMENT_CHARS]
+        arguments = f"{shown} … and {left_out:,} more characters that are not shown"
+    return f"{question}\ntool: {tool}\narguments: {arguments}\nCall it? [y/N] "

@@ -1,0 +1,44 @@
+"""Asks a person whether a call may be made.
+
+The caller of the call is asked, if it can be asked; otherwise the host's own `confirm` is. Without
+a clear yes the answer is no. The two kinds of no are kept apart: a person who disagrees, and a
+person who could not be asked or did not answer.
+"""
+
+import logging
+
+from exthost.errors import ExthostError, Refused
+from exthost.extension.callbacks import call_plain_or_async
+from exthost.extension.confirmation import Confirm, Confirmation
+
+_log = logging.getLogger("exthost.hooks")
+
+
+async def ask_person(
+    confirmation: Confirmation, caller: Confirm | None, host: Confirm | None
+) -> bool:
+    """Ask the caller of a call, or the host if `caller` is None, and return whether the answer is
+    yes. Raises ExthostError, with the cause as its message, if nobody could be asked or nobody
+    answered: the call must not be made then, either."""
+    confirm = host if caller is None else caller
+    if confirm is None:
+        raise Refused(
+            "X0354",
+            "there is no person to ask",
+            help="a program passes a function that asks to its host, to exthost.attach or to the "
+            "call (confirm=…); exthost call asks on a terminal, or agrees with --yes; the gateway "
+            "and the page cannot ask",
+        )
+    try:
+        return await call_plain_or_async(confirm, confirmation) is True
+    except ExthostError:
+        raise
+    except Exception:
+        _log.exception(
+            "[%s] no person could be asked: %s", confirmation.extension, confirmation.message
+        )
+        raise Refused(
+            "X0354",
+            "asking failed",
+            help="correct the function that asks (confirm=…): the log has its error",
+        ) from None

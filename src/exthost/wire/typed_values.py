@@ -1,0 +1,82 @@
+"""Converts decoded JSON values to dataclasses and other types, and checks them on the way.
+
+The types of fields are checked strictly: true is not a number, and "1" neither. Unknown fields are
+ignored. msgspec does the work, so that `convert` needs it; this module can be imported without it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+__all__ = ["NonemptyText", "WrongValue", "convert", "convert_with_extra"]
+
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    import msgspec
+
+    NonemptyText: TypeAlias = str
+else:
+    try:
+        import msgspec
+        from msgspec import Meta
+    except ImportError:  # pragma: no cover - the SDK's own tests run without it
+        Meta = lambda **_: None  # noqa: E731
+    from typing import Annotated
+
+    NonemptyText = Annotated[str, Meta(min_length=1)]
+
+# The messages of msgspec: a missing field, a wrong type or value, and the place, such as
+# `$.tools[0].name`.
+_MESSAGE = re.compile(
+    r"(?:Object missing required field `(?P<missing>[^`]*)`"
+    r"|Expected `(?P<expected>[^`]*)`(?P<empty> of length >= 1)?.*?"
+    r"|.*?)(?: - at `\$\.?(?P<place>.*)`)?"
+)
+_NOUNS = {
+    "object": "an object", "array": "a list", "str": "text", "int": "a whole number",
+    "float": "a number", "bool": "true or false",
+}  # fmt: skip
+
+
+class WrongValue(ValueError):
+    """A value does not have its declared type. The text names the place and the mistake, such as
+    "tools[0].name is missing"."""
+
+
+def convert(value: Any, type_: type[T], name: str = "it") -> T:
+    """Return the value as this type. Raises WrongValue, whose text calls the value `name`."""
+    try:
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError as error:
+        raise WrongValue(_describe(str(error), name)) from None
+
+
+def convert_with_extra(value: Any, type_: Callable[..., T], name: str = "it") -> T:
+    """Return the value as a dataclass that keeps the unknown fields in the mapping `extra`."""
+    if type(value) is not dict:
+        raise WrongValue(f"{name} is not an object")
+    names: Mapping[str, None] = _declared_names(type_)
+    declared: dict[str, Any] = {key: value[key] for key in names if key in value}
+    declared["extra"] = {key: item for key, item in value.items() if key not in names}
+    return convert(declared, cast(type[T], type_), name)
+
+
+@cache
+def _declared_names(type_: Any) -> Mapping[str, None]:
+    return {field.name: None for field in fields(type_) if field.name != "extra"}
+
+
+def _describe(message: str, name: str) -> str:
+    match = _MESSAGE.fullmatch(message)
+    assert match is not None  # its last alternative matches any message
+    place = match["place"] or ""
+    if match["missing"]:
+        return f"{place}{'.' if place else ''}{match['missing']} is missing"
+    if match["empty"]:
+        return f"{place or name} is empty"
+    expected = (match["expected"] or "").removesuffix(" | null").replace("int | float", "float")
+    noun = _NOUNS.get(expected)
+    return f"{place or name} is not {noun}" if noun else f"{place or name}: {message}"

@@ -1,0 +1,98 @@
+"""A child without a process: the test decides what it does, and when."""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from exthost.dialects.base import Dialect
+from exthost.dialects.morphir.dialect import DIALECT
+from exthost.extension.call_queue import CallQueue
+from exthost.launch.limits import resolve_limits
+from exthost.model.offer import Offer
+from exthost.model.spec import Spec
+from exthost.process.exit_status import ExitStatus
+from exthost.session.session import Session
+
+
+def session_with(fake_child: "FakeChild", queue: CallQueue, dialect: Dialect = DIALECT) -> Session:
+    """Return an open session with it, which is not yet attached to its queue."""
+    limits = resolve_limits(Spec(id="x", argv=("x",)), DIALECT)
+    session = Session(fake_child, dialect, queue, limits)  # type: ignore[arg-type]
+    session.open(Offer())
+    return session
+
+
+class FakeChild:
+    """A child without a process: three pipes, and an exit, which the test controls."""
+
+    argv: tuple[str, ...] = ("fake-child",)
+    closed_paths: tuple[str, ...] = ()
+    cwd = ""
+    pid = 0
+    spawn_seconds = 0.0
+    is_node_draining = False
+
+    def __init__(self) -> None:
+        self.reads, self.stdin = os.pipe()
+        self.stdout, self.writes = os.pipe()
+        self.stderr, self.complains = os.pipe()
+        self.exit_fd, self._exits = os.pipe()
+        self.status: ExitStatus | None = None
+        self._received = b""
+        os.set_blocking(self.reads, False)
+
+    def on_node_draining(self, callback: Callable[[], None]) -> None:
+        """Do nothing: there is no node."""
+
+    def heard(self) -> list[dict[str, Any]]:
+        """Return every request that has come."""
+        try:
+            while data := os.read(self.reads, 1 << 16):
+                self._received += data
+        except BlockingIOError:
+            pass
+        return [json.loads(line) for line in self._received.splitlines()]
+
+    def say(self, **message: Any) -> None:
+        os.write(self.writes, json.dumps(message).encode() + b"\n")
+
+    def die(self) -> None:
+        if self.status is None:
+            self.status = ExitStatus(9, None)
+            for fd in (self.reads, self.writes, self.complains, self._exits):
+                os.close(fd)
+
+    # The interface that a session needs of a child.
+
+    node = ""
+
+    def start_watchdog(self, _: Any) -> None:
+        pass
+
+    def on_closed_stdin(self, _: Any) -> None:
+        pass
+
+    def see_exit(self) -> ExitStatus | None:
+        return self.status
+
+    def kill(self) -> None:
+        self.die()
+
+    terminate = kill
+
+    def close_stdin(self) -> None:
+        fd, self.stdin = self.stdin, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def close_outputs(self) -> None:
+        for fd in (self.stdout, self.stderr):
+            if fd >= 0:
+                os.close(fd)
+        self.stdout = self.stderr = -1
+
+    def reap(self) -> None:
+        if self.exit_fd >= 0:
+            os.close(self.exit_fd)
+        self.exit_fd = -1

@@ -1,0 +1,121 @@
+"""Reads processes, descriptors and threads, our own and others, from /proc."""
+
+import os
+import threading
+import uuid
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+
+# The marker variable of everything that we spawn: it also finds orphans.
+MARK = "EXTHOST_TEST_RUN"
+os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
+
+
+class ProcessInfo(NamedTuple):
+    """One process: its parent, its state as the kernel's letter, its command line."""
+
+    parent: int
+    state: str
+    command: str
+
+
+def read_process(pid: int) -> ProcessInfo | None:
+    """Return the process of this pid, which may be a zombie, or None."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        command = (_PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return None
+    name, _, rest = stat.rpartition(")")
+    state, parent = rest.split()[:2]
+    words = command.decode("utf-8", "replace").split("\0")
+    return ProcessInfo(int(parent), state, " ".join(words).strip() or name.partition("(")[2])
+
+
+def gone(pid: int) -> bool:
+    """Return whether the process is gone; a zombie is not."""
+    return read_process(pid) is None
+
+
+def runs(pid: int) -> bool:
+    """Return whether the process runs. A zombie does not; a grandchild is reaped by another."""
+    observed = read_process(pid)
+    return observed is not None and observed.state not in "ZX"
+
+
+def outside(inside: int, wrapper: int) -> int:
+    """Return our pid of a process that has the pid `inside` in its namespace. `wrapper` is the
+    process that we started for it. Without a namespace both pids are the same."""
+    for pid in descendants_of(wrapper):
+        try:
+            status = (_PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        pids = status.partition("NSpid:")[2].partition("\n")[0].split()
+        if len(pids) > 1 and pids[-1] == str(inside):
+            return pid
+    return inside
+
+
+def descendants_of(pid: int) -> set[int]:
+    """Return the pids of a process and of all below it."""
+    parents = {
+        one: observed.parent for one in all_pids() if (observed := read_process(one)) is not None
+    }
+    found, news = {pid}, {pid}
+    while news:
+        news = {one for one, parent in parents.items() if parent in news} - found
+        found |= news
+    return found
+
+
+def all_pids() -> list[int]:
+    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208
+
+
+def environment_of(pid: int) -> list[bytes]:
+    """Return the variables that it was started with; none for a zombie or another user's."""
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def resident_bytes() -> int:
+    """Return how much memory our own process uses now."""
+    pages = (_PROC / "self" / "statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def our_processes(but: Collection[int] = ()) -> dict[int, str]:
+    """Return every process that is our child or has our variable, described, by pid. The given pids
+    are left out: reading every process of a machine takes 15 ms."""
+    mark, me = f"{MARK}={os.environ[MARK]}".encode(), os.getpid()
+    found: dict[int, str] = {}
+    for pid in all_pids():
+        if pid in but:
+            continue
+        observed = read_process(pid)
+        if observed is None or pid == me:
+            continue
+        if observed.parent == me or mark in environment_of(pid):
+            found[pid] = f"state {observed.state}: {observed.command}"
+    return found
+
+
+def our_descriptors() -> dict[int, str]:
+    """Return every open descriptor, and what it refers to."""
+    found: dict[int, str] = {}
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - iterdir holds one more open
+        try:
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115
+        except OSError:
+            continue
+    return found
+
+
+def our_threads() -> dict[int, str]:
+    return {thread.ident or 0: thread.name for thread in threading.enumerate()}

@@ -1,0 +1,103 @@
+"""The promises of SECURITY.md, and the trials and tests that each of them has.
+
+A key is the heading of a section with the number of the promise. A value lists modules of
+`tests/sandbox`, single trials, and files of tests with a slash in their name.
+"""
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.sandbox import (
+    calls,
+    changes,
+    code,
+    files,
+    host_surface,
+    hosts,
+    lifetime,
+    managers,
+    memory,
+    network,
+    packages,
+    pids,
+    probes,
+    programs,
+    refusals,
+    resources,
+    restarts,
+    rights,
+    tricks,
+)
+from tests.sandbox.trials import TRIALS, all_trials
+
+ROOT = Path(__file__).parents[2]
+
+Proof = ModuleType | Callable[..., Any] | str
+
+PROMISES: Mapping[str, tuple[Proof, ...]] = {
+    "Every extension 1": (lifetime, pids,
+        hosts.only_a_plain_lifetime_lets_processes_outlive_a_killed_host,
+        hosts.a_loop_that_is_closed_before_its_extension_is_quiet_and_leaves_no_process,
+        "tests/faults/test_lifetime.py"),
+    "Every extension 2": (rights.it_has_exactly_three_descriptors,
+        rights.a_secret_of_the_host_is_in_no_environment,
+        rights.a_secret_by_reference_reaches_its_extension_and_is_shown_nowhere,
+        refusals.names_cannot_smuggle_options_in, host_surface.advice_names_no_secret,
+        host_surface.no_extension_reads_the_variables_of_a_command_that_uses_the_running_host),
+    "Every extension 3": (host_surface, tricks.no_lease_on_a_file_makes_the_host_wait,
+        tricks.files_of_a_package_without_end_do_not_block_the_host,
+        changes.two_hundred_extensions_misbehave_and_one_is_served,
+        "tests/faults/test_floods.py", "tests/faults/test_pipes.py"),
+    "Every extension 4": ("tests/extension/test_restart.py", "tests/extension/test_restarting.py",
+        "tests/extension/test_many_crashes.py"),
+    "Every extension 5": (changes.the_store_of_a_sandboxed_extension_is_full_at_its_limit,
+        "tests/host/api/test_store_quota.py"),
+    "Every extension 6": (changes, restarts.a_pinned_program_that_is_replaced_is_not_started_again,
+        hosts.a_pinned_program_that_is_swapped_beside_its_start_does_not_run,
+        hosts.a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run,
+        "tests/launch/test_code_pins.py", "tests/launch/test_integrity.py"),
+    "An extension with `permissions` 1": (network,),
+    "An extension with `permissions` 2": (files, packages, managers),
+    "An extension with `permissions` 3": (code, restarts, tricks,
+        refusals.a_path_swapped_for_a_link_between_load_and_spawn_is_refused),
+    "An extension with `permissions` 4": (rights,),
+    "An extension with `permissions` 5": (
+        packages.a_package_is_not_given_the_secrets_that_it_asks_for,
+        packages.a_package_gets_no_setting_of_another_by_its_id_and_keys,
+        managers.folders_of_the_hosts_variables_are_shown_only_with_the_variable),
+    "An extension with `permissions` 6": (calls,),
+    "An extension with `permissions` 7": (resources, memory, tricks.page_tables_count_as_memory),
+    "An extension with `permissions` 8": (
+        rights.its_files_under_a_root_host_belong_to_a_user_of_its_own,
+        rights.ids_of_the_same_hash_have_different_users,
+        rights.root_is_never_left_to_one_that_may_write,
+        rights.user_0_of_a_namespace_writes_only_if_it_is_an_ordinary_user_outside,
+        rights.root_gives_up_its_uid_where_the_program_can_be_reached_without),
+    "A WebAssembly module": ("tests/launch/test_wasm.py",),
+    "A guard 1": ("tests/host/test_guard.py", "tests/host/test_guarded_calls.py"),
+    "A guard 2": ("tests/host/test_refused_guards.py",),
+    "A guard 3": ("tests/host/test_refused_guards.py",),
+    "A guard 4": ("tests/host/control/test_questions.py",),
+    "A promise that cannot be kept is refused": (refusals, probes, hosts),
+    "Programs run unchanged within these limits": (programs,),
+}  # fmt: skip
+
+
+def proof_names(proof: Proof) -> Iterator[str]:
+    """Yield the names of the trials or tests."""
+    if isinstance(proof, str):
+        body = ast.parse((ROOT / proof).read_text("utf-8")).body
+        functions = [one for one in body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        yield from (one.name for one in functions if one.name.startswith("test_"))
+    elif isinstance(proof, ModuleType):
+        yield from (name for name, work in all_trials().items() if _is_from(work, proof))
+    else:
+        assert TRIALS[proof.__name__] is proof
+        yield proof.__name__
+
+
+def _is_from(work: Callable[..., Any], module: ModuleType) -> bool:
+    return work.__module__ == module.__name__

@@ -1,0 +1,145 @@
+"""Only the conversation matches replies to requests: no other module does it a second time.
+
+Three signs of a second matching are searched for in the source: a module makes a codec of its own,
+runs the steps of an operation, or finds a request in a table by the id of a message. Each module
+that has a sign and may have it is listed with the reason.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+Search = Callable[[ast.AST], Iterator[int]]
+
+SOURCE = Path(__file__).parents[2] / "src" / "exthost"
+
+CONVERSATION = {
+    "session/conversation.py": "the conversation",
+    "session/requests.py": "the part of the conversation that keeps the requests",
+    "session/operations.py": "the part of the conversation that runs operations",
+}
+SDK = "the SDK imports nothing of the host: the conversation would double the time of its import"
+
+MAKE_CODECS = {
+    "session/trace/session_trace.py": "decodes what the host sends, to show it as the other end",
+    "session/output_diagnosis.py": "finds the fault in output that the conversation rejected",
+    "authoring/testing/vectors/read_vector.py": "tests a codec by itself",
+    "authoring/testing/hostile.py": "breaks the rules of conversations on purpose",
+}
+RUN_STEPS: dict[str, str] = {}
+FIND_BY_ID = {
+    "session/subscriptions.py": "sends a request again whose end the conversation has reported",
+    "session/trace/session_trace.py": "names the method in the record of a reply",
+    "authoring/replay/host_role.py": "answers with the id that a request of the program has now",
+    "authoring/replay/extension_role.py": "answers with the id that a request of the host has now",
+    "authoring/sdk/serving/host_requests.py": SDK,
+}
+OTHER_PROTOCOLS = {
+    "host/control": "the protocol of the control socket, which is not a dialect",
+    "cluster": "the protocol between a host and its nodes, which is not a dialect",
+    "faces/gateway": "the gateway is a server, and the mcp package matches its requests",
+}
+
+STEPS = {"AskHost", "GetOffer", "RetireProcess", "TryRequest", "WaitFor"}
+
+
+def codecs_made(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that make a codec: `dialect.codec(…)`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="codec"), args=[_, *_], lineno=line):
+                yield line
+
+
+def steps_run(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that distinguish the steps of an operation, by a pattern or `isinstance`."""
+    for node in ast.walk(tree):
+        names: list[ast.expr] = []
+        if isinstance(node, ast.MatchClass):
+            names = [node.cls]
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "isinstance"
+        ):
+            names = [name for name in ast.walk(node.args[1]) if isinstance(name, ast.expr)]
+        if any(ast.unparse(name).rpartition(".")[2] in STEPS for name in names):
+            yield names[0].lineno
+
+
+def handles_messages(tree: ast.AST) -> bool:
+    modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return any(
+        module.endswith((".messages", "session.call", "session.effects"))
+        or module.startswith("exthost.authoring.sdk")
+        for module in modules
+    )
+
+
+def requests_found(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that find something by the id of a message: `table.pop(reply.id)`, or `get`,
+    or `table[reply.id]`. In a module without messages, an id is that of an extension."""
+    if not handles_messages(tree):
+        return
+    for node in ast.walk(tree):
+        keys: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("pop", "get") and node.args:
+                keys = [node.args[0]]
+        elif isinstance(node, ast.Subscript):
+            keys = [node.slice]
+        for key in keys:
+            if isinstance(key, ast.Tuple):
+                keys.extend(key.elts)
+            is_id = isinstance(key, ast.Attribute) and key.attr == "id"
+            if is_id or (isinstance(key, ast.Name) and key.id == "id"):
+                yield key.lineno
+
+
+def modules() -> Iterator[tuple[str, ast.AST]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if not name.startswith(("dialects/", *OTHER_PROTOCOLS)):
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("search", "permitted"),
+    [(codecs_made, MAKE_CODECS), (steps_run, RUN_STEPS), (requests_found, FIND_BY_ID)],
+)
+def test_only_the_conversation_matches_replies_to_requests(
+    search: Search, permitted: dict[str, str]
+) -> None:
+    found = {name: lines for name, tree in modules() if (lines := list(search(tree)))}
+    unexpected = {name: found[name] for name in found.keys() - permitted - CONVERSATION.keys()}
+    assert not unexpected, f"a second matching, or a reason is missing: {unexpected}"
+    assert found.keys() & CONVERSATION.keys(), "the search finds nothing in the conversation itself"
+    assert permitted.keys() <= found.keys(), f"not needed: {permitted.keys() - found.keys()}"
+
+
+IMPORT = "from exthost.model.messages import Reply\n"
+
+
+@pytest.mark.parametrize(
+    ("search", "code"),
+    [
+        (codecs_made, "self._codec = dialect.codec(Role.HOST)"),
+        (codecs_made, "self.codec = dialect.codec(role)"),
+        (steps_run, "match step:\n    case TryRequest(request, limit): pass"),
+        (steps_run, "while isinstance(step, GetOffer | RetireProcess): pass"),
+        (steps_run, "if isinstance(step, WaitFor): pass"),
+        (steps_run, "if isinstance(step, steps.WaitFor): pass"),
+        (requests_found, IMPORT + "future = self._waiting.pop(incoming.id, None)"),
+        (requests_found, IMPORT + "method = self._methods.get(actual.id, '')"),
+        (
+            requests_found,
+            IMPORT + "if self._conversation.pending.pop(call.id, None) is not call: pass",
+        ),
+        (requests_found, IMPORT + "return self._waiting[request.id]"),
+    ],
+)
+def test_each_search_finds_a_second_matching(search: Search, code: str) -> None:
+    """These lines were in modules that matched replies themselves."""
+    assert list(search(ast.parse(code)))

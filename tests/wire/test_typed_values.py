@@ -1,0 +1,54 @@
+"""A decoded value becomes a dataclass, or the error names the place and the mistake."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from exthost.wire.typed_values import NonemptyText, WrongValue, convert, convert_with_extra
+
+
+@dataclass(frozen=True)
+class Part:
+    name: NonemptyText
+    size: int | float | None = None
+
+
+@dataclass(frozen=True)
+class Whole:
+    parts: tuple[Part, ...] = ()
+    is_open: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ([], "the reply is not an object"),
+        ({"parts": {}}, "parts is not a list"),
+        ({"parts": [{"name": "a"}, {}]}, "parts[1].name is missing"),
+        ({"parts": [{"name": 1}]}, "parts[0].name is not text"),
+        ({"parts": [{"name": ""}]}, "parts[0].name is empty"),
+        ({"parts": [{"name": "a", "size": "1"}]}, "parts[0].size is not a number"),
+        ({"is_open": 1}, "is_open is not true or false"),
+    ],
+)
+def test_the_error_names_the_place_and_the_mistake(value: Any, why: str) -> None:
+    with pytest.raises(WrongValue) as raised:
+        convert(value, Whole, "the reply")
+    assert str(raised.value) == why
+
+
+def test_values_keep_their_types_and_unknown_fields_are_kept_as_extra() -> None:
+    value = {"parts": [{"name": "a", "size": 3}], "other": [1], "extra": 2}
+    whole = convert_with_extra(value, Whole)
+    assert whole == Whole((Part("a", 3),), extra={"other": [1], "extra": 2})
+    assert type(whole.parts[0].size) is int
+
+
+def test_the_module_can_be_imported_without_msgspec() -> None:
+    code = "import sys; sys.modules['msgspec'] = None; import exthost.wire.typed_values"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
