@@ -69,16 +69,16 @@ def run_relay(config: str, plain_names: bool) -> "int | None":
             f"the config has changed since the host, process {link.pid}, read it: "
             "exthost reload applies it"
         )
-    from exthost.faces.relay.line_relay import LineRelay, NoHost
+    from exthost.faces.relay.line_relay import LineRelay, NoNextHost
 
     def find_host(may_start: bool) -> "HostLink | None":
         try:
             return _join_or_start(config, plain_names, may_start=may_start)
         except Unjoinable as reason:
-            raise NoHost(f"the next host cannot be joined: {reason}") from None
+            raise NoNextHost(f"the next host cannot be joined: {reason}") from None
         except _Ended as ended:
             sys.stderr.write(ended.text)
-            raise NoHost("the next host did not start; its reason is on stderr") from None
+            raise NoNextHost("the next host did not start; its reason is on stderr") from None
 
     signal(SIGTERM, _on_sigterm)
     try:

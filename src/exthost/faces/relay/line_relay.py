@@ -62,7 +62,7 @@ _LIST_CHANGED = b"".join(
 )
 
 
-class NoHost(Exception):
+class NoNextHost(Exception):
     """There is no host to join, and none could be started. The text says why."""
 
 
@@ -72,7 +72,7 @@ class _ClientGone(Exception):
 
 class LineRelay:
     """The relay of one client. `link` is the host that it has joined. `find_host` joins the next
-    host; with False it does not start one, and returns None if none runs. It raises NoHost."""
+    host; with False it does not start one, and returns None if none runs. It raises NoNextHost."""
 
     def __init__(self, link: "HostLink", find_host: "Callable[[bool], HostLink | None]") -> None:
         self._find_host = find_host
@@ -269,7 +269,7 @@ class LineRelay:
         if self._host is None:
             try:
                 self._join(self._find_host(True), without=line)
-            except NoHost as reason:
+            except NoNextHost as reason:
                 self._answer_error(line, str(reason))
                 return
         self._number = number = self._number + 1
@@ -424,7 +424,7 @@ class LineRelay:
             return
         try:
             self._join(self._find_host(True))
-        except NoHost as reason:
+        except NoNextHost as reason:
             for line in again:
                 self._answer_error(line, str(reason))
             return
@@ -459,7 +459,7 @@ class LineRelay:
     def _look_for_host(self) -> None:
         try:
             link = self._find_host(False)
-        except NoHost:
+        except NoNextHost:
             return
         if link is not None:
             self._join(link)
