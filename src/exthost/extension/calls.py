@@ -390,6 +390,13 @@ class Calls:
         if is_announced_by_process and self._status.state is not State.READY and cause is not None:
             make_error = self._queue.make_closed_error
             raise copy_error(cause) if make_error is None else make_error(name)
+        if name in self._status.gone_tools:
+            raise NotFound(
+                "X1202",
+                f"it offered the tool {name!r} when it ran before, and does not any more",
+                extension=self._spec.id,
+                help=self._list_tools(),
+            )
         nearest_name = nearest(name, self._status.tools)
         raise NotFound(
             "X1202",

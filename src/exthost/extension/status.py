@@ -56,6 +56,8 @@ class Status:
                        restart was last requested
     offer_is_known     whether `tools` are final: the extension announced them, or its dialect takes
                        tools from the manifest
+    is_offer_remembered  whether the offer is that of an earlier host: there was no handshake yet
+    gone_tools         the tools of that offer that the first handshake did not announce
     publishes_changes  False while this extension prepares to replace another one, and after it
                        was replaced
     ready_at           when a process last became ready (loop time); None while no process is ready
@@ -71,8 +73,10 @@ class Status:
         "_on_change",
         "_tool_settings",
         "cause",
+        "gone_tools",
         "handshake_seconds",
         "hidden_tools",
+        "is_offer_remembered",
         "lost_process",
         "offer",
         "offer_is_known",
@@ -103,10 +107,16 @@ class Status:
         self._is_pool = (spec.pool.max or 1) > 1
         self.quarantined: Mapping[str, Quarantine] = {}
         hooks = tuple(dict.fromkeys((*spec.declared_hooks, *spec.known_hooks)))
-        offer = Offer(tools=spec.declared_tools, version=spec.version, hooks=hooks)
+        known = spec.known_offer
+        self.is_offer_remembered = known is not None
+        if known is not None:
+            offer = replace(known.offer, hooks=hooks or known.offer.hooks)
+        else:
+            offer = Offer(tools=spec.declared_tools, version=spec.version, hooks=hooks)
         self.offer = self._quarantine(offer)
         self._tool_settings = spec.tools
         self.tools, self.hidden_tools = choose_tools(self.offer.tools, spec.tools)
+        self.gone_tools: frozenset[str] = frozenset()
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
         self.lost_process: tuple[ExthostError, float] | None = None
@@ -138,6 +148,9 @@ class Status:
         offer = self._quarantine(offer)
         self.offer, self.offer_is_known = offer, True
         self.tools, self.hidden_tools = choose_tools(offer.tools, self._tool_settings)
+        if self.is_offer_remembered:
+            self.is_offer_remembered = False
+            self.gone_tools = frozenset(old_tools.keys() - self.tools.keys())
         self.prepared_tools = {}
         self._notify_host()
         for warning in offer.warnings:

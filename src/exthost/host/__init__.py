@@ -11,6 +11,8 @@ In reading order:
     tool_finder            finds a tool by name, starting extensions if needed
     person                 asks a person: the caller of a call, or else the host's `confirm`
     hook_policy            pure: whether a call is refused when a hook fails
+    private_extensions     extensions beside the listed ones, for one client of a gateway
+    known_offers           remembers what extensions offered last, to list it before they run
     known_hooks            remembers which hooks extensions had, and makes refused guards of those
                            whose manifests are rejected
     hook_index             pure: which extensions have which hooks

@@ -161,21 +161,33 @@ class ExtensionFactory:
         self._traffic = traffic
         self._engines = engines
         self._interceptor = interceptor
+        # Remembers the offer of each handshake.
+        self.record_offer: Callable[[Spec, Offer], None] | None = None
         # Returns additional handlers for an extension. `handlers` takes precedence over them.
-        self.handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
+        self._handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
+        # By id of an extension: its spec and its handlers, which its next processes get, too.
+        self._merged_handlers: dict[str, tuple[Spec, dict[str, Handler]]] = {}
 
-    def make(self, spec: Spec, *, replaces: bool = False) -> Extension:
+    def make(
+        self,
+        spec: Spec,
+        *,
+        replaces: bool = False,
+        bus: Bus | None = None,
+        handlers: Mapping[str, Handler] | None = None,
+    ) -> Extension:
         """Return a new extension, without starting it.
 
         `replaces` is True if the extension will replace another one. Such an extension publishes no
-        events until `take_over` is called.
+        events until `take_over` is called. `bus` and `handlers` are used in place of those of the
+        host.
         """
         dialect = find.find_dialect_of(spec)
         return Extension(
             spec,
             dialect,
-            bus=self._bus,
-            handlers=self._merge_handlers(spec),
+            bus=bus or self._bus,
+            handlers=self._merge_handlers(spec) if handlers is None else handlers,
             environ=self._environ,
             on_change=self._on_change,
             checks=StartChecks(
@@ -199,11 +211,21 @@ class ExtensionFactory:
             accept(offer)
         if dialect.announces_hooks:
             self._api.known_hooks.record_offer(spec, offer)
+        if self.record_offer is not None:
+            self.record_offer(spec, offer)
+
+    def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
+        """Use additional handlers, for the extensions that there are as well."""
+        self._handlers_for = handlers_for
+        for spec, handlers in self._merged_handlers.values():
+            for method, handler in handlers_for(spec).items():
+                handlers.setdefault(method, handler)
 
     def _merge_handlers(self, spec: Spec) -> Mapping[str, Handler]:
-        if self.handlers_for is None:
-            return self._handlers
-        return {**self.handlers_for(spec), **self._handlers}
+        more = {} if self._handlers_for is None else self._handlers_for(spec)
+        handlers = {**more, **self._handlers}
+        self._merged_handlers[spec.id] = (spec, handlers)
+        return handlers
 
     def _find_name_conflict(self, spec: Spec) -> Refused | None:
         """Return the error if an earlier extension has a name or a resource that only one extension

@@ -27,7 +27,7 @@ from exthost.config.discovery.report import Diagnostic
 from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
 from exthost.errors import ExthostError, Refused, UsageError
-from exthost.events import Bus, HostEvent, ToolsChanged
+from exthost.events import Bus, HostEvent, OfferChanged, ToolsChanged
 from exthost.extension.confirmation import Confirm, check_confirm
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_context, check_name
@@ -42,6 +42,7 @@ from exthost.host.extension_set import ExtensionSet
 from exthost.host.guarded_calls import GuardedCalls
 from exthost.host.hooks import Hooks
 from exthost.host.host_settings import HostSettings, check_config
+from exthost.host.known_offers import KnownOffers
 from exthost.host.model_api.model_calls import run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.host.model_api.tool_search import ToolSearch
@@ -52,7 +53,7 @@ from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import RegisteredTool
 from exthost.model.spec import Spec
-from exthost.process import own_process
+from exthost.process import host_protection
 from exthost.process.own_process import host_environ
 from exthost.session.failures import copy_error
 from exthost.session.inbound import Handler
@@ -94,7 +95,7 @@ class Host:
         strict    opening the host raises the error of the first extension that does not get ready
         """
         if harden:
-            own_process.harden()
+            host_protection.harden()
         self.config = check_config(config)
         self.events = Bus()
         self.traffic = Traffic(self.events)
@@ -102,6 +103,8 @@ class Host:
         self.diagnostics: tuple[Diagnostic, ...] = ()
         # One copy for all extensions, which share its strings; copies of their own would not.
         environ = host_environ() if environ is None else dict(environ)
+        self._environ = environ
+        self._known_offers: KnownOffers | None = None
         self._api = HostApi(environ)
         self._sinks = EventSinks(self.events)
         self.registry = Registry(self._on_extensions_changed)
@@ -158,13 +161,30 @@ class Host:
 
     def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
         """Answer additional requests of extensions: `handlers_for` returns the handlers for the
-        extension with this spec, by method. Call this before the host opens."""
-        self._factory.handlers_for = handlers_for
+        extension with this spec, by method. Processes that run already do not know of them."""
+        self._factory.add_handlers(handlers_for)
 
     def change_specs(self, change: Callable[[Spec], Spec]) -> None:
         """Change the extensions that the config lists or discovers: `change` returns what is used
         in place of a spec. Call this before the host opens; a reload changes the new specs, too."""
         self._change_spec = change
+
+    def remember_offers(self, *, defer_starts: bool = False, path: str | None = None) -> None:
+        """Keep what the extensions offer in the state folder, and list it before they run (see
+        `known_offers`). With `defer_starts`, extensions whose offers are known start at their first
+        call, unless the config says otherwise. Call this before the host opens. `path` is the
+        config, if it is not that of the host; does nothing if neither is a file."""
+        path = path or (self.config.origin if self.config.folder is not None else None)
+        if path is None:
+            return
+        offers = KnownOffers(path, self._environ, defers_starts=defer_starts)
+        self._known_offers, self._factory.record_offer = offers, offers.record
+        self.events.subscribe(OfferChanged, self._on_offer_changed)
+
+    def _on_offer_changed(self, event: OfferChanged) -> None:
+        extension = self._by_id.get(event.extension)
+        if extension is not None and self._known_offers is not None and extension.state == "ready":
+            self._known_offers.record(extension.spec, extension.offer)
 
     # -- extensions --------------------------------------------------------------------------
 
@@ -428,6 +448,8 @@ class Host:
         specs: Sequence[Spec] = discovered.specs
         if self._change_spec is not None:
             specs = [self._change_spec(spec) for spec in specs]
+        if self._known_offers is not None:
+            specs = await asyncio.to_thread(self._known_offers.recall, specs)
         return await self._api.known_hooks.recall(specs, discovered.rejected, self.config)
 
     async def _update_guards(self) -> None:

@@ -29,7 +29,8 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
 from exthost.process.environment import Variables
 from exthost.process.private_folders import make_folder
-from exthost.process.state_dirs import state_folder, state_root
+from exthost.process.state_dirs import state_folder
+from exthost.process.state_root import state_root
 
 _PREFIX = "PYTHONPYCACHEPREFIX"
 _NO_WRITING = "PYTHONDONTWRITEBYTECODE"

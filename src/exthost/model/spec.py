@@ -35,10 +35,20 @@ from exthost.model.documents.setting_keys import (
 )
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.lock_record import SpecLock
-from exthost.model.offer import Tool
+from exthost.model.offer import Offer, Tool
 
 # The dialect of an extension for which no dialect is set.
 DEFAULT_DIALECT = "morphir"
+
+
+class KnownOffer(NamedTuple):
+    """What an extension offered last, under an earlier host. With `defers_start`, it is started at
+    its first use, although the host starts others like it when it opens. `asks_client` is whether
+    it has sent requests to its client, such as one to sample a model."""
+
+    offer: Offer
+    defers_start: bool = False
+    asks_client: bool = False
 
 
 class WriteGrant(NamedTuple):
@@ -128,6 +138,7 @@ class Spec(SharedSettings):
     observer_hooks hooks whose replies change nothing, so that they may also run later
     known_hooks    the hooks that its last handshake announced, under an earlier host; used until
                    the next one
+    known_offer    what it offered last, if what would run is the same; listed until its handshake
     has_unknown_hooks  whether it may have any hook that can stop a call, because the manifest that
                    declares its hooks cannot be read
     hooks          what happens when a hook fails, by its kind; "*" is for all others
@@ -167,6 +178,7 @@ class Spec(SharedSettings):
     advisory_hooks: tuple[str, ...] = ()
     observer_hooks: tuple[str, ...] = ()
     known_hooks: tuple[str, ...] = field(default=(), compare=False)
+    known_offer: KnownOffer | None = field(default=None, compare=False, repr=False)
     has_unknown_hooks: bool = False
     priority: int = 0
     unrunnable: str = ""

@@ -21,7 +21,7 @@ from exthost.faces.cli.common import (
     show_json,
 )
 from exthost.faces.cli.target_specs import read_extensions
-from exthost.host.control.address import config_key
+from exthost.host.control.socket_path import config_key
 from exthost.host.extension_logs import rotated_path
 from exthost.model.names import nearest
 from exthost.process.state_dirs import log_file

@@ -1,5 +1,6 @@
-"""List the tools of a config's extensions. Starts nothing: shows the tools that manifests declare,
-and names the extensions whose tools are known only after a start; --start starts them.
+"""List the tools of a config's extensions. Starts nothing: shows the tools that manifests declare
+and those that an extension offered when it ran last, marked with *. Names the extensions whose
+tools are known only after a start; --start starts them.
 
 If a host of this config is running, these are the tools that can be called there.
 --format prints the `tools` field of a request to a model, as JSON.
@@ -18,6 +19,7 @@ from exthost.faces.cli.common import (
     Args,
     add_config_option,
     add_dialect_option,
+    config_path,
     print_error,
     require_config_path,
     say,
@@ -94,7 +96,10 @@ async def _list_tools(args: Args, specs: list[Spec], searched: Sequence[str], ru
         specs = [await detect_dialect(args, specs[0])]
     start = "eager" if args.start else "lazy"
     config = Config(specs=tuple(replace(spec, start=start) for spec in specs), rules=rules)
-    async with Host(config) as host:
+    host = Host(config)
+    if not args.start and not args.command:
+        host.remember_offers(path=config_path(args))
+    async with host:
         report = describe_tools(host, with_hidden=args.all)
     code = _print_report(args, report)
     if not specs and not args.json and args.format is None:
@@ -119,6 +124,8 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
         return code
     else:
         _print_table(report["tools"])
+        if any(tool.get("remembered") for tool in report["tools"]):
+            say("* from its last start (--start asks again, exthost forget NAME drops it)")
         _print_hidden(report.get("hidden", ()))
     for tool in report.get("quarantined", ()):
         for change in tool["changes"]:
@@ -152,5 +159,12 @@ def _print_hidden(tools: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_table(tools: list[dict[str, Any]]) -> None:
-    rows = [(tool["name"], tool["extension"], tool["description"]) for tool in tools]
+    rows = [
+        (
+            f"{tool['name']}{' *' if tool.get('remembered') else ''}",
+            tool["extension"],
+            tool["description"],
+        )
+        for tool in tools
+    ]
     show_table(rows, ("NAME", "EXTENSION", "DESCRIPTION"))

@@ -37,6 +37,7 @@ VERB_GROUPS = {
         "install": "copy or link an extension's folder into the search path",
         "uninstall": "delete an extension's folder from the search path",
         "mcp": "import the MCP servers that are configured in editors and agents here",
+        "forget": "delete the stored offer of an extension",
         "schema": "print the JSON Schema of exthost.toml, for editors",
     },
     "write": {

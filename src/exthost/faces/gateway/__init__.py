@@ -23,12 +23,15 @@ order:
     catalog          resources, resource templates and prompts of MCP servers
     resource_subscriptions  the clients that subscribed to changes of resources
     capabilities     what a client can do, as it is declared to servers
+    client_processes processes of servers that cannot be shared, for one client each
     clients          connected clients of the handshake era
     announcer        notifications: changed lists, updated resources, log messages
     outbox           a queue of notifications to one client
     meta             the `_meta` field of requests, translated between the eras
     mcp_values       tools, results and errors of the host as MCP values
+    client_stream    the two directions of a connection that is not on HTTP
     stdio, http      the two transports
+    relay_connection the socket of a relay, by which a client joins a host that runs
     call_messages    decodes and encodes the messages of a tool call
     call_session     the context and session of a tool call that bypasses the package
     stdio_calls      tool calls on stdio

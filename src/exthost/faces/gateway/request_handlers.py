@@ -22,6 +22,7 @@ from exthost.extension.caller import CLIENT
 from exthost.extension.extension import Extension
 from exthost.faces.gateway import mcp_values, search_mode
 from exthost.faces.gateway.catalog import Catalog, is_mcp_server
+from exthost.faces.gateway.client_processes import ClientProcesses
 from exthost.faces.gateway.clients import LEVELS, Clients
 from exthost.faces.gateway.confirmations import make_confirm
 from exthost.faces.gateway.exchanges import Context, Exchange, Exchanges
@@ -55,7 +56,8 @@ Handler: TypeAlias = Callable[[Context, Params], Awaitable[dict[str, Any]]]
 
 class RequestHandlers:
     """The handlers of one gateway. `methods` maps the name of a method to its handler. `set_level`
-    sends the least severe log level of all clients to the MCP servers."""
+    sends the least severe log level of all clients to the MCP servers. `processes` are those that
+    belong to one client."""
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class RequestHandlers:
         held_calls: HeldCalls,
         subscriptions: ResourceSubscriptions,
         set_level: Callable[[], Awaitable[None]],
+        processes: ClientProcesses,
     ) -> None:
         self._host = host
         self._tools = tools
@@ -77,6 +80,7 @@ class RequestHandlers:
         self._subscriptions = subscriptions
         self._set_level = set_level
         self._whole_results = WholeResults()
+        self._processes = processes
         self.methods: Mapping[str, Handler] = {
             "tools/list": self._list_tools,
             "tools/call": self.call_tool,
@@ -125,7 +129,8 @@ class RequestHandlers:
             name, arguments = params["name"], params["arguments"]
         try:
             tool = await self._tools.find(name)
-            extension = self._host[tool.extension]
+            listed = self._host[tool.extension]
+            extension = self._processes.choose(listed)
             from_mcp_server = is_mcp_server(extension)
             trace_fields = sent_trace_context(ctx.request, params)
 
@@ -135,14 +140,17 @@ class RequestHandlers:
                     meta = {**trace_fields, **extra_params.get("_meta", {})}
                     call_params = {**extra_params, "_meta": meta} if meta else extra_params
                     context[RELAYED] = RelayedRequest(call_params)
-                result = await self._host.call_tool(
-                    tool.name,
-                    arguments or {},
-                    context=context,
-                    on_progress=make_progress_callback(exchange),
-                    check=False,  # a result that is marked as an error is returned, not raised
-                    confirm=make_confirm(exchange) if may_ask else None,
-                )
+                # With check=False, a result that is marked as an error is returned, not raised.
+                options: dict[str, Any] = {
+                    "context": context,
+                    "on_progress": make_progress_callback(exchange),
+                    "check": False,
+                    "confirm": make_confirm(exchange) if may_ask else None,
+                }
+                if extension is listed:
+                    result = await self._host.call_tool(tool.name, arguments or {}, **options)
+                else:
+                    result = await extension.call_tool(tool.tool, arguments or {}, **options)
                 failure = result.error_reply
                 if failure is not None:
                     raise failure if not from_mcp_server else _server_error(failure)
@@ -326,6 +334,8 @@ class RequestHandlers:
         method: str,
         request_params: dict[str, Any],
     ) -> dict[str, Any]:
+        server = self._processes.choose(server)
+
         async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
             relayed_params = {**request_params, **extra_params}
             # RelayedParams let the server reply with a request for input, which only some methods

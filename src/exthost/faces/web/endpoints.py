@@ -25,8 +25,8 @@ from exthost.faces.web.page_traffic import Recorder, follow_traffic, records_of_
 from exthost.faces.web.page_values import error_as_data, to_json
 from exthost.faces.web.row_sampler import RowSampler
 from exthost.host.control import protocol
-from exthost.host.control.address import config_key
 from exthost.host.control.requests import RequestPerformer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.host.extension_logs import rotated_path
 from exthost.host.host import Host
@@ -51,7 +51,7 @@ class Endpoints:
         self._requests = requests
         self._config_key = config_key(config)
         self.history = History(host)
-        self.sampler = RowSampler(host, report, self.history)
+        self.sampler = RowSampler(host, report, self.history, lambda: self._requests.list_clients())
         self.recorder = Recorder(host)
         self.streams = OpenStreams()
         self._questions = PageQuestions()

@@ -127,6 +127,7 @@ def describe_tools(
     """Return the tools of the extension `name`, or of all extensions if it is "". With
     `with_hidden`, `hidden` in the result lists the tools that do not exist for the host, and why.
 
+    A tool is `remembered` if its extension offered it when it ran last, and has not started since.
     `not_asked` in the result lists the extensions whose tools are unknown, because they were not
     started yet. `quarantined` lists the tools that differ from the lock, and `failed` the errors of
     the extensions that are not ready because of an error.
@@ -166,6 +167,7 @@ def describe_tools(
                 "provider": tool.provider,
                 "capabilities": list(tool.capabilities),
                 "extra": as_data(tool.extra),
+                "remembered": host[tool.extension].internals.is_offer_remembered,
             }
             for tool in host.tools.values()
             if not name or tool.extension == name

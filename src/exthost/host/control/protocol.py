@@ -42,7 +42,7 @@ REPLY_BYTES = 256 * 2**20
 _VERBS_WITH_NAME = frozenset({"start", "stop", "restart", "inspect", "notify"})
 VERBS = (
     "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "rules",
-    "call", "notify", "trace", "cancel", "answer",
+    "call", "notify", "trace", "cancel", "answer", "gateway",
 )  # fmt: skip
 
 _EVIDENCE_FIELDS = frozenset(field.name for field in fields(Evidence))

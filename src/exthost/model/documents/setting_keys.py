@@ -612,6 +612,13 @@ class SharedSettings:
         '"refuse"',
         '"warn"',
     )
+    share: bool | None = setting(
+        FLAG,
+        "Whether the clients of `exthost gateway` share its processes; false: each client has its "
+        "own.",
+        "false",
+        "(true, unless it is known to keep state or asks its client)",
+    )
     hooks: Mapping[str, str] = setting(
         HOOKS,
         "The effect of a failed hook.",
