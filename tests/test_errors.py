@@ -17,6 +17,7 @@ MAY_COMPARE_CODES = {
     "authoring/sdk/dialects/nexo.py",
     "dialects/mcp/handshake.py",
     "dialects/nexo/dialect.py",
+    "dialects/nexo/second_contract.py",
     "faces/cli/lock.py",
     "faces/cli/package_folders.py",
     "faces/cli/running_host.py",
