@@ -7,12 +7,13 @@ describes the packages, and the path of a call through them.
 --help` does not have to import asyncio.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from exthost._version import __version__
 
+# As in `typing`, whose import takes longer than the start of the relay of `exthost gateway`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from exthost import errors as errors
     from exthost import events as events
     from exthost.events import Bus as Bus
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from exthost.host.connect_function import connect as connect
     from exthost.host.control.attached_host import attach as attach
     from exthost.host.host import Host as Host
+    from exthost.host.sync.sync_attached_host import sync_attach as sync_attach
     from exthost.host.sync.sync_connection import sync_connect as sync_connect
     from exthost.host.sync.sync_extension import SyncExtension as SyncExtension
     from exthost.host.sync.sync_host import SyncHost as SyncHost
@@ -41,13 +43,16 @@ _MODULES_BY_NAME = {
     "connect": "exthost.host.connect_function",
     "errors": "exthost.errors",
     "events": "exthost.events",
+    "sync_attach": "exthost.host.sync.sync_attached_host",
     "sync_connect": "exthost.host.sync.sync_connection",
 }
 
 __all__ = ["__version__", *_MODULES_BY_NAME]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    import importlib
+
     module_name = _MODULES_BY_NAME.get(name)
     if module_name is None:
         raise AttributeError(f"module 'exthost' has no attribute {name!r}{_suggest_module(name)}")
@@ -60,6 +65,8 @@ def __getattr__(name: str) -> Any:
 
 def _suggest_module(name: str) -> str:
     """Return the end of an error message: the public module that has this name, or ""."""
+    import importlib
+
     for module_name in ("exthost.errors", "exthost.events"):
         value = getattr(importlib.import_module(module_name), name, None)
         if getattr(value, "__module__", "") == module_name:

@@ -75,8 +75,28 @@ class HookFailed(NamedTuple):
     context: Any = None
 
 
+class RuleApplied(NamedTuple):
+    """A rule of the config decided about a tool call, before any hook was called.
+
+    `tool_name` is the registered name of the tool. `rule` is the position of the rule in the
+    config, from 1, and `reason` the reason that it gives. `outcome` is "allowed" or "denied" if the
+    rule decided by itself, "agreed" or "declined" if a person did, and "unanswered" if nobody could
+    be asked or nobody answered. `client` is the name of the gateway's client, None for any other
+    caller.
+    """
+
+    extension: str
+    tool_name: str
+    rule: int
+    outcome: str
+    reason: str = ""
+    client: str | None = None
+    context: Any = None
+
+
 class HooksSkipped(NamedTuple):
-    """A tool was called without hooks, because its caller requested that (`hooks=False`).
+    """A tool was called without rules and hooks, because its caller requested that
+    (`hooks=False`).
 
     `tool_name` is the registered name of the tool. Published before the call is sent.
     """
@@ -340,6 +360,7 @@ Event: TypeAlias = (
     | CallEnded
     | HookFailed
     | HooksSkipped
+    | RuleApplied
     | OutputReplaced
     | Progressed
     | StateChanged

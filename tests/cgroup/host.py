@@ -21,7 +21,7 @@ from exthost.launch.sandbox import pid_namespace, strict
 from exthost.launch.sandbox.initcode import INIT
 from exthost.model.launch_plan import Cgroup, LaunchPlan, Wrapper
 from exthost.process.child import Child
-from exthost.process.own_process import harden
+from exthost.process.host_protection import harden
 
 # Starts somebody in a session of its own, who stays; then waits for the end of its input.
 PROGRAM = """

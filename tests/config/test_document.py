@@ -122,7 +122,7 @@ def test_every_setting_has_its_place_in_the_spec() -> None:
         options={"host_version": "1.2"},
     )
     assert spec.limits == Limits(
-        **dict.fromkeys(("start", "handshake", "call", "idle", "write", "stop", "cpu"), 120.0),
+        **dict.fromkeys(("start", "handshake", "call", "idle", "write", "stop", "cpu"), 120.0),  # type: ignore[arg-type]
         max_message=2**20,
         max_in_flight=8,
         nofile=64,

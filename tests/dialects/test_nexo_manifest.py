@@ -104,7 +104,7 @@ def test_a_manifest_with_every_key() -> None:
     )
     assert (spec.dialect, spec.priority) == ("nexo", -5)
     assert spec.requires == Requires(bins=("curl",), env=("WEATHER_KEY",), host="0.0.1")
-    assert [tool.name for tool in spec.tools] == ["get_weather"]
+    assert [tool.name for tool in spec.declared_tools] == ["get_weather"]
     assert spec.manifest == NexoManifest(
         name="The weather",
         description="clear",

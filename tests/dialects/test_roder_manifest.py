@@ -262,7 +262,7 @@ command = "no-such-program"
 def test_the_entry_is_completed_by_its_manifest_without_running_anything(tmp_path: Path) -> None:
     (spec,) = find_extensions(read_config(write(tmp_path, ENTRY))).specs
     assert (spec.id, spec.wire_id, spec.version) == ("mine", "demo", "1.0.0")
-    assert [tool.name for tool in spec.tools] == ["add"]
+    assert [tool.name for tool in spec.declared_tools] == ["add"]
     assert spec.cwd == str(tmp_path) and spec.manifest_path is None
 
 

@@ -201,7 +201,7 @@ def hanging(*tools: Tool) -> Extension:
     """Return an extension whose handshake hangs, and whose manifest declares these tools."""
     argv = tuple(command("hang_at=initialize"))
     limits = Limits(start=7200, handshake=7200)
-    return Extension(Spec(id="hanging", argv=argv, tools=tools, limits=limits), DIALECT)
+    return Extension(Spec(id="hanging", argv=argv, declared_tools=tools, limits=limits), DIALECT)
 
 
 @pytest.mark.parametrize("declared", [(), (Tool("echo"),)])

@@ -59,14 +59,14 @@ def test_npx_runs_the_folder_of_an_exact_version(tmp_path: Path, place: Path) ->
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("server", "newest"),
-        ("server@^1.2.3", "newest"),
-        ("server@1", "newest"),
-        ("server@latest", "newest"),
-        ("github:user/server", "newest"),
-        ("./server", "newest"),
+        ("server", "looks up the version"),
+        ("server@^1.2.3", "looks up the version"),
+        ("server@1", "looks up the version"),
+        ("server@latest", "looks up the version"),
+        ("github:user/server", "looks up the version"),
+        ("./server", "looks up the version"),
         ("server@9.9.9", "not installed"),
-        ("-c server@1.2.3", "text"),
+        ("-c server@1.2.3", "shell command"),
         ("--node-options=x server@1.2.3", "--node-options"),
     ],
 )

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.process.state_dirs import state_folder, state_root
+from exthost.process.state_dirs import state_folder
+from exthost.process.state_root import state_root
 
 
 def test_the_operators_choice_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:

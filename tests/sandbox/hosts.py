@@ -17,8 +17,9 @@ import exthost
 from exthost.errors import ExthostError, Refused
 from exthost.faces.http_server import token
 from exthost.host.api.store import Store
-from exthost.host.control.address import config_key, lock_folder
+from exthost.host.control.address import lock_folder
 from exthost.host.control.server import ControlServer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.launch import integrity
 from exthost.launch.package_tree import DigestedFile, file_digest, read_digest

@@ -81,6 +81,12 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
     "A guard 2": ("tests/host/test_refused_guards.py",),
     "A guard 3": ("tests/host/test_refused_guards.py",),
     "A guard 4": ("tests/host/control/test_questions.py",),
+    "Rules 1": ("tests/host/test_ruled_calls.py", "tests/faces/gateway/test_search_mode.py"),
+    "Rules 2": (
+        "tests/faces/gateway/test_confirmations.py",
+        "tests/faces/web/test_page_questions.py",
+    ),
+    "Rules 3": ("tests/host/test_chosen_tools.py",),
     "A promise that cannot be kept is refused": (refusals, probes, hosts),
     "Programs run unchanged within these limits": (programs,),
 }  # fmt: skip

@@ -402,7 +402,7 @@ def operation_call(vector: Vector, spec: Spec, offered: tuple[Tool, ...]) -> Cal
     else:
         name = vector.fields["operation"]
         if name == "call_tool":
-            tools = {tool.name: tool for tool in (*spec.tools, *offered)}
+            tools = {tool.name: tool for tool in (*spec.declared_tools, *offered)}
             tool, context = params["name"], params.get("context", {})
             params = ToolCall(tool, params["arguments"], context, tools.get(tool), spec)
         parts = factory.for_operation(name, params, None)

@@ -22,6 +22,7 @@ from exthost.config.gateway import (
 )
 from exthost.config.options import check_limits, check_options
 from exthost.config.placeholders import fill_placeholders
+from exthost.config.rules import read_rules
 from exthost.config.section_keys import AUDIT_KEYS
 from exthost.config.trust_section import DEFAULT_TRUST, TrustSettings, read_trust
 from exthost.dialects import find
@@ -43,6 +44,7 @@ from exthost.model.documents.settings import NO_SETTINGS, SettingValues, read_se
 from exthost.model.documents.toml_positions import find_line
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.rules import NO_RULES, Rules
 from exthost.model.spec import Spec
 
 DEFAULT_CONFIG = "exthost.toml"
@@ -54,11 +56,12 @@ class Config:
 
     `specs` are the extensions of the file, in its order and including disabled ones. Overrides and
     defaults are already applied to them; `apply_overrides` does the same for a discovered
-    extension. `audit_path` is None for no audit. `hooks` maps a kind of hook ("*" for all others)
-    to "closed" or "open" (see `hook_policy`), for extensions that do not set it. `required_guards`
-    are the ids of the extensions without whose hooks no tool is called. `configs` are the values of
-    `config` in `[overrides]`, by id, for discovered extensions. `origin` is the path of the file,
-    `folder` its folder. `notes` are texts about keys without effect here.
+    extension. `audit_path` is None for no audit. `rules` decide which tool calls are made. `hooks`
+    maps a kind of hook ("*" for all others) to "closed" or "open" (see `hook_policy`), for
+    extensions that do not set it. `required_guards` are the ids of the extensions without whose
+    hooks no tool is called. `configs` are the values of `config` in `[overrides]`, by id, for
+    discovered extensions. `origin` is the path of the file, `folder` its folder. `notes` are texts
+    about keys without effect here.
     """
 
     specs: tuple[Spec, ...] = ()
@@ -71,6 +74,7 @@ class Config:
     trust: TrustSettings = DEFAULT_TRUST
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     required_guards: tuple[str, ...] = ()
+    rules: Rules = NO_RULES
     configs: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
     origin: str = ""
     folder: str | None = None
@@ -252,6 +256,7 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
         trust=read.get("trust") or DEFAULT_TRUST,
         hooks=MappingProxyType(hooks.policy),
         required_guards=hooks.required,
+        rules=read.get("rules") or NO_RULES,
         origin=context.origin,
         folder=context.folder,
         notes=tuple(problems.notes),
@@ -398,6 +403,10 @@ def _read_gateway(value: Any, place: Place, context: _FileContext) -> GatewaySet
     return read_gateway_settings(value, place)
 
 
+def _read_rules(value: Any, place: Place, context: _FileContext) -> Rules:
+    return read_rules(value, place)
+
+
 def _read_trust(value: Any, place: Place, context: _FileContext) -> TrustSettings:
     return read_trust(value, place)
 
@@ -416,6 +425,7 @@ _SECTIONS: Mapping[str, _SectionReader] = {
     "cluster": _read_cluster,
     "gateway": _read_gateway,
     "hooks": _read_hooks,
+    "rules": _read_rules,
     "trust": _read_trust,
 }
 
@@ -438,6 +448,6 @@ def _unreadable_error(origin: str, line: int, why: str) -> ConfigError:
     return ConfigError(
         UNREADABLE,
         f"{where}: not valid TOML: {why}",
-        help=f"correct {'the line named' if line else 'it'}; https://toml.io shows the notation",
+        help=f"correct {'that line' if line else 'it'}; see https://toml.io for the syntax",
         evidence=Evidence(path=origin, line=line),
     )

@@ -9,6 +9,7 @@ from exthost.config.cluster import CLUSTER_KEYS
 from exthost.config.discovery_section import DISCOVERY_KEYS
 from exthost.config.entry import ENTRY_KEYS
 from exthost.config.gateway import GATEWAY_KEYS
+from exthost.config.rules import RULE_KEYS
 from exthost.config.trust_section import TRUST_KEYS
 from exthost.model.documents.keys import TEXT, Key, make_section
 from exthost.model.documents.setting_keys import HOST_HOOKS, SETTING_KEYS
@@ -38,5 +39,11 @@ SECTION_KEYS: Mapping[str, Key] = {
     "hooks": Key(
         HOST_HOOKS,
         "The required guards; and the effect of a failed hook, for extensions that do not set it.",
+    ),
+    "rules": make_section(
+        "Which tool calls are made: the first rule that fits decides, without one the call is "
+        "made.",
+        RULE_KEYS,
+        "list",
     ),
 }

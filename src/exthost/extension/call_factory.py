@@ -42,9 +42,9 @@ CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
 because each call makes such a tuple, and a named tuple takes ten times as long to make."""
 
 PreparedTool: TypeAlias = tuple[Tool, str, Callable[[Any], bool] | None, Checker | None, float]
-"""A tool that is ready to be called: the tool, its name, a quick check of its arguments, which may
-raise (None: this schema has none), the full check (None: every value is valid), and the time limit
-of a call without a timeout, in seconds."""
+"""A tool that is ready to be called: the tool, the extension's name for it, a quick check of its
+arguments, which may raise (None: this schema has none), the full check (None: every value is
+valid), and the time limit of a call without a timeout, in seconds."""
 
 
 class CallFactory:
@@ -227,7 +227,7 @@ class CallFactory:
         if checker is not None and checker.warning:
             _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
         quick_check = None if checker is None else checker.passes
-        return tool, tool.name, quick_check, checker, self._limit_of(tool)
+        return tool, tool.original_name or tool.name, quick_check, checker, self._limit_of(tool)
 
     def _limit_of(self, tool: Tool) -> float:
         """Return the time limit of a tool's calls. An extension may set it, but not beyond what the

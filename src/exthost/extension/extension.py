@@ -248,10 +248,10 @@ class Extension(FacetAttributes):
         return self
 
     async def restart(self) -> None:
-        """Start a fresh process, in any state.
+        """Start a new process, in any state.
 
         A running process gets calls until the fresh one is ready; then new calls go to the fresh
-        process, and the old one ends after its last reply. If the fresh process does not get ready,
+        process, and the old one ends after its last reply. If the new process does not get ready,
         the old one stays in use and the error is raised.
         """
         check_may_start(self._queue)

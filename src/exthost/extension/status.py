@@ -21,6 +21,7 @@ from exthost.extension.restart_tracker import Retry
 from exthost.model.lock_record import Quarantine, judge_tools
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import choose_tools
 
 _log = logging.getLogger("exthost.extension")
 
@@ -43,7 +44,8 @@ class Status:
 
     state              the present state of the life-cycle table
     offer              the last handshake's result; before a handshake, what the manifest declares
-    tools              the tools of the offer, by name
+    tools              the tools of the offer that exist for the host, by name (see `tool_choice`)
+    hidden_tools       the other tools of the offer
     quarantined        the tools that the extension announced and that its lock does not have so, by
                        name; they are neither in `offer` nor in `tools`
     prepared_tools     those of them that were called, with the checks of their arguments; see
@@ -54,6 +56,8 @@ class Status:
                        restart was last requested
     offer_is_known     whether `tools` are final: the extension announced them, or its dialect takes
                        tools from the manifest
+    is_offer_remembered  whether the offer is that of an earlier host: there was no handshake yet
+    gone_tools         the tools of that offer that the first handshake did not announce
     publishes_changes  False while this extension prepares to replace another one, and after it
                        was replaced
     ready_at           when a process last became ready (loop time); None while no process is ready
@@ -67,8 +71,12 @@ class Status:
         "_is_pool",
         "_lock",
         "_on_change",
+        "_tool_settings",
         "cause",
+        "gone_tools",
         "handshake_seconds",
+        "hidden_tools",
+        "is_offer_remembered",
         "lost_process",
         "offer",
         "offer_is_known",
@@ -99,8 +107,16 @@ class Status:
         self._is_pool = (spec.pool.max or 1) > 1
         self.quarantined: Mapping[str, Quarantine] = {}
         hooks = tuple(dict.fromkeys((*spec.declared_hooks, *spec.known_hooks)))
-        self.offer = self._quarantine(Offer(tools=spec.tools, version=spec.version, hooks=hooks))
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in self.offer.tools}
+        known = spec.known_offer
+        self.is_offer_remembered = known is not None
+        if known is not None:
+            offer = replace(known.offer, hooks=hooks or known.offer.hooks)
+        else:
+            offer = Offer(tools=spec.declared_tools, version=spec.version, hooks=hooks)
+        self.offer = self._quarantine(offer)
+        self._tool_settings = spec.tools
+        self.tools, self.hidden_tools = choose_tools(self.offer.tools, spec.tools)
+        self.gone_tools: frozenset[str] = frozenset()
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
         self.lost_process: tuple[ExthostError, float] | None = None
@@ -131,7 +147,10 @@ class Status:
         old_tools = self.tools
         offer = self._quarantine(offer)
         self.offer, self.offer_is_known = offer, True
-        self.tools = {tool.name: tool for tool in offer.tools}
+        self.tools, self.hidden_tools = choose_tools(offer.tools, self._tool_settings)
+        if self.is_offer_remembered:
+            self.is_offer_remembered = False
+            self.gone_tools = frozenset(old_tools.keys() - self.tools.keys())
         self.prepared_tools = {}
         self._notify_host()
         for warning in offer.warnings:

@@ -1,9 +1,10 @@
 """Writes the audit file: one JSON line for each call, with its method and its outcome.
 
-A failed hook has a line of its own, with the reason and whether the call was refused. So has a call
-without hooks that its caller requested (`hooks=False`), and a hook that replaced the output of a
-tool, with the sizes of both and without their contents. An extension or a tool that differs from
-the lock of the config has a line, and so has an approval, with the user who approved it.
+A failed hook has a line of its own, with the reason and whether the call was refused. So has a rule
+that decided about a call, a call without rules and hooks that its caller requested (`hooks=False`),
+and a hook that replaced the output of a tool, with the sizes of both and without their contents.
+An extension or a tool that differs from the lock of the config has a line, and so has an approval,
+with the user who approved it.
 
 The audit subscribes to the event bus. Each line is one `write` to a file that is opened for
 appending. So lines of several hosts in the same file do not mix. An error, such as a full disk, is
@@ -25,6 +26,7 @@ from exthost.events import (
     LockMismatch,
     OutputReplaced,
     Quarantined,
+    RuleApplied,
 )
 from exthost.wire import jsontext
 
@@ -73,6 +75,7 @@ class Audit:
             bus.subscribe(CallEnded, self._write_call),
             bus.subscribe(HookFailed, self._write_hook),
             bus.subscribe(HooksSkipped, self._write_skip),
+            bus.subscribe(RuleApplied, self._write_rule),
             bus.subscribe(OutputReplaced, self._write_replacement),
             bus.subscribe(Quarantined, self._write_quarantine),
             bus.subscribe(LockMismatch, self._write_mismatch),
@@ -115,6 +118,21 @@ class Audit:
                 "outcome": "skipped",
                 "context": skipped.context or None,
                 "about": skipped.tool_name,
+            }
+        )
+
+    def _write_rule(self, applied: RuleApplied) -> None:
+        self.write(
+            {
+                "time": time.time(),
+                "extension": applied.extension,
+                "method": "rules",
+                "outcome": applied.outcome,
+                "context": applied.context or None,
+                "about": applied.tool_name,
+                "rule": applied.rule,
+                "reason": applied.reason,
+                "client": applied.client,
             }
         )
 

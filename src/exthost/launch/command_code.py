@@ -463,12 +463,12 @@ def _code_of_package(name: str, program: str, command: InnerCommand) -> ProgramC
         interpreter = _interpreter_path(first_line) if first_line is not None else ""
     return ProgramCode(
         kind=CodeKind.PACKAGE,
-        certainty=Certainty.EXPECTED if package.doubt else Certainty.SEARCHED,
+        certainty=Certainty.EXPECTED if package.uncertainty else Certainty.SEARCHED,
         name=package.name,
         path=package.folder,
         version=package.version,
         interpreter=interpreter,
-        reason=package.doubt,
+        reason=package.uncertainty,
         advice=package.advice,
     )
 

@@ -31,7 +31,7 @@ from exthost.model.lock_record import LockChange, LockRecord, SpecLock, compare_
 from exthost.model.spec import Permissions, Spec
 from exthost.process.environment import looks_secret
 from exthost.process.small_files import read_start
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 
 # How much of a package-lock.json is read.
 _LOCKFILE_BYTES = 32 * 1024 * 1024

@@ -33,7 +33,8 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
 from exthost.process.child import Child
 from exthost.process.private_folders import make_shared_root
-from exthost.process.state_dirs import state_folder, state_root
+from exthost.process.state_dirs import state_folder
+from exthost.process.state_root import state_root
 from exthost.process.user_ids import find_closed_path
 
 _log = logging.getLogger("exthost.launch")

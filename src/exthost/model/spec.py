@@ -35,10 +35,20 @@ from exthost.model.documents.setting_keys import (
 )
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.lock_record import SpecLock
-from exthost.model.offer import Tool
+from exthost.model.offer import Offer, Tool
 
 # The dialect of an extension for which no dialect is set.
 DEFAULT_DIALECT = "morphir"
+
+
+class KnownOffer(NamedTuple):
+    """What an extension offered last, under an earlier host. With `defers_start`, it is started at
+    its first use, although the host starts others like it when it opens. `asks_client` is whether
+    it has sent requests to its client, such as one to sample a model."""
+
+    offer: Offer
+    defers_start: bool = False
+    asks_client: bool = False
 
 
 class WriteGrant(NamedTuple):
@@ -121,13 +131,14 @@ class Spec(SharedSettings):
     is_dialect_assumed  whether its entry names no dialect, so that the default is used
     own_cwd        whether the cwd was set for this extension
     version        the version in its manifest
-    tools          the tools that its manifest declares, for listing them without a start
+    declared_tools the tools that its manifest declares, for listing them without a start
     priority       the order in which the hooks of extensions run: the lowest first
     declared_hooks the hooks that its manifest declares; used until its handshake names them
     advisory_hooks hooks whose replies cannot stop a call
     observer_hooks hooks whose replies change nothing, so that they may also run later
     known_hooks    the hooks that its last handshake announced, under an earlier host; used until
                    the next one
+    known_offer    what it offered last, if what would run is the same; listed until its handshake
     has_unknown_hooks  whether it may have any hook that can stop a call, because the manifest that
                    declares its hooks cannot be read
     hooks          what happens when a hook fails, by its kind; "*" is for all others
@@ -162,11 +173,12 @@ class Spec(SharedSettings):
     requires: Requires = Requires()
     config: Any = field(default_factory=dict)
     version: str = ""
-    tools: tuple[Tool, ...] = ()
+    declared_tools: tuple[Tool, ...] = ()
     declared_hooks: tuple[str, ...] = ()
     advisory_hooks: tuple[str, ...] = ()
     observer_hooks: tuple[str, ...] = ()
     known_hooks: tuple[str, ...] = field(default=(), compare=False)
+    known_offer: KnownOffer | None = field(default=None, compare=False, repr=False)
     has_unknown_hooks: bool = False
     priority: int = 0
     unrunnable: str = ""

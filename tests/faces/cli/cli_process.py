@@ -21,7 +21,7 @@ from unittest import mock
 
 from exthost.faces.cli import main
 from exthost.host import detection
-from exthost.process import own_process
+from exthost.process import host_protection
 from tests.extensions.proc import MARK, all_pids, environment_of, read_process
 
 STDERR_WRITER = Path(__file__).parents[2] / "extensions" / "stderr_writer.py"
@@ -64,7 +64,7 @@ def run_inside(
         mock.patch.dict(os.environ, env or {}, clear=env is not None),
         mock.patch.object(sys, "stdin", stdin),
         # It cannot be undone, and would keep debuggers away from the test process.
-        mock.patch.object(own_process, "harden"),
+        mock.patch.object(host_protection, "harden"),
         mock.patch.object(detection, "detection_order", detection_order),
         mock.patch.object(detection, "SEARCH_SECONDS", RUN_SECONDS),
         redirect_stdout(stdout),

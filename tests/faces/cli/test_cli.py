@@ -273,7 +273,7 @@ def test_tools_starts_nothing_unless_asked(folder: Path) -> None:
         "ext_fragile_divide",
     ]
     keys = {"name", "tool", "extension", "description", "input_schema", "output_schema"}
-    keys |= {"provider", "capabilities", "extra"}
+    keys |= {"provider", "capabilities", "extra", "remembered"}
     assert all(set(tool) == keys for tool in asked["tools"])
 
 

@@ -67,7 +67,7 @@ def test_a_finding_of_doctor_forges_no_message(tmp_path: Path) -> None:
     check_lines(run_inside("doctor", "--runtime", cwd=tmp_path).stdout)
 
 
-@pytest.mark.parametrize("words", [("run",), ("run", "--quiet"), ("gateway",)])
+@pytest.mark.parametrize("words", [("run",), ("run", "--quiet"), ("gateway", "--own")])
 def test_a_host_prints_no_forged_message(tmp_path: Path, words: tuple[str, ...]) -> None:
     write_evil(tmp_path)
     with subprocess.Popen(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from exthost.config import spec_from_mapping
 from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.dialects.mcp.config_files import CONFIG_FILES
 from exthost.faces.cli.server_files import find_servers
@@ -249,18 +250,19 @@ enabled = false
     assert isinstance(one.env["TOKEN"], HostEnvRef)
     assert "not over stdio" in far.unrunnable and not off.enabled
     assert [note.partition(":")[0] for note in config.notes] == [
-        "model", "a.enabled_tools", "far.bearer_token_env_var",
+        "model", "far.bearer_token_env_var",
     ]  # fmt: skip
+    assert one.tools.allow == ("x",)
 
 
 def test_settings_that_are_left_out_are_named(machine: Path) -> None:
-    server = {**SERVER, "envFile": ".env", "excludeTools": ["delete"]}
+    server = {**SERVER, "envFile": ".env", "trust": True}
     write(machine / "project" / ".mcp.json", {"mcpServers": {"a": server}})
     (found,) = run(machine)["servers"]
     assert found["state"] == "new"
-    assert [note.partition(":")[0] for note in found["notes"]] == ["a.envFile", "a.excludeTools"]
+    assert [note.partition(":")[0] for note in found["notes"]] == ["a.envFile", "a.trust"]
     shown = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
-    assert "a.excludeTools: unknown here" in shown.stderr
+    assert "a.trust: unknown here" in shown.stderr
 
 
 def test_a_url_is_shown_without_possible_keys(machine: Path) -> None:
@@ -268,3 +270,62 @@ def test_a_url_is_shown_without_possible_keys(machine: Path) -> None:
     write(machine / "project" / ".mcp.json", {"mcpServers": {"a": {"url": url}}})
     (found,) = run(machine)["servers"]
     assert found["detail"].endswith("https://example.org:8443/mcp/***")
+
+
+@pytest.mark.parametrize(
+    ("filters", "tools"),
+    [
+        ({"includeTools": ["read(path)", "list"]}, {"allow": ["read", "list"]}),
+        ({"excludeTools": ["drop"]}, {"deny": ["drop"]}),
+        ({"enabled_tools": ["a"], "disabled_tools": ["b"]}, {"allow": ["a"], "deny": ["b"]}),
+        ({"disabledTools": ["b"]}, {"deny": ["b"]}),
+        ({"available_tools": ["a"]}, {"allow": ["a"]}),
+        ({"tools": ["*"]}, None),
+        ({"tools": {"a": False, "b": True}}, {"deny": ["a"]}),
+        ({"includeTools": "all"}, None),
+    ],
+)
+def test_tool_filters_of_other_programs_become_the_setting_tools(
+    machine: Path, filters: dict[str, Any], tools: Any
+) -> None:
+    write(machine / "home" / ".gemini" / "settings.json", {"mcpServers": {"s": SERVER | filters}})
+    run(machine, "--write")
+    [spec] = read_config(machine / "project" / "exthost.toml").specs
+    assert (
+        spec.tools
+        == spec_from_mapping(
+            {"name": "s", "source": {"type": "process", "command": "x"}, "tools": tools or {}}
+        ).tools
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mcp": {"excluded": ["s"]}},
+        {"mcp": {"allowed": ["other"]}},
+        {"disabledMcpServers": ["s"]},
+        {"disabledMcpjsonServers": ["s"]},
+        {"excludeMCPServers": ["s"]},
+        {"allowMCPServers": ["other"]},
+    ],
+)
+def test_a_server_that_is_switched_off_beside_the_servers_is_not_imported(
+    machine: Path, settings: dict[str, Any]
+) -> None:
+    document = {"mcpServers": {"s": SERVER}, **settings}
+    write(machine / "home" / ".gemini" / "settings.json", document)
+    assert states(run(machine)) == {"s": "disabled"}
+
+
+@pytest.mark.parametrize("place", [".claude/settings.local.json", "../home/.claude.json"])
+def test_a_server_of_the_project_that_claude_code_has_switched_off_is_not_imported(
+    machine: Path, place: str
+) -> None:
+    project = machine / "project"
+    write(project / ".mcp.json", {"mcpServers": {"s": SERVER, "t": {"command": "t"}}})
+    switched: Any = {"disabledMcpjsonServers": ["s"]}
+    if "home" in place:
+        switched = {"projects": {str(project): switched}}
+    write(project / place, switched)
+    assert states(run(machine)) == {"s": "disabled", "t": "new"}

@@ -70,7 +70,7 @@ def on_stdio(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
                 process.kill()
 
 
-@pytest.mark.parametrize("words", [["gateway"], ["run", "--mcp-stdio"]])
+@pytest.mark.parametrize("words", [["gateway", "--own"], ["run", "--mcp-stdio"]])
 def test_a_host_that_serves_mcp_is_seen_and_steered(tmp_path: Path, words: list[str]) -> None:
     write_config(tmp_path, extension("one"))
     with on_stdio(tmp_path, *words) as host:
@@ -103,7 +103,7 @@ def test_a_gateway_beside_a_host_runs_on_its_own_and_says_so(tmp_path: Path) -> 
     with (
         running(tmp_path) as host,
         subprocess.Popen(
-            [*EXTHOST, "gateway"],
+            [*EXTHOST, "gateway", "--own"],
             cwd=tmp_path,
             env=os.environ,
             stdin=subprocess.PIPE,

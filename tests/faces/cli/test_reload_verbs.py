@@ -15,7 +15,8 @@ from exthost.config.discovery.configfile import read_config
 from exthost.config.entry_edit import add_entry_in_toml, remove_entry_in_toml
 from exthost.errors import UsageError
 from exthost.faces.cli import config_lock, up
-from exthost.host.control.address import config_key, socket_paths
+from exthost.host.control.address import socket_paths
+from exthost.host.control.socket_path import config_key
 from exthost.host.host import Host
 from exthost.process.state_dirs import log_file
 from tests.extensions.harness import command as hostile_command

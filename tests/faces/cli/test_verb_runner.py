@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.host.control.address import config_key
+from exthost.host.control.socket_path import config_key
 from exthost.process.state_dirs import log_file
 from tests.faces.cli.cli_process import (
     EXTHOST,

@@ -73,7 +73,7 @@ def extension(name: str, dialect: str, *words: str, **more: Any) -> dict[str, An
 
 @asynccontextmanager
 async def on_stdio(config: Path, era: str, **more: Any) -> AsyncIterator[Client]:
-    program, *args = command(config)
+    program, *args = command(config, "--own")
     server = StdioServerParameters(command=program, args=args, env=environment())
     with pytest.MonkeyPatch.context() as patch:
         # A gateway on a busy machine may take longer to end than the library's 2 s, which would

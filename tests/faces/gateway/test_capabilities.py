@@ -64,7 +64,7 @@ def test_a_server_receives_exactly_the_capabilities_of_the_client(
     params = {**hello["params"], "capabilities": capabilities}
     messages = ({**hello, "params": params}, initialized, calling(1, "ext_server_declared"))
     done = subprocess.run(
-        command(config),
+        command(config, "--own"),
         input=lines(*messages),
         env=environment(),
         capture_output=True,

@@ -20,7 +20,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from exthost.host.control.client import ask
+from exthost.host.control.protocol import ControlRequest
 from tests.faces.gateway.gateway_process import ROOT, environment, tools_of, write_config
+from tests.faces.relay.relay_process import joined, server_pids
 
 TOOLS = Path(os.environ.get("EXTHOST_TEST_TOOLS", sys.prefix))
 PACKAGES = TOOLS / "node/node_modules"
@@ -146,9 +149,13 @@ async def test_a_client_sees_the_same_with_and_without_the_gateway(
 def gateway_before(server: list[str], folder: Path) -> list[str]:
     """The command of a gateway with this server, as one word: the Inspector takes some options of
     a command for its own."""
-    config = write_config(
-        folder, {"mcp_servers": {"child": {"command": server[0], "args": server[1:]}}}
-    )
+    return relay_before({"child": server}, folder)
+
+
+def relay_before(servers: dict[str, list[str]], folder: Path) -> list[str]:
+    """The same with several servers, whose host ends with its last client."""
+    entries = {name: {"command": words[0], "args": words[1:]} for name, words in servers.items()}
+    config = write_config(folder, {"gateway": {"linger": "0s"}, "mcp_servers": entries})
     words = [sys.executable, "-m", "exthost", "gateway", "--plain-names", "--config", str(config)]
     gateway = folder / "gateway"
     gateway.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
@@ -170,3 +177,56 @@ async def test_a_server_of_fastmcp_is_seen_the_same_with_and_without_the_gateway
 
 def by_name(tools: list[Any]) -> dict[str, Any]:
     return {tool["name"]: tool for tool in tools}
+
+
+# A server with one tool, which has its name.
+SMALL_SERVER = """
+import json, sys
+name = sys.argv[1]
+for line in sys.stdin:
+    message = json.loads(line)
+    results = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                       "serverInfo": {"name": name, "version": "1"}},
+        "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": name}]},
+    }
+    if "id" in message:
+        reply = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] in results:
+            reply["result"] = results[message["method"]]
+        else:
+            reply["error"] = {"code": -32601, "message": "Method not found"}
+        print(json.dumps(reply), flush=True)
+"""
+
+
+@pytest.mark.more
+async def test_clients_of_several_makes_share_three_servers(tmp_path: Path) -> None:
+    """Each client sees and calls what it does alone; one server is restarted under them."""
+    small = [sys.executable, "-S", "-E", "-c", SMALL_SERVER]
+    servers = {"child": CHILD, "second": [*small, "second"], "third": [*small, "third"]}
+    command = relay_before(servers, tmp_path)
+    config = tmp_path / "exthost.toml"
+    names = [name for name in CLIENTS if is_installed(name)]
+    alone = {name: (await CLIENTS[name](CHILD))["results"] for name in names}
+    with joined(config, "--plain-names") as steady:  # so that the host stays between the clients
+        assert steady.text("second") == "second"
+        running = asyncio.gather(*(CLIENTS[name](command) for name in names))
+        restart = ControlRequest("restart", "third")
+        await asyncio.to_thread(ask, str(config), restart, timeout=CLIENT_SECONDS)
+        together = dict(zip(names, await running, strict=True))
+        assert {name: seen["results"] for name, seen in together.items()} == alone
+        for seen in together.values():
+            assert {"echo", "second", "third"} <= by_name(seen["tools"]).keys()
+        assert steady.text("third") == "third"
+        assert len(server_pids(config)) == 3
+
+
+def is_installed(name: str) -> bool:
+    """Return whether the program of a client is here."""
+    if name in SDKS:
+        return SDKS[name].exists() and (NODE.exists() or shutil.which("node") is not None)
+    if name == "inspector":
+        return INSPECTOR.exists() and NODE.exists()
+    return name != "fastmcp" or FASTMCP.exists()

@@ -147,6 +147,6 @@ def test_a_missing_install_is_reported_with_the_command_that_installs_it(tmp_pat
     blocked.mkdir(parents=True)
     (blocked / "__init__.py").write_text("raise ImportError('not here', name='mcp')")
     path = os.pathsep.join([str(blocked.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = run_process("gateway", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
+    done = run_process("gateway", "--own", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
     assert (done.returncode, done.stdout) == (3, "")
     assert "X0165" in done.stderr and "pip install 'exthost[gateway]'" in done.stderr

@@ -331,7 +331,7 @@ def test_ctrl_c_and_the_end_of_stdin_end_it_with_no_child_left(
     limits = {"climber": {"limits": {"call": "3s"}}} if number is None else {}
     config = write_config(tmp_path, {"extensions": [TEXT], "overrides": limits})
     with subprocess.Popen(
-        command(config), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+        command(config, "--own"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
     ) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(lines(*HELLO, calling(1, "ext_climber_climb", steps=1)))
@@ -355,7 +355,7 @@ def test_a_file_will_do_for_stdin(tmp_path: Path) -> None:
     asked.write_bytes(lines(HELLO[0]))
     with asked.open() as file:
         done = subprocess.run(
-            command(config),
+            command(config, "--own"),
             stdin=file,
             capture_output=True,
             timeout=LONG_SECONDS,

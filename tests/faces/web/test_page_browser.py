@@ -103,6 +103,31 @@ def test_progress_and_a_stream_are_watched(desktop: Desktop) -> None:
     browser.wait_for_text("done in", "details.method")
 
 
+def test_a_person_answers_the_question_of_a_rule(tmp_path: Path) -> None:
+    if find_program() is None:
+        pytest.skip("no chromium (make browser installs it where it may)")
+    rule = '[[rules]]\ntools = "showcase:*"\ndo = "ask"\nreason = "<b>look</b>"\n'
+    showcase_config(tmp_path, rule)
+    tool = "details[data-tool=chart]"
+    with page(tmp_path) as running, chromium(tmp_path) as browser:
+        browser.look(width=1200, height=800)
+        browser.go(f"{running.url}?token={running.token}")
+        browser.click(".ext[data-id=showcase]")
+        browser.click(f"{tool} summary")
+        browser.click(f"{tool} button.primary")
+        browser.wait_for_text("<b>look</b>", f"{tool} .question")
+        browser.wait_for_text("ext_showcase_chart", f"{tool} .question")
+        browser.wait_for("document.activeElement.className === 'decline'")
+        browser.press("Enter", 13, "\r")
+        browser.wait_for_text("X1842", f"{tool} .error")
+        assert browser.evaluate("document.querySelectorAll('.question').length") == 0
+        browser.click(f"{tool} button.primary")
+        browser.click(f"{tool} .question .agree")
+        browser.wait_for("document.querySelector('img.picture')?.naturalWidth === 320")
+        assert browser.evaluate("document.querySelectorAll('.question').length") == 0
+        assert browser.complaints() == []
+
+
 def test_an_attack_is_shown_as_text(desktop: Desktop) -> None:
     browser = desktop.browser
     browser.click(".ext[data-id=showcase]")

@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 from exthost.errors import Refused
-from exthost.host.control.address import (
-    config_key,
-    is_own_folder,
-    make_private_folder,
-    socket_paths,
-)
+from exthost.host.control.address import make_private_folder, socket_paths
+from exthost.host.control.socket_path import config_key, is_own_folder
 
 
 def test_a_config_has_one_key_from_wherever_it_is_named(

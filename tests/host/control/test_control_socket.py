@@ -18,16 +18,12 @@ from exthost import errors
 from exthost.config import Config
 from exthost.errors import CallFailed, Evidence, ExthostError, Refused, SpawnFailed
 from exthost.host.control import protocol
-from exthost.host.control.address import (
-    config_key,
-    lock_folder,
-    make_private_folder,
-    socket_paths,
-)
+from exthost.host.control.address import lock_folder, make_private_folder, socket_paths
 from exthost.host.control.client import ask
 from exthost.host.control.host_lock import HostLock, lock_holder
 from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.server import ControlServer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
 from exthost.session.trace.buffer import TraceBuffer

@@ -17,7 +17,7 @@ from exthost.model.spec import Spec
 from exthost.process.own_process import host_environ
 from exthost.process.private_folders import make_folder
 from exthost.process.small_files import read_start
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 
 # More than the answers about thousands of extensions.
 _MAX_BYTES = 1024 * 1024

@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from exthost.cluster.ray_nodes import missing_ray_error
@@ -48,8 +49,10 @@ from exthost.launch import sandbox_probe
 from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.variables import grant_line, withheld_variables
+from exthost.model.offer import Tool
 from exthost.model.probe_result import ProbeResult
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import find_unused
 from exthost.process import cgroups
 from exthost.process.spawn_errors import find_spawn_error
 
@@ -246,7 +249,7 @@ def _admission_findings(
             raise missing
     except ExthostError as error:
         return [_error_finding(error, spec)]
-    findings = []
+    findings = _unused_pattern_findings(spec, spec.declared_tools) if spec.declared_tools else []
     sandbox = describe_sandbox(spec)
     if sandbox.get("memory") == "watchdog" or sandbox.get("processes") == "watchdog+rlimit":
         result = cgroups.find_base().result
@@ -299,6 +302,15 @@ def _admission_findings(
     return findings
 
 
+def _unused_pattern_findings(spec: Spec, tools: Iterable[Tool]) -> list[DoctorFinding]:
+    """Return a warning for each pattern in the setting `tools` that fits none of the tools."""
+    fix = f"correct or remove it; exthost tools --all --start {shlex.quote(spec.id)} lists them"
+    return [
+        DoctorFinding("warning", spec.id, spec.origin, text, fix, "X1840")
+        for text in find_unused(tools, spec.tools)
+    ]
+
+
 def _running_host_findings(args: Args, specs: list[Spec]) -> list[DoctorFinding]:
     """Return a warning for each extension that the running host could not start, or does not
     restart any more."""
@@ -348,6 +360,8 @@ async def _start(spec: Spec) -> tuple[dict[str, Any], list[DoctorFinding]]:
                 DoctorFinding("warning", spec.id, spec.origin, text)
                 for text in extension.offer.warnings
             ]
+            if not spec.declared_tools:  # those of a manifest are compared without a start
+                findings += _unused_pattern_findings(spec, extension.offer.tools)
             findings += await _compare_offer(extension)
             stats = extension.stats
             for kind, times in stats.dropped.items():
@@ -367,8 +381,8 @@ async def _compare_offer(extension: Extension) -> list[DoctorFinding]:
     offered_tools = {tool.name for tool in offer.tools}
     format = find.find_manifest_format(spec.dialect)
     lists_tools = format is None or format.lists_tools
-    if (spec.tools or spec.manifest is not None) and lists_tools:
-        declared = {tool.name for tool in spec.tools}
+    if (spec.declared_tools or spec.manifest is not None) and lists_tools:
+        declared = {tool.name for tool in spec.declared_tools}
         findings += _difference_findings(
             spec, "tools", declared, offered_tools, "its manifest", "its handshake"
         )

@@ -44,7 +44,7 @@ def _show(spec: Spec) -> None:
         "variables": names,
         "programs": spec.requires.bins,
         "hooks": spec.declared_hooks,
-        "tools": [tool.name for tool in spec.tools],
+        "tools": [tool.name for tool in spec.declared_tools],
     }
     for what, items in asked.items():
         if items:

@@ -36,7 +36,7 @@ class InstallArgs(Args):
     link     whether a symlink is made instead of a copy
     enable   whether the extension is removed from the list `disabled`
     update   whether an installed version is replaced; there must be one
-    max_size the largest folder that is copied, in bytes
+    max_size refuse to copy a folder larger than this, in bytes
     dry_run  whether nothing is changed
     """
 
@@ -50,15 +50,21 @@ class InstallArgs(Args):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="the folder of an extension")
-    parser.add_argument("--link", action="store_true", help="link to the folder; copy nothing")
-    parser.add_argument("--enable", action="store_true", help="take it off the list `disabled`")
+    parser.add_argument(
+        "--link", action="store_true", help="create a symbolic link instead of a copy"
+    )
+    parser.add_argument(
+        "--enable",
+        action="store_true",
+        help="also enable the extension: remove it from `disabled` in the config",
+    )
     parser.add_argument("--update", action="store_true", help="replace the installed version")
     parser.add_argument(
         "--max-size",
         metavar="SIZE",
         type=parse_size_limit,
         default=MAX_COPY_BYTES,
-        help="the largest folder that is copied (default: 1GiB)",
+        help="refuse to copy a folder larger than this (default: 1GiB)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only print the changes")
     add_config_option(parser)

@@ -24,7 +24,7 @@ from exthost.model.names import nearest
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="which extension")
+    parser.add_argument("name", metavar="NAME", help="the name of the extension")
     add_config_option(parser)
 
 

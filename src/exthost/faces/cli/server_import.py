@@ -148,7 +148,7 @@ def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
             ImportDecision.REMOTE,
             f"reached by a URL, not over stdio: {_masked_url(foreign_table['url'])}",
         )
-    keys = ("command", "args", "env", "cwd", "limits")
+    keys = ("command", "args", "env", "cwd", "limits", "tools")
     table: dict[str, Any] = {key: foreign_table[key] for key in keys if key in foreign_table}
     try:
         config_from_mapping({"mcp_servers": {server.name: table}})

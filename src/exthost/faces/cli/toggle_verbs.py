@@ -30,7 +30,7 @@ _YAML = (".yaml", ".yml")
 
 
 def add_toggle_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="which extension")
+    parser.add_argument("name", metavar="NAME", help="the name of the extension")
     add_config_option(parser)
 
 

@@ -29,7 +29,7 @@ class UninstallArgs(Args):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="which extension")
+    parser.add_argument("name", metavar="NAME", help="the name of the extension")
     parser.add_argument("--yes", action="store_true", help="really delete it")
     add_config_option(parser)
 

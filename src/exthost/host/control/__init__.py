@@ -4,11 +4,12 @@ Each config has one such Unix socket, and only the user who runs the host can co
 order:
 
     protocol           the messages on the socket: lines of JSON
-    address            the path of the socket
+    socket_path        the path of the socket; address: the folders of socket and locks
     peer_credentials   checks which user is at the other end
     served_host        the interface of the host that the server uses
     line_connection    one end of the socket on an event loop: reads and writes lines
     host_lock          the lock of a config, which ensures that it has one host only
+    host_start         starts a host in the background
     server             the server in the host's process
     server_connection  the server's end of one connection
     requests           performs the requests

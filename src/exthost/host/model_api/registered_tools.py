@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from exthost.host.model_api.model_tools import Form, ModelTool, model_tool
+from exthost.host.model_api.tool_search import ToolSearch
 from exthost.model.offer import RegisteredTool
+from exthost.model.patterns import compile_pattern
 
 _log = logging.getLogger("exthost.tools")
 
@@ -18,14 +20,18 @@ _log = logging.getLogger("exthost.tools")
 class RegisteredTools(Mapping[str, RegisteredTool]):
     """A read-only mapping from registered names to tools."""
 
-    __slots__ = ("_logged_warnings", "_tools")
+    __slots__ = ("_logged_warnings", "_search", "_tools")
 
     def __init__(
-        self, tools: Mapping[str, RegisteredTool], logged_warnings: set[str] | None = None
+        self,
+        tools: Mapping[str, RegisteredTool],
+        logged_warnings: set[str] | None = None,
+        search: ToolSearch | None = None,
     ) -> None:
         """`logged_warnings` are the warnings that are not logged again. Further warnings are added
-        when they are logged."""
+        when they are logged. `search` keeps the index of these tools; None makes one."""
         self._tools = tools
+        self._search = ToolSearch() if search is None else search
         self._logged_warnings: set[str] = set() if logged_warnings is None else logged_warnings
 
     def __getitem__(self, name: str) -> RegisteredTool:
@@ -39,6 +45,21 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
 
     def __repr__(self) -> str:
         return f"RegisteredTools({', '.join(self._tools)})"
+
+    def search(self, text: str, limit: int = 8) -> "RegisteredTools":
+        """Return the tools that fit these words best, at most `limit`, the best first."""
+        return RegisteredTools(self._search.find(self._tools, text, limit), self._logged_warnings)
+
+    def select(self, *patterns: str) -> "RegisteredTools":
+        """Return the tools whose registered names, or `extension:tool`, fit one of the patterns
+        (`*` is any text, `?` one character), in the order of the patterns."""
+        selected = {
+            name: tool
+            for pattern in map(compile_pattern, patterns)
+            for name, tool in self._tools.items()
+            if pattern(name) or pattern(f"{tool.extension}:{tool.tool}")
+        }
+        return RegisteredTools(selected, self._logged_warnings)
 
     def as_openai(self) -> list[dict[str, Any]]:
         """Return the `tools` of a chat-completions request."""

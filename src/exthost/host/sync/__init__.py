@@ -5,6 +5,7 @@ In reading order:
     sync_host              `SyncHost`
     sync_extension         `SyncExtension`
     sync_connection        `sync_connect`: one extension without a host
+    sync_attached_host     `sync_attach`: the host of another process
     blocking_call          a call that the caller's thread sends, and whose reply it waits for
     sync_facet_attributes  the facets of the built-in dialects, as typed attributes (generated)
     blocking_view          a blocking form of any object, for facets that have no other

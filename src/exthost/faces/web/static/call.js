@@ -1,6 +1,6 @@
 // Makes calls: the form, the events of a running call, and its result or error.
 
-import { stream } from "./api.js";
+import { post, stream } from "./api.js";
 import { el, setText } from "./dom.js";
 import { makeForm } from "./form.js";
 import { seconds } from "./format.js";
@@ -38,6 +38,29 @@ function eventText(event) {
   return `${event.type} ${JSON.stringify(event.data)}\n`;
 }
 
+/** Return an element that shows the question of a call and sends the answer. */
+function showQuestion(question) {
+  const element = el("section", { class: "question", role: "group", "aria-label": "Question" });
+  const answer = async (agreed) => {
+    element.querySelectorAll("button").forEach((button) => { button.disabled = true; });
+    try {
+      await post("/api/answer", { question: question.question, agreed });
+      element.remove();
+    } catch (error) {
+      element.append(showError(error.error ?? { message: error.message }));
+    }
+  };
+  element.append(
+    el("p", { role: "alert" }, el("strong", null, question.extension ? `${question.extension} asks: ` : ""), question.message),
+    el("p", { class: "hint" }, `tool ${question.tool}, with these arguments:`),
+    el("pre", { class: "text", tabindex: "0", "aria-label": "Arguments" }, question.arguments),
+    el("p", { class: "hint" }, `Without an answer within ${seconds(question.seconds)} the call is not made.`),
+    el("div", { class: "actions" },
+      el("button", { type: "button", class: "decline", onclick: () => answer(false) }, "Do not call it"),
+      el("button", { type: "button", class: "agree", onclick: () => answer(true) }, "Call it")));
+  return element;
+}
+
 /** Start a call, and return the element with its output. `request` is the body for /api/call. */
 export function runCall(request, { onEnd }) {
   const started = Date.now() / 1000;
@@ -49,9 +72,10 @@ export function runCall(request, { onEnd }) {
   const progress = el("div", { class: "progress", hidden: true }, bar, barText);
   const events = new GrowingText("Events, as they come");
   const log = new GrowingText("Log lines and stderr while it ran");
+  const questions = el("div");
   const end = el("div", { class: "end" });
   const element = el("section", { class: "output", "aria-label": "Output", "aria-busy": "true" },
-    el("div", { class: "output-head" }, state, cancel), progress, events.element, end, log.element);
+    el("div", { class: "output-head" }, state, cancel), questions, progress, events.element, end, log.element);
   const timer = setInterval(() => setText(state, `running for ${seconds(Date.now() / 1000 - started)}`), 250);
 
   const showProgress = (done, total, message) => {
@@ -66,7 +90,11 @@ export function runCall(request, { onEnd }) {
   const onEvent = (event) => {
     if (event.kind === "progress") showProgress(event.progress, event.total, event.message);
     else if (event.kind === "log") log.add(`${event.text}\n`);
-    else if (event.kind === "stream") {
+    else if (event.kind === "question") {
+      const question = showQuestion(event);
+      questions.append(question);
+      question.querySelector(".decline").focus();
+    } else if (event.kind === "stream") {
       if (event.shown && typeof event.shown === "object") showProgress(event.shown.current ?? event.shown.progress, event.shown.total, event.shown.message);
       else events.add(eventText(event));
     } else if (event.kind === "result") {
@@ -84,6 +112,7 @@ export function runCall(request, { onEnd }) {
   const finish = () => {
     clearInterval(timer);
     cancel.remove();
+    questions.remove();
     element.setAttribute("aria-busy", "false");
     onEnd();
   };
