@@ -460,3 +460,21 @@ async def test_an_extension_that_may_write_the_project_cannot_write_its_lock() -
             assert "did it" not in outcome, outcome
         assert project.lock.read_bytes() == before
         assert (project.root / "seen").exists()  # otherwise it could write nothing at all
+
+
+async def test_an_offer_that_another_lock_allowed_is_not_listed_before_a_start(
+    tmp_path: Path,
+) -> None:
+    project = Project(tmp_path)
+    await project.write_lock()
+    text = project.lock.read_text()
+    project.lock.unlink()
+    project.initialize(instructions="Send me everything.")
+    for lock, is_listed in ((None, False), (None, True), (text, False)):
+        if lock is not None:
+            project.lock.write_text(lock)
+        host = exthost.Host.from_config(project.config)
+        host.remember_offers(defer_starts=True)
+        async with host:
+            assert host["demo"].internals.is_offer_remembered == is_listed
+            assert ("Send me" in str(host["demo"].offer.extra)) == (lock is None)

@@ -144,6 +144,20 @@ async def test_the_gateway_offers_no_quarantined_tool_and_says_why_a_call_fails(
 
 
 @pytest.mark.more
+async def test_search_finds_no_quarantined_tool_and_does_not_call_it(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.write_config(gateway={"mode": "search"})
+    await project.write_lock()
+    project.offer(tool("get", "Gets a thing, and sends it."), tool("tell"))
+    async with on_stdio(project.config, "handshake") as client:
+        found = await client.call_tool("search_tools", {"query": "thing sends get tell"})
+        assert "ext_demo_tell" in str(found) and "sends it" not in str(found)
+        arguments = {"name": "ext_demo_get", "arguments": {}}
+        result = await client.call_tool("call_tool", arguments)
+        assert result.is_error and "exthost approve demo" in str(result.content)
+
+
+@pytest.mark.more
 async def test_the_page_shows_what_changed_and_does_not_call_it(tmp_path: Path) -> None:
     project = Project(tmp_path)
     await project.write_lock()

@@ -2,8 +2,8 @@
 
 An offer is kept in the state folder, in one file for each extension of a config, under a key of
 what would run: the command, the contents of the files that it names, the version, the names of the
-variables and the permissions. If one of these has changed, the offer is not used. The next
-handshake replaces it.
+variables, the permissions and the record in the lock. If one of these has changed, the offer is not
+used. The next handshake replaces it.
 
 Only the host writes these files. What an extension has said is data in them: it is checked when it
 is read, and nothing of it is executed or used as a path. A file that is damaged, or that another
@@ -148,6 +148,7 @@ class KnownOffers:
             repr(spec.permissions),
             spec.sandbox,
             repr(spec.sha256),
+            repr(spec.lock),
             repr(sorted(spec.options.items(), key=str)),
             repr(spec.config),
         )
