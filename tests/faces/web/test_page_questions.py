@@ -15,8 +15,9 @@ from exthost.faces.web.page_questions import PageQuestions
 from tests.extensions.harness import until
 from tests.extensions.synaps_tree import plugin
 from tests.faces.web.page_process import Page, page, showcase_config
-from tests.faces.web.test_page_api import client, events
+from tests.faces.web.test_page_api import call, client, events
 
+HIDDEN = '[overrides.showcase]\ntools = { deny = ["crash"] }\n'
 RULE = '[[rules]]\ntools = "showcase:echo"\ndo = "ask"\nreason = "look first"\n'
 
 
@@ -28,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plugin(folder / "plugins" / "guard", asks, hooks=hooks)
     discovery = f'[discovery]\nsearch_paths = ["{folder / "plugins"}"]\n'
     audit = f'[audit]\npath = "{folder / "audit.jsonl"}"\n'
-    showcase_config(folder, RULE, discovery, audit)
+    showcase_config(folder, RULE, HIDDEN, discovery, audit)
     return folder
 
 
@@ -158,3 +159,12 @@ async def test_the_page_answers_the_questions_of_hooks(running: Page) -> None:
         )
         assert (await question.answer(True)).status_code == 200
         assert (await question.end())["result"]["content"][0]["type"] == "image"
+
+
+async def test_a_denied_tool_does_not_exist_for_the_page(running: Page) -> None:
+    async with client(running) as http:
+        about = (await http.get("api/extension", params={"name": "showcase"})).json()
+    names = {tool["name"] for tool in about["tools"]}
+    assert "echo" in names and "crash" not in names
+    (end,) = await call(running, extension="showcase", tool="crash", arguments={})
+    assert end["error"]["code"] == "X1202"
