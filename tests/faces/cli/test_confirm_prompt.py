@@ -117,6 +117,7 @@ def test_stdin_may_be_a_pipe(folder: Path) -> None:
         assert b'{"a": 5}' in screen.shown.rpartition(b"[y/N]")[2]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("way", "key"), [((), b"y\n"), (STANDALONE, b"n\n")])
 def test_a_rule_asks_the_person_at_the_terminal(
     tmp_path: Path, way: tuple[str, ...], key: bytes

@@ -49,6 +49,7 @@ async def found(client: Client, query: str, **more: Any) -> list[str]:
     return [tool["name"] for tool in result.structured_content["tools"]]
 
 
+@pytest.mark.more
 @in_both_eras
 async def test_a_real_client_finds_and_calls_a_tool_of_every_dialect(
     tmp_path: Path, era: str
