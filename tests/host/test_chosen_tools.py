@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 import exthost
 from exthost.errors import NotFound
@@ -13,7 +15,7 @@ from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin as nexo_plugin
 from tests.extensions.six_dialects import TOOLS, document
 from tests.faces.cli.cli_process import run_inside
-from tests.faces.gateway.gateway_process import extension, write_config
+from tests.faces.gateway.gateway_process import extension, inside, write_config
 
 RENAMED = {
     dialect: {"tools": {"allow": [tool.name], "rename": {tool.name: "chosen"}}}
@@ -60,6 +62,26 @@ def test_exthost_tools_lists_hidden_tools_only_with_all_and_says_why(tmp_path: P
     assert hidden["reason"] == "tools.deny has 'd*'"
     table = run_inside("tools", "--start", "--all", "--config", config)
     assert "tools.deny has 'd*'" in table.stdout and table.returncode == 0
+
+
+async def test_a_denied_tool_does_not_exist_for_models_and_clients_of_the_gateway() -> None:
+    denied = "ext_agent_die"
+    document = {"extensions": [agent(tools={"deny": ["die"]})]}
+    async with (
+        inside(document) as gateway,
+        Client(gateway.server, mode="legacy", cache=None) as client,
+    ):
+        listed = {tool.name for tool in (await client.list_tools()).tools}
+        assert "ext_agent_echo" in listed and denied not in listed
+        with pytest.raises(MCPError, match="there is no tool"):
+            await client.call_tool(denied, {})
+        tools = gateway.host.tools
+        for form in (tools.as_openai(), tools.as_anthropic(), tools.as_mcp(), tools.search("die")):
+            assert denied not in json.dumps(form, default=str)
+        use = {"type": "tool_use", "id": "1", "name": denied, "input": {}}
+        [answer] = await gateway.host.run_calls([use])
+        assert answer["content"][0]["is_error"] and "no tool" in str(answer)
+        assert gateway.host["agent"].stats.crashes == 0
 
 
 def test_a_denied_tool_cannot_be_called_from_the_command_line(tmp_path: Path) -> None:

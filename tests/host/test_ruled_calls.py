@@ -67,7 +67,9 @@ async def test_each_dialect_is_denied_asked_and_allowed(tmp_path: Path) -> None:
     assert [one.event["tool_name"] for one in asked] == list(names.values())
 
 
-@pytest.mark.parametrize("way", ["host", "other name", "extension", "attached", "sync", "cli"])
+@pytest.mark.parametrize(
+    "way", ["host", "other name", "extension", "attached", "model", "sync", "cli"]
+)
 def test_every_way_to_call_a_tool_is_judged(tmp_path: Path, way: str) -> None:
     path = config(tmp_path, {"tools": ECHO, "do": "deny", "reason": "not here"})
 
@@ -82,6 +84,11 @@ def test_every_way_to_call_a_tool_is_judged(tmp_path: Path, way: str) -> None:
                 "extension": lambda: host["agent"].call_tool("echo", {"a": 1}),
                 "attached": lambda: attached.call_tool(ECHO, {"a": 1}),
             }
+            if way == "model":
+                use = {"type": "tool_use", "id": "1", "name": ECHO, "input": {"a": 1}}
+                [answer] = await host.run_calls([use])
+                assert answer["content"][0]["is_error"] and "not here" in str(answer)
+                return
             error = await failing(calls[way]())
             assert (error.code, "not here" in error.message) == ("X1841", True)
 

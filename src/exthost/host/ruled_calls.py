@@ -40,7 +40,7 @@ class RuledCalls:
     def __init__(self, rules: Rules, confirm: Confirm | None, bus: Bus) -> None:
         self._rules = rules
         self.are_set = bool(rules)
-        self._confirm = confirm
+        self.confirm = confirm
         self._bus = bus
         # The rules that may decide about each tool, by extension and own name, with the tool for
         # which they were found.
@@ -165,7 +165,7 @@ class RuledCalls:
         seconds = ANSWER_SECONDS if options.timeout is None else options.timeout
         try:
             async with asyncio.timeout(seconds):
-                return await ask_person(confirmation, options.confirm, self._confirm)
+                return await ask_person(confirmation, options.confirm, self.confirm)
         except TimeoutError:
             raise Refused(
                 "X1842",

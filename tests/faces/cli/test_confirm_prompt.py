@@ -117,6 +117,30 @@ def test_stdin_may_be_a_pipe(folder: Path) -> None:
         assert b'{"a": 5}' in screen.shown.rpartition(b"[y/N]")[2]
 
 
+@pytest.mark.more
+@pytest.mark.parametrize(("way", "key"), [((), b"y\n"), (STANDALONE, b"n\n")])
+def test_a_rule_asks_the_person_at_the_terminal(
+    tmp_path: Path, way: tuple[str, ...], key: bytes
+) -> None:
+    plugin(tmp_path / "plugins" / "tools", {"heard": str(tmp_path / "heard")})
+    rule = {"tools": "tools:*", "do": "ask", "reason": "look first"}
+    discovery = {"search_paths": [str(tmp_path / "plugins")]}
+    write_config(tmp_path, {"discovery": discovery, "rules": [rule]})
+    with (
+        shared_host(tmp_path),
+        terminal(tmp_path, (*EXTHOST, "call", TOOL, "a=1", *way), "--json") as screen,
+    ):
+        screen.until("[y/N]")
+        assert count_calls(tmp_path) == 0
+        screen.press(key)
+        code = screen.end()
+        shown = screen.shown.decode()
+    assert "rule 1 of the config: look first" in shown and 'arguments: {"a": 1}' in shown
+    is_yes = key == b"y\n"
+    assert count_calls(tmp_path) == is_yes and (code == 0) == is_yes
+    assert ("X1842" in shown) != is_yes
+
+
 def test_the_question_counts_the_arguments_it_leaves_out() -> None:
     event = {"tool_name": "t\u202e", "arguments": {"text": "x" * 10_000}}
     text = confirm_prompt.question_text(Confirmation("guard", "sure?", "before_tool_call", event))

@@ -10,10 +10,19 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from exthost.events import RuleApplied
+from exthost.events import CallEnded, RuleApplied
+from tests.extensions.harness import until
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.six_dialects import TOOLS, document
-from tests.faces.gateway.gateway_process import ERAS, extension, inside, on_stdio, write_config
+from tests.extensions.synaps_tree import plugin
+from tests.faces.gateway.gateway_process import (
+    ERAS,
+    ROOT,
+    extension,
+    inside,
+    on_stdio,
+    write_config,
+)
 from tests.faces.gateway.test_gateway import News, changes_received
 
 SEARCH = {"gateway": {"mode": "search"}}
@@ -40,6 +49,7 @@ async def found(client: Client, query: str, **more: Any) -> list[str]:
     return [tool["name"] for tool in result.structured_content["tools"]]
 
 
+@pytest.mark.more
 @in_both_eras
 async def test_a_real_client_finds_and_calls_a_tool_of_every_dialect(
     tmp_path: Path, era: str
@@ -86,6 +96,84 @@ async def test_a_call_is_judged_as_the_inner_tool(era: str) -> None:
         ("ext_agent_echo", "allowed"),
     ]
     assert seen[0].client, "the name of the client"
+
+
+@in_both_eras
+async def test_guards_audit_and_events_see_the_inner_tool(era: str, tmp_path: Path) -> None:
+    stop = {"hooks": {"before_tool_call": {"action": "block", "reason": "guarded"}}}
+    hooks = [{"hook": "before_tool_call", "tool": "ext_agent_env"}]
+    plugin(tmp_path / "plugins" / "guard", stop, hooks=hooks)
+    more = {
+        "discovery": {"search_paths": [str(tmp_path / "plugins")]},
+        "audit": {"path": str(tmp_path / "audit.jsonl")},
+    }
+    ended: list[CallEnded] = []
+    async with (
+        inside({"extensions": [agent()], **SEARCH, **more}) as gateway,
+        client_of(gateway, era) as client,
+    ):
+        gateway.host.events.subscribe(CallEnded, ended.append)
+        blocked = await client.call_tool("call_tool", {"name": "ext_agent_env"})
+        assert blocked.is_error and "guarded" in text(blocked)
+        echoed = {"name": "ext_agent_echo", "arguments": {"a": 1}}
+        assert not (await client.call_tool("call_tool", echoed)).is_error
+    assert [one.method for one in ended if one.extension == "agent"] == ["echo"]
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert [line["method"] for line in lines if line["extension"] == "agent"] == ["echo"]
+
+
+@in_both_eras
+async def test_schema_checks_and_pins_are_those_of_the_inner_tool(era: str) -> None:
+    command = ("-S", "-E", str(ROOT / "tests" / "extensions" / "mcp_child.py"))
+    document = {"extensions": [extension("server", "mcp", *command)], **SEARCH}
+    async with inside(document) as gateway, client_of(gateway, era) as client:
+        arguments = {"name": "ext_server_typed", "arguments": {"as": {"sum": "three"}}}
+        wrong = await client.call_tool("call_tool", arguments)
+        assert wrong.is_error and "X0661" in str(wrong.meta)
+        digest = gateway.host["server"].digests["tools"]
+    pinned = {"extensions": [extension("server", "mcp", *command, sha256={"tools": digest})]}
+    async with inside(pinned | SEARCH) as gateway, client_of(gateway, era) as client:
+        change = {"name": "ext_server_change", "arguments": {"add": ["evil"]}}
+        await client.call_tool("call_tool", change)
+        await until(lambda: gateway.host["server"].state == "refused")
+        for name in ("ext_server_evil", "ext_server_echo"):
+            refused = await client.call_tool("call_tool", {"name": name, "arguments": {}})
+            assert refused.is_error and "X0387" in text(refused)
+
+
+ANNOTATED = """
+import json, sys
+tool = {"name": "wipe", "description": "Wipe a disk", "annotations": {"destructiveHint": True}}
+tool["inputSchema"] = {"type": "object", "required": ["disk"]}
+about = {"name": "disks", "version": "1"}
+hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about}
+for line in sys.stdin:
+    request = json.loads(line)
+    answers = {"initialize": hello, "tools/list": {"tools": [tool]}}
+    reply = {"jsonrpc": "2.0", "id": request.get("id"), "result": answers.get(request["method"])}
+    if reply["result"] is None:
+        del reply["result"]
+        reply["error"] = {"code": -32601, "message": "no such method"}
+    if "id" in request:
+        print(json.dumps(reply), flush=True)
+"""
+
+
+@in_both_eras
+async def test_a_search_shows_the_annotations_of_a_tool_and_its_schema_is_checked(era: str) -> None:
+    disks = extension("disks", "mcp", "-S", "-E", "-c", ANNOTATED)
+    async with (
+        inside({"extensions": [disks], **SEARCH}) as gateway,
+        client_of(gateway, era) as client,
+    ):
+        result = await client.call_tool("search_tools", {"query": "wipe a disk"})
+        assert result.structured_content is not None
+        [tool] = result.structured_content["tools"]
+        assert tool["annotations"] == {"destructiveHint": True}
+        assert tool["inputSchema"]["required"] == ["disk"]
+        wrong = await client.call_tool("call_tool", {"name": "ext_disks_wipe", "arguments": {}})
+        assert wrong.is_error and "disk" in text(wrong)
+        assert gateway.host["disks"].stats.calls == 0
 
 
 async def test_a_tool_called_call_tool_is_called_by_its_registered_name() -> None:

@@ -4,13 +4,14 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.faces.cli.cli_process import run_json
+from tests.faces.cli.cli_process import exthost, run_json
 from tests.faces.web.browser import Browser, chromium, find_program
 from tests.faces.web.page_process import FRAGILE, PLUGINS, Page, entry, page, showcase_config
 from tests.faces.web.showcase import ATTACK
@@ -125,6 +126,12 @@ def test_a_person_answers_the_question_of_a_rule(tmp_path: Path) -> None:
         browser.click(f"{tool} .question .agree")
         browser.wait_for("document.querySelector('img.picture')?.naturalWidth === 320")
         assert browser.evaluate("document.querySelectorAll('.question').length") == 0
+        with ThreadPoolExecutor(1) as pool:
+            call = pool.submit(exthost, tmp_path, "call", "ext_showcase_echo", "text=from afar")
+            browser.wait_for_text("from afar", "#questions .question")
+            browser.click("#questions .agree")
+            assert call.result().returncode == 0
+        browser.wait_for("document.querySelectorAll('.question').length === 0")
         assert browser.complaints() == []
 
 

@@ -3,20 +3,24 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from exthost.errors import NotFound
+from exthost.errors import NotFound, Refused
+from exthost.extension.confirmation import Confirmation
+from exthost.faces.web import page_questions
 from exthost.faces.web.page_questions import PageQuestions
 from tests.extensions.harness import until
 from tests.extensions.synaps_tree import plugin
+from tests.faces.cli.cli_process import exthost
 from tests.faces.web.page_process import Page, page, showcase_config
-from tests.faces.web.test_page_api import client, events
+from tests.faces.web.test_page_api import call, client, events
 
+HIDDEN = '[overrides.showcase]\ntools = { deny = ["crash"] }\n'
 RULE = '[[rules]]\ntools = "showcase:echo"\ndo = "ask"\nreason = "look first"\n'
 
 
@@ -28,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plugin(folder / "plugins" / "guard", asks, hooks=hooks)
     discovery = f'[discovery]\nsearch_paths = ["{folder / "plugins"}"]\n'
     audit = f'[audit]\npath = "{folder / "audit.jsonl"}"\n'
-    showcase_config(folder, RULE, discovery, audit)
+    showcase_config(folder, RULE, HIDDEN, discovery, audit)
     return folder
 
 
@@ -126,6 +130,53 @@ async def test_no_answer_in_time_is_a_no(running: Page, folder: Path) -> None:
     assert outcomes(folder)[-1] == "unanswered"
 
 
+@asynccontextmanager
+async def shared(running: Page) -> AsyncIterator[tuple[httpx2.AsyncClient, Any]]:
+    """Open a page, and yield its questions about calls of others, after the first empty list."""
+    async with client(running) as http, http.stream("GET", "api/questions") as answer:
+        following = events(answer)
+        assert (await anext(following))["questions"] == []
+        yield http, following
+
+
+async def test_every_open_page_is_asked_about_a_caller_that_cannot_be_asked(
+    running: Page, folder: Path
+) -> None:
+    words = ("call", "ext_showcase_echo", "text=hi")
+    refused = await asyncio.to_thread(exthost, folder, *words)
+    assert refused.returncode == 4 and "no page is open" in refused.stderr
+    async with shared(running) as (http, first), shared(running) as (_, second):
+        for agreed in (True, False):
+            calling = asyncio.ensure_future(asyncio.to_thread(exthost, folder, *words))
+            ([question], same) = [(await anext(each))["questions"] for each in (first, second)]
+            assert same == [question] and question["arguments"] == '{"text":"hi"}'
+            body = {"question": question["question"], "agreed": agreed}
+            assert (await http.post("api/answer", json=body)).status_code == 200
+            again = await http.post("api/answer", json=body | {"agreed": True})
+            assert again.status_code == 404, "the first answer counts"
+            done = await calling
+            assert done.returncode == (0 if agreed else 4), done.stderr
+            for each in (first, second):
+                assert (await anext(each))["questions"] == []
+
+
+async def test_questions_to_all_pages_are_bounded_in_number_and_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(page_questions, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(page_questions, "MAX_SHARED_QUESTIONS", 2)
+    questions = PageQuestions()
+    confirmation = Confirmation("", "?", "rules", {"tool_name": "x", "arguments": {}})
+    async with aclosing(questions.follow()) as following:
+        await anext(following)
+        asking = [questions.confirm(confirmation) for _ in range(3)]
+        errors = await asyncio.gather(*asking, return_exceptions=True)
+    assert all(isinstance(error, Refused) for error in errors)
+    assert [str(error).count("no answer came") for error in errors] == [1, 1, 0]
+    with pytest.raises(Refused, match="no page is open"):
+        await questions.confirm(confirmation)
+
+
 async def test_a_question_ends_with_its_call() -> None:
     questions, sent = PageQuestions(), []  # type: PageQuestions, list[Any]
 
@@ -158,3 +209,12 @@ async def test_the_page_answers_the_questions_of_hooks(running: Page) -> None:
         )
         assert (await question.answer(True)).status_code == 200
         assert (await question.end())["result"]["content"][0]["type"] == "image"
+
+
+async def test_a_denied_tool_does_not_exist_for_the_page(running: Page) -> None:
+    async with client(running) as http:
+        about = (await http.get("api/extension", params={"name": "showcase"})).json()
+    names = {tool["name"] for tool in about["tools"]}
+    assert "echo" in names and "crash" not in names
+    (end,) = await call(running, extension="showcase", tool="crash", arguments={})
+    assert end["error"]["code"] == "X1202"

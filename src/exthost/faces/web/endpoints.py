@@ -55,6 +55,8 @@ class Endpoints:
         self.recorder = Recorder(host)
         self.streams = OpenStreams()
         self._questions = PageQuestions()
+        if host.hooks.confirm is None:  # the program of the host asks no person itself
+            host.hooks.confirm = host.rules.confirm = self._questions.confirm
         self.paths: Mapping[str, tuple[str, Endpoint]] = {
             "/api/host": ("GET", self._describe_host),
             "/api/events": ("GET", self._stream_rows),
@@ -65,6 +67,7 @@ class Endpoints:
             "/api/frame": ("GET", self._read_record),
             "/api/frames": ("GET", self._list_call_records),
             "/api/call": ("POST", self._stream_call),
+            "/api/questions": ("GET", self._stream_questions),
             "/api/answer": ("POST", self._answer_question),
             "/api/steer": ("POST", self._control),
             "/api/reload": ("POST", self._reload_config),
@@ -72,6 +75,8 @@ class Endpoints:
 
     def close(self) -> None:
         """End every stream, and the subscriptions to the event bus."""
+        if self._host.hooks.confirm == self._questions.confirm:
+            self._host.hooks.confirm = self._host.rules.confirm = None
         self.streams.close()
         self.recorder.close()
         self.history.close()
@@ -176,6 +181,9 @@ class Endpoints:
         command = protocol.ControlRequest("call", name, params)
         events = call_events(self._host, self._requests, command, self._questions)
         return EventStreamResponse(events, self.streams)
+
+    async def _stream_questions(self, _: HttpRequest) -> Response:
+        return EventStreamResponse(self._questions.follow(), self.streams)
 
     async def _answer_question(self, request: HttpRequest) -> Response:
         body = await _read_body(request)

@@ -5,6 +5,7 @@ import { Detail } from "./detail.js";
 import { byId, el, setText } from "./dom.js";
 import { plural } from "./format.js";
 import { ExtensionList } from "./list.js";
+import { showQuestions } from "./question.js";
 import { trafficView } from "./traffic.js";
 import { showError } from "./values.js";
 
@@ -128,6 +129,7 @@ async function start() {
   let isFirst = true;
   addEventListener("hashchange", () => { if (!isFirst) showView(); });
   const always = new AbortController();
+  follow("/api/questions", ({ questions }) => showQuestions(byId("questions"), questions), { signal: always.signal });
   let wasOpen = true;
   follow("/api/events", (changes) => {
     onRows(changes);

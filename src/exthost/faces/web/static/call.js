@@ -1,9 +1,10 @@
 // Makes calls: the form, the events of a running call, and its result or error.
 
-import { post, stream } from "./api.js";
+import { stream } from "./api.js";
 import { el, setText } from "./dom.js";
 import { makeForm } from "./form.js";
 import { seconds } from "./format.js";
+import { showQuestion } from "./question.js";
 import { showError, showResult } from "./values.js";
 
 const MAX_CHARACTERS = 200000;
@@ -36,29 +37,6 @@ function eventText(event) {
   const shown = event.shown;
   if (typeof shown === "string") return shown;
   return `${event.type} ${JSON.stringify(event.data)}\n`;
-}
-
-/** Return an element that shows the question of a call and sends the answer. */
-function showQuestion(question) {
-  const element = el("section", { class: "question", role: "group", "aria-label": "Question" });
-  const answer = async (agreed) => {
-    element.querySelectorAll("button").forEach((button) => { button.disabled = true; });
-    try {
-      await post("/api/answer", { question: question.question, agreed });
-      element.remove();
-    } catch (error) {
-      element.append(showError(error.error ?? { message: error.message }));
-    }
-  };
-  element.append(
-    el("p", { role: "alert" }, el("strong", null, question.extension ? `${question.extension} asks: ` : ""), question.message),
-    el("p", { class: "hint" }, `tool ${question.tool}, with these arguments:`),
-    el("pre", { class: "text", tabindex: "0", "aria-label": "Arguments" }, question.arguments),
-    el("p", { class: "hint" }, `Without an answer within ${seconds(question.seconds)} the call is not made.`),
-    el("div", { class: "actions" },
-      el("button", { type: "button", class: "decline", onclick: () => answer(false) }, "Do not call it"),
-      el("button", { type: "button", class: "agree", onclick: () => answer(true) }, "Call it")));
-  return element;
 }
 
 /** Start a call, and return the element with its output. `request` is the body for /api/call. */
