@@ -42,7 +42,7 @@ def running(folder: Path) -> Iterator[Page]:
         yield found
 
 
-class Asked:
+class CallWithQuestion:
     """A call whose question has come. `rest` are its further events."""
 
     def __init__(self, http: httpx2.AsyncClient, question: dict[str, Any], rest: Any) -> None:
@@ -58,7 +58,9 @@ class Asked:
 
 
 @asynccontextmanager
-async def asked(running: Page, text: str, tool: str = "echo", **more: Any) -> AsyncIterator[Asked]:
+async def asked(
+    running: Page, text: str, tool: str = "echo", **more: Any
+) -> AsyncIterator[CallWithQuestion]:
     """Call a tool and wait for its question."""
     arguments = {"text": text} if tool == "echo" else {}
     body = {"extension": "showcase", "tool": tool, "arguments": arguments, "timeout": 100, **more}
@@ -70,7 +72,7 @@ async def asked(running: Page, text: str, tool: str = "echo", **more: Any) -> As
         async for event in rest:
             assert event["kind"] in ("question", "log"), event
             if event["kind"] == "question":
-                yield Asked(http, event, rest)
+                yield CallWithQuestion(http, event, rest)
                 break
 
 
