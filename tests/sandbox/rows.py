@@ -178,8 +178,8 @@ ROWS: Mapping[str, Row] = {
             "files_that_other_programs_obey_are_not_written",
             *_tests(
                 "tests/host/test_file_writer.py",
-                "test_files_that_other_programs_obey_are_written_only_if_named",
-                "test_a_link_does_not_lead_to_files_that_other_programs_obey",
+                "test_files_that_other_programs_run_or_read_are_written_only_if_allowed",
+                "test_a_link_to_protected_files_is_refused",
             ),
         ),
     ),
@@ -212,7 +212,7 @@ ROWS: Mapping[str, Row] = {
             "the_store_of_a_sandboxed_extension_is_full_at_its_limit",
             *_tests(
                 "tests/host/api/test_store_quota.py",
-                "test_records_stop_at_the_quota_and_stored_ones_are_kept",
+                "test_records_over_the_quota_are_refused_and_stored_records_are_kept",
             ),
             *_tests(
                 "tests/dialects/test_synaps.py",
