@@ -1,4 +1,4 @@
-"""Tools as model APIs want them, and the tool calls of a response, run and answered."""
+"""Tools in the forms of model APIs; the tool calls in a response are run and answered."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ ENTRY = {
 
 
 @pytest.mark.parametrize("schema", [None, True, {}, {"type": "array"}, {"type": "object"}])
-def test_every_schema_is_one_of_an_object(schema: Any) -> None:
+def test_the_schema_of_every_tool_is_an_object(schema: Any) -> None:
     tools = RegisteredTools({"a_b": RegisteredTool("a_b", "", schema, tool="b", extension="a")})
     [openai], [anthropic], [mcp] = tools.as_openai(), tools.as_anthropic(), tools.as_mcp()
     expected = {"type": "object", "properties": {}}
@@ -31,7 +31,7 @@ def test_every_schema_is_one_of_an_object(schema: Any) -> None:
     assert openai["function"]["description"] == anthropic["description"] == "b"
 
 
-def function(id: str, name: str, arguments: str) -> dict[str, Any]:
+def function_call(id: str, name: str, arguments: str) -> dict[str, Any]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
@@ -39,13 +39,13 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
     async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
         name = "ext_text_shout"
         assert name in [tool["function"]["name"] for tool in host.tools.as_openai()]
-        good = json.dumps({"text": "hi"})
+        arguments = json.dumps({"text": "hi"})
         message = {
             "role": "assistant",
             "tool_calls": [
-                function("1", name, good),
-                function("2", name, "{"),
-                function("3", "no", "{}"),
+                function_call("1", name, arguments),
+                function_call("2", name, "{"),
+                function_call("3", "no", "{}"),
             ],
         }
         answers = await host.run_calls({"choices": [{"message": message}]})
@@ -54,9 +54,11 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
         assert answers[1]["content"].startswith("Error: its arguments are not JSON")
         assert answers[2]["content"].startswith("Error: ") and "no" in answers[2]["content"]
         block = SimpleNamespace(type="tool_use", id="x", name=name, input={"text": "hi"})
-        bad = {"type": "tool_use", "id": "y", "name": name, "input": {"text": 3}}
+        invalid_block = {"type": "tool_use", "id": "y", "name": name, "input": {"text": 3}}
         [answer] = await host.run_calls(
-            SimpleNamespace(role="assistant", content=[{"type": "text", "text": ""}, block, bad])
+            SimpleNamespace(
+                role="assistant", content=[{"type": "text", "text": ""}, block, invalid_block]
+            )
         )
         assert [(item["tool_use_id"], item["is_error"]) for item in answer["content"]] == [
             ("x", False),
@@ -70,7 +72,7 @@ def test_a_response_without_calls_needs_no_answer() -> None:
     assert read_calls([{"type": "text", "text": "done"}]).messages([]) == []
 
 
-def test_another_document_is_refused() -> None:
+def test_a_document_that_is_not_a_response_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         read_calls({"nonsense": 1})
     assert caught.value.code == "X1330"
