@@ -1,7 +1,8 @@
-"""Which rows of a parametrized test `make test` runs, where each row starts processes of its own.
+"""The choice of the rows of slow parametrized tests that `make test` runs.
 
-`@pytest.mark.sampled` asks for a share of them, a quarter unless it says another; a test that runs
-on both event loops runs each row on one. The rows are chosen by a seed, the same for the same seed.
+`@pytest.mark.sampled` runs a quarter of the rows, `@pytest.mark.sampled(share)` another share. A
+test with `@pytest.mark.both_loops` runs each row on one of the two event loops. The choice depends
+only on the seed.
 """
 
 import math
@@ -15,7 +16,7 @@ SHARE = 1 / 4
 
 
 def unsampled_items(items: Sequence[pytest.Item], seed: str) -> Iterator[pytest.Item]:
-    """Yield the tests that the sample of this seed leaves out; none for the seed "all"."""
+    """Yield the tests that are not in the sample of this seed; none for the seed "all"."""
     if seed == "all":
         return
     tables: dict[str, list[pytest.Item]] = defaultdict(list)

@@ -1,6 +1,6 @@
-"""Names that were replaced by plain ones do not come back.
+"""The names in retired_names.txt are not used again.
 
-Only identifiers and module names count: a word may still be used in a sentence.
+Only identifiers and module names count: a retired name is allowed as a word of a sentence.
 """
 
 import io
