@@ -24,11 +24,11 @@ Graph = Mapping[str, frozenset[str]]
 
 def modules(source: Path, package: str) -> dict[str, Path]:
     """Return every module by its dotted name."""
-    found = {}
+    modules_by_name = {}
     for path in sorted((source / package).rglob("*.py")):
         parts = path.relative_to(source).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        modules_by_name[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules_by_name
 
 
 @cache
@@ -179,26 +179,26 @@ def _package_docstrings() -> Iterator[tuple[Path, str]]:
 
 def test_the_docstring_of_a_package_names_each_of_its_modules() -> None:
     # These are listed elsewhere: verbs have a table, and each package of `dialects` is a dialect.
-    listed = {"cli": set(VERBS), "dialects": set(BUILT_IN)}
+    listed_elsewhere = {"cli": set(VERBS), "dialects": set(BUILT_IN)}
     missing = {}
     for folder, text in _package_docstrings():
         names = {path.stem for path in folder.glob("*.py")}
         names |= {path.parent.name for path in folder.glob("*/__init__.py")}
         names = {name for name in names if not name.startswith("_")}
-        names -= {*re.findall(r"\w+", text)} | listed.get(folder.name, set())
+        names -= {*re.findall(r"\w+", text)} | listed_elsewhere.get(folder.name, set())
         if names:
             missing[folder.name] = sorted(names)
     assert not missing
 
 
 def test_the_docstring_of_a_package_names_only_existing_modules() -> None:
-    gone = {}
+    missing = {}
     for folder, text in _package_docstrings():
         columns = re.findall(r"^    ([a-z0-9_]+(?:, [a-z0-9_]+)*)/?  +\S", text, re.MULTILINE)
         names = {name for column in columns for name in column.split(", ")}
         if names := {n for n in names if not [*folder.glob(f"{n}.*"), *folder.glob(n)]}:
-            gone[folder.name] = sorted(names)
-    assert not gone
+            missing[folder.name] = sorted(names)
+    assert not missing
 
 
 def _layers() -> set[str]:
@@ -211,11 +211,11 @@ def _layers() -> set[str]:
 def test_the_architecture_page_lists_exactly_the_packages() -> None:
     page = (SOURCE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.split("## Packages\n")[1].split("\n## ")[0]
-    shown = re.findall(r"^\| `(\w+)/` \|", section, re.MULTILINE)
+    listed = re.findall(r"^\| `(\w+)/` \|", section, re.MULTILINE)
     packages = {path.parent.name for path in (SOURCE / PACKAGE).glob("*/__init__.py")}
-    assert sorted(shown) == sorted(packages - {"sdk"})  # `exthost.sdk` has only public names
-    assert len(shown) == 12  # the number that the page itself gives
-    assert set(shown) <= _layers()
+    assert sorted(listed) == sorted(packages - {"sdk"})  # `exthost.sdk` has only public names
+    assert len(listed) == 12  # the number that the page itself gives
+    assert set(listed) <= _layers()
     assert {name.split(".")[1] for name in modules(SOURCE, PACKAGE) if "." in name} == _layers()
 
 

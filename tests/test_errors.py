@@ -75,9 +75,9 @@ def test_an_error_as_text_has_the_first_and_the_last_lines_of_stderr() -> None:
 
 def test_fields_of_only_some_errors_are_pickled_too() -> None:
     failed = errors.CallFailed("X0701", "no", error_code=-1, error_message="m", data={"a": [1]})
-    opened = errors.BreakerOpen("X1170", "later")
-    opened.seconds_left = 2.5
-    duplicate = pickle.loads(pickle.dumps([failed, opened]))
+    breaker_open = errors.BreakerOpen("X1170", "later")
+    breaker_open.seconds_left = 2.5
+    duplicate = pickle.loads(pickle.dumps([failed, breaker_open]))
     assert duplicate[0].data == {"a": [1]} and duplicate[0].error_code == -1
     assert duplicate[1].seconds_left == 2.5
 
@@ -111,9 +111,9 @@ def test_the_kind_of_an_error_is_its_public_class() -> None:
 def test_the_host_does_not_compare_codes_of_its_own_errors() -> None:
     source = Path(errors.__file__).parent
     comparison = re.compile(r"\.code (?:==|!=|in|not in) \(?(?:\"X|(?:\w+\.)?_?[A-Z])")
-    found = {
+    modules = {
         str(path.relative_to(source))
         for path in source.rglob("*.py")
         if comparison.search(path.read_text(encoding="utf-8"))
     }
-    assert found == MAY_COMPARE_CODES
+    assert modules == MAY_COMPARE_CODES

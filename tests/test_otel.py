@@ -92,8 +92,10 @@ def test_calls_that_end_in_another_order_keep_their_parents(
     bus.publish(CallEnded("x", "never begun", "result", 0.5, key=7))
     finished = exporter.get_finished_spans()
     names = {span.context.span_id: span.name for span in finished}
-    found = {span.name: names[span.parent.span_id] for span in finished if span.parent is not None}
-    assert found == {"x of a": "a", "x of b": "b", "x of c": "c"}
+    parents = {
+        span.name: names[span.parent.span_id] for span in finished if span.parent is not None
+    }
+    assert parents == {"x of a": "a", "x of b": "b", "x of c": "c"}
 
 
 async def test_the_trace_context_of_a_call_is_sent_where_its_dialect_has_a_place_for_it(
@@ -111,8 +113,9 @@ async def test_the_trace_context_of_a_call_is_sent_where_its_dialect_has_a_place
     (call,) = [message for message in messages if message.get("method") == "tools/call"]
     assert call["params"]["_meta"]["traceparent"] == context["traceparent"]
     assert "progressToken" in call["params"]["_meta"]
-    caller, called = exporter.get_finished_spans()
-    assert called.parent is not None and called.parent.span_id == caller.context.span_id
+    caller_span, call_span = exporter.get_finished_spans()
+    assert call_span.parent is not None
+    assert call_span.parent.span_id == caller_span.context.span_id
 
 
 class Collector(BaseHTTPRequestHandler):

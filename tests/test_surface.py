@@ -95,5 +95,5 @@ def test_no_two_public_classes_have_the_same_name() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{path.relative_to(SOURCE)}:{node.lineno}")
-    shared = {name: found for name, found in places.items() if len(found) > 1}
+    shared = {name: paths for name, paths in places.items() if len(paths) > 1}
     assert shared.keys() == SHARED_CLASS_NAMES, shared

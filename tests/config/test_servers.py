@@ -139,11 +139,11 @@ def test_a_timeout_in_seconds_or_milliseconds_is_the_limit_of_a_call(
 def test_a_note_is_reported_as_a_diagnostic(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"
     path.write_text('\ufeff{"mcpServers": {"a": {"command": "x", "icon": "i"}}}')
-    found = find_extensions(read_config(path))
-    (diagnostic,) = found.diagnostics
+    configured = find_extensions(read_config(path))
+    (diagnostic,) = configured.diagnostics
     assert (diagnostic.level, diagnostic.code) == ("warning", "X0161")
     assert "a.icon" in diagnostic.message
-    assert found.specs[0].cwd == str(tmp_path)
+    assert configured.specs[0].cwd == str(tmp_path)
 
 
 @shows("mcp-config-02")
@@ -187,15 +187,15 @@ url = "https://h"
     json_servers = {"s": {"command": "x"}, "off": {"command": "y", "disabled": True}}
     plugin(tmp_path / "b", "b")
     (tmp_path / "b" / ".mcp.json").write_text(json.dumps({"mcpServers": json_servers}))
-    found = find_extensions(tree_config(tmp_path))
-    assert [spec.id for spec in found.specs] == ["a", "a.files", "a.far", "b", "b.s"]
-    _, files, far, _, server_of_b = found.specs
+    configured = find_extensions(tree_config(tmp_path))
+    assert [spec.id for spec in configured.specs] == ["a", "a.files", "a.far", "b", "b.s"]
+    _, files, far, _, server_of_b = configured.specs
     assert files.argv == (f"{tmp_path}/a/files", "a") and files.cwd == f"{tmp_path}/a/data"
     assert files.options == {"log_level": "info", "context_passthrough": True}
     assert "not over stdio" in far.unrunnable
     assert (server_of_b.dialect, server_of_b.cwd) == ("mcp", f"{tmp_path}/b")
-    found = find_extensions(tree_config(tmp_path, disabled=["a"]))
-    assert [spec.id for spec in found.specs] == ["b", "b.s"]
+    configured = find_extensions(tree_config(tmp_path, disabled=["a"]))
+    assert [spec.id for spec in configured.specs] == ["b", "b.s"]
 
 
 # The same server in the form of each program.

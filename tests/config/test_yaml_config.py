@@ -166,10 +166,12 @@ def test_search_paths_are_below_the_working_folder_or_the_folder_of_the_file(
 
 @shows("nexo-disc-11")
 def test_disabled_discovery_searches_nothing(tmp_path: Path) -> None:
-    found = find_extensions(
+    configured = find_extensions(
         read_text(tmp_path, "extensions: {enabled: false, search_paths: [/no/such]}")
     )
-    assert found.specs == () and found.diagnostics == () and found.report.scanned == 0
+    assert (
+        configured.specs == () and configured.diagnostics == () and configured.report.scanned == 0
+    )
 
 
 def test_nested_aliases_are_refused(tmp_path: Path) -> None:

@@ -70,12 +70,12 @@ def test_prune_is_idempotent(candidates: list[Candidate]) -> None:
 
 
 def test_prune_compares_whole_names_across_roots() -> None:
-    found = [
+    candidates = [
         make_candidate("a", "/r/x"),
         make_candidate("b", "/r/x/y", root=1),
         make_candidate("c", "/r/xy"),
     ]
-    assert homes(prune(found)) == ["/r/x", "/r/xy"]
+    assert homes(prune(candidates)) == ["/r/x", "/r/xy"]
 
 
 def test_two_candidates_in_one_folder_do_not_prune_each_other() -> None:
@@ -88,18 +88,22 @@ def test_a_candidate_in_the_topmost_folder_prunes_all_others() -> None:
 
 def test_the_time_of_prune_is_not_quadratic() -> None:
     # Comparing all pairs of 30,000 would be 9 * 10^8 comparisons, which take minutes.
-    found = [make_candidate(f"i{n}", f"/r/{n % 100}/{n}") for n in range(30_000)]
+    candidates = [make_candidate(f"i{n}", f"/r/{n % 100}/{n}") for n in range(30_000)]
     started = time.thread_time()  # the time of this thread: other programs do not change it
-    assert len(prune(found)) == 30_000
+    assert len(prune(candidates)) == 30_000
     assert time.thread_time() - started < 10
 
 
 @given(CANDIDATES)
 def test_dedupe_keeps_exactly_the_first_of_each_id(candidates: list[Candidate]) -> None:
     kept, shadowed = dedupe(candidates)
-    by_priority = sorted(candidates, key=lambda c: (c.root_index, c.path.split("/")))
-    assert {c.id: c for c in kept} == {c.id: c for c in reversed(by_priority)}
-    assert len({c.id for c in kept}) == len(kept)
+    by_priority = sorted(
+        candidates, key=lambda candidate: (candidate.root_index, candidate.path.split("/"))
+    )
+    assert {candidate.id: candidate for candidate in kept} == {
+        candidate.id: candidate for candidate in reversed(by_priority)
+    }
+    assert len({candidate.id for candidate in kept}) == len(kept)
     assert len(kept) + len(shadowed) == len(candidates)
     for hidden, used in shadowed:
         assert hidden.id == used.id
@@ -128,7 +132,7 @@ def test_filter_disabled_removes_exactly_the_disabled_ids(
     candidates: list[Candidate], ids: list[str]
 ) -> None:
     kept = filter_disabled(candidates, ids)
-    assert list(kept) == [c for c in candidates if ids.count(c.id) == 0]
+    assert list(kept) == [candidate for candidate in candidates if ids.count(candidate.id) == 0]
     assert filter_disabled(kept, ids) == kept
 
 
@@ -137,8 +141,8 @@ def test_filter_allowed_keeps_the_listed_ids_and_returns_the_absent_ones(
     candidates: list[Candidate], ids: list[str]
 ) -> None:
     kept, absent = filter_allowed(candidates, ids)
-    assert list(kept) == [c for c in candidates if ids.count(c.id) > 0]
-    assert set(absent) == {i for i in ids if all(c.id != i for c in candidates)}
+    assert list(kept) == [candidate for candidate in candidates if ids.count(candidate.id) > 0]
+    assert set(absent) == {i for i in ids if all(candidate.id != i for candidate in candidates)}
     assert len(absent) == len(set(absent))
     assert filter_allowed(kept, ids) == (kept, absent)
 
@@ -154,9 +158,11 @@ def test_order_sorts_by_root_and_id(candidates: list[Candidate], rng: random.Ran
     shuffled = list(unique)
     rng.shuffle(shuffled)
     ordered = order(shuffled)
-    keys = [(c.root_index, c.id) for c in ordered]
+    keys = [(candidate.root_index, candidate.id) for candidate in ordered]
     assert keys == sorted(keys)
-    assert sorted(c.path for c in ordered) == sorted(c.path for c in unique)
+    assert sorted(candidate.path for candidate in ordered) == sorted(
+        candidate.path for candidate in unique
+    )
     assert order(ordered) == ordered
 
 
@@ -165,30 +171,32 @@ def test_filter_candidates_does_not_depend_on_the_order_of_its_input(
     candidates: list[Candidate], disabled: list[str], allowlist: list[str]
 ) -> None:
     # A search cannot find two candidates with the same root and path.
-    distinct = list({(c.root_index, c.path): c for c in candidates}.values())
+    distinct = list(
+        {(candidate.root_index, candidate.path): candidate for candidate in candidates}.values()
+    )
     in_order = filter_candidates(distinct, disabled=disabled, allowlist=allowlist)
     in_reverse_order = filter_candidates(distinct[::-1], disabled=disabled, allowlist=allowlist)
     assert in_order == in_reverse_order
 
 
 def test_a_disabled_extension_prunes_those_inside_it() -> None:
-    found = [make_candidate("outer", "/r/x"), make_candidate("inner", "/r/x/y")]
-    filtered = filter_candidates(found, disabled=["outer"], allowlist=[])
+    candidates = [make_candidate("outer", "/r/x"), make_candidate("inner", "/r/x/y")]
+    filtered = filter_candidates(candidates, disabled=["outer"], allowlist=[])
     assert len(filtered.disabled_candidates) == 1
-    assert filtered == ((), (), (found[0],), {})
+    assert filtered == ((), (), (candidates[0],), {})
 
 
 def test_the_second_extension_of_a_disabled_id_is_not_used() -> None:
-    found = [make_candidate("a", "/r/x"), make_candidate("a", "/s/x", root=1)]
-    filtered = filter_candidates(found, disabled=["a"], allowlist=[])
+    candidates = [make_candidate("a", "/r/x"), make_candidate("a", "/s/x", root=1)]
+    filtered = filter_candidates(candidates, disabled=["a"], allowlist=[])
     assert filtered.candidates == ()
     assert len(filtered.disabled_candidates) == 1
-    assert [d.code for d in filtered.diagnostics] == ["X0205"]
+    assert [diagnostic.code for diagnostic in filtered.diagnostics] == ["X0205"]
 
 
 def test_the_warning_for_a_repeated_id_has_both_paths() -> None:
-    found = [make_candidate("a", "/r/x"), make_candidate("a", "/s/x", root=1)]
-    [warning] = filter_candidates(found, disabled=[], allowlist=[]).diagnostics
+    candidates = [make_candidate("a", "/r/x"), make_candidate("a", "/s/x", root=1)]
+    [warning] = filter_candidates(candidates, disabled=[], allowlist=[]).diagnostics
     assert (warning.level, warning.path) == ("warning", "/s/x/plugin.toml")
     assert "/r/x/plugin.toml" in warning.message
     assert warning.extension == "a"
@@ -198,8 +206,11 @@ def test_each_absent_id_of_the_allowlist_is_a_warning() -> None:
     filtered = filter_candidates(
         [make_candidate("a", "/a")], disabled=[], allowlist=["x", "a", "y"]
     )
-    assert [c.id for c in filtered.candidates] == ["a"]
-    assert [(d.level, d.code, d.extension) for d in filtered.diagnostics] == [
+    assert [candidate.id for candidate in filtered.candidates] == ["a"]
+    assert [
+        (diagnostic.level, diagnostic.code, diagnostic.extension)
+        for diagnostic in filtered.diagnostics
+    ] == [
         ("warning", "X0206", "x"),
         ("warning", "X0206", "y"),
     ]

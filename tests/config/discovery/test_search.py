@@ -27,6 +27,7 @@ from exthost.model.spec import Spec
 
 
 def read_toml(file: ManifestFile) -> Verdict:
+    """Read a manifest `plugin.toml`, and the servers in the file `.mcp.json` next to it."""
     try:
         document = tomllib.loads(file.data.decode())
     except ValueError as error:
@@ -48,25 +49,29 @@ def read_toml(file: ManifestFile) -> Verdict:
     except ManifestError as error:
         servers = None
         warnings.append(error.message)
-    also: tuple[Spec, ...] = ()
+    servers_of_manifest: tuple[Spec, ...] = ()
     if servers is not None and not servers.startswith(b"{"):
         warnings.append(".mcp.json is not JSON")
     elif servers:
-        also = (Spec(id=f"{document['id']}.server", argv=("server",), dialect="mcp"),)
+        servers_of_manifest = (
+            Spec(id=f"{document['id']}.server", argv=("server",), dialect="mcp"),
+        )
     return Accepted(
         spec=Spec(id=document["id"], argv=("run",), dialect="toy", version=document["version"]),
-        also=also,
+        also=servers_of_manifest,
         warnings=tuple(warnings),
     )
 
 
 def read_nested(file: ManifestFile) -> Verdict:
+    """Read a manifest `.toy-plugin/plugin.json`, which has the words of a command."""
     words = file.data.decode().split()
     argv = tuple(file.folder + "/" + word if file.has_file(word) else word for word in words)
     return Accepted(spec=Spec(id=file.folder_name, argv=argv, dialect="nested"))
 
 
 def read_program(file: ManifestFile) -> Verdict:
+    """Accept a program; its name is its id."""
     assert file.data == b""  # a program is not read
     return Accepted(spec=Spec(id=file.name, argv=(file.path,), dialect="program"))
 
@@ -83,6 +88,8 @@ FORMATS = (TOML, NESTED, PROGRAM)
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
+    """The settings that `discover` reads, with their defaults."""
+
     enabled: bool = True
     search_paths: tuple[str, ...] = ()
     ignore_dirs: tuple[str, ...] = ("node_modules", ".git", "target")
@@ -127,15 +134,15 @@ def diagnostics_of(report: SearchReport) -> list[tuple[str, str, str]]:
 
 def record_listed_folders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list to which the path of each folder that is listed will be appended."""
-    listed: list[str] = []
+    listed_folders: list[str] = []
     real = os.scandir
 
     def scandir(path: str) -> object:
-        listed.append(path)
+        listed_folders.append(path)
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    return listed
+    return listed_folders
 
 
 @pytest.fixture
@@ -147,6 +154,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_descriptor_is_left_open() -> Iterator[None]:
+    """Check after each test that the search has closed its files and folders."""
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     yield
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
@@ -203,7 +211,10 @@ def test_roots_are_searched_in_order_and_a_missing_one_is_a_warning(tmp_path: Pa
     write_manifest(tmp_path / "z" / "one")
     write_manifest(tmp_path / "a" / "two")
     report = search(tmp_path / "z", tmp_path / "missing", tmp_path / "a")
-    assert [(c.id, c.root_index) for c in report.candidates] == [("one", 0), ("two", 2)]
+    assert [(candidate.id, candidate.root_index) for candidate in report.candidates] == [
+        ("one", 0),
+        ("two", 2),
+    ]
     assert diagnostics_of(report) == [("warning", "X0204", "missing")]
 
 
@@ -216,7 +227,9 @@ def test_a_root_that_is_a_file_is_a_warning(root: Path) -> None:
 
 def test_a_root_with_an_invalid_path_is_a_warning(root: Path) -> None:
     report = discover(Settings(search_paths=("a\0b", str(root))), FORMATS)
-    assert [(d.level, d.code) for d in report.diagnostics] == [("warning", "X0204")]
+    assert [(diagnostic.level, diagnostic.code) for diagnostic in report.diagnostics] == [
+        ("warning", "X0204")
+    ]
 
 
 def test_a_root_is_made_canonical_even_when_links_are_not_followed(tmp_path: Path) -> None:
@@ -319,8 +332,8 @@ def test_the_report_does_not_depend_on_the_order_of_folder_entries(
     monkeypatch.setattr(os, "scandir", ReversedScandir)
     in_reverse_order = search(root, follow_links=True)
     assert in_order == in_reverse_order
-    assert [Path(c.folder).name for c in in_order.candidates] == ["r0", "q0"]
-    paths = [d.path for d in in_order.diagnostics]
+    assert [Path(candidate.folder).name for candidate in in_order.candidates] == ["r0", "q0"]
+    paths = [diagnostic.path for diagnostic in in_order.diagnostics]
     # Six links in `s` and `t`, and `u`; then the invalid manifests; then the repeated ids.
     links, manifests, shadowed = paths[:7], paths[7:13], paths[13:]
     assert links == sorted(links)
@@ -421,9 +434,9 @@ def test_folders_behind_a_link_out_of_the_root_are_not_listed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "all").symlink_to("/")
-    listed = record_listed_folders(monkeypatch)
+    listed_folders = record_listed_folders(monkeypatch)
     search(root, follow_links=True)
-    assert listed == [str(root)]
+    assert listed_folders == [str(root)]
 
 
 def test_links_out_of_the_root_without_the_name_of_a_manifest_are_ignored(root: Path) -> None:
@@ -446,7 +459,9 @@ def test_a_loop_of_links_ends(root: Path, target: str) -> None:
     report = search(root, follow_links=True, max_depth=50)
     assert ids(report) == ["x", "y"]
     assert report.scanned == 2
-    assert [d.code for d in report.diagnostics] == (["X0203"] if target == "../.." else [])
+    assert [diagnostic.code for diagnostic in report.diagnostics] == (
+        ["X0203"] if target == "../.." else []
+    )
 
 
 def test_a_link_to_itself_is_a_warning(root: Path) -> None:
@@ -466,10 +481,10 @@ def test_each_folder_is_listed_once_though_many_links_lead_to_it(
     for n in range(12):
         for other in range(12):
             (root / f"d{n}" / f"to{other}").symlink_to(f"../d{other}")
-    listed = record_listed_folders(monkeypatch)
+    listed_folders = record_listed_folders(monkeypatch)
     report = search(root, follow_links=True, max_depth=10)
     assert len(report.candidates) == 12
-    assert len(listed) == 13
+    assert len(listed_folders) == 13
 
 
 def test_a_folder_is_reached_on_its_shortest_path(root: Path) -> None:
@@ -599,9 +614,10 @@ def test_an_invalid_file_next_to_the_manifest_is_a_warning(root: Path) -> None:
     [candidate] = report.candidates
     assert candidate.additional_specs == ()
     assert candidate.warnings == (".mcp.json is not JSON",)
-    assert [(d.level, d.code, d.extension) for d in report.diagnostics] == [
-        ("warning", "X0207", "a")
-    ]
+    assert [
+        (diagnostic.level, diagnostic.code, diagnostic.extension)
+        for diagnostic in report.diagnostics
+    ] == [("warning", "X0207", "a")]
     assert report.invalid == 0
 
 
@@ -757,7 +773,7 @@ def test_of_two_extensions_with_the_same_id_that_of_the_first_root_is_used(tmp_p
     first = write_manifest(tmp_path / "z" / "x", "same")
     second = write_manifest(tmp_path / "a" / "x", "same")
     report = search(tmp_path / "z", tmp_path / "a")
-    assert [c.path for c in report.candidates] == [str(first)]
+    assert [candidate.path for candidate in report.candidates] == [str(first)]
     [warning] = report.diagnostics
     assert (warning.level, warning.code, warning.path) == ("warning", "X0205", str(second))
 
@@ -775,4 +791,6 @@ def test_the_lists_and_the_order_follow_the_documented_rules(tmp_path: Path) -> 
     )
     assert ids(report) == ["b", "d", "a"]
     assert (report.scanned, report.disabled_count) == (5, 1)
-    assert [(d.code, d.extension) for d in report.diagnostics] == [("X0206", "x")]
+    assert [(diagnostic.code, diagnostic.extension) for diagnostic in report.diagnostics] == [
+        ("X0206", "x")
+    ]

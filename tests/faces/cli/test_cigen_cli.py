@@ -126,11 +126,11 @@ def test_files_are_written_only_with_the_write_option(tmp_path: Path) -> None:
         {"path": "log", "content": "1", "strategy": "MERGE_STRATEGY_APPEND", "order": -1},
     ]
     args = behaviour_args("fragments", fragments=json.dumps(fragments))
-    printed = call("generate", "--args", args)
-    paths = [fragment["path"] for fragment in printed["fragments"]]
+    result = call("generate", "--args", args)
+    paths = [fragment["path"] for fragment in result["fragments"]]
     assert paths == [".ci/a.yml", ".ci/a.yml", "log", "log"]
     assert not out.exists()
-    assert call("generate", "--args", args, "--write", str(out)) == printed
+    assert call("generate", "--args", args, "--write", str(out)) == result
     assert (out / ".ci" / "a.yml").read_text() == "a: 1\nb: 2\n"
     assert (out / "log").read_text() == "12"
 
@@ -233,8 +233,8 @@ def test_plugins_are_found_on_path_by_search_and_by_bare_name(tmp_path: Path) ->
     )
     env = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     listing = json.loads(run("list", "--json", cwd=tmp_path, env=env).stdout)
-    found = [extension["id"] for extension in listing["extensions"]]
-    assert found == ["bare", "cigen-provider-a", "cigen-provider-c"]
+    found_ids = [extension["id"] for extension in listing["extensions"]]
+    assert found_ids == ["bare", "cigen-provider-a", "cigen-provider-c"]
     result = run("inspect", "cigen-provider-c", "--json", cwd=tmp_path, env=env)
     assert json.loads(result.stdout)["name"] == "provider/c"
     result = run("inspect", "bare", "--json", cwd=tmp_path, env=env)

@@ -14,9 +14,9 @@ def test_json_escapes_terminal_control_characters_and_stays_the_same_json(
 ) -> None:
     value = {"a": "\x9b31m \x9d \x7f \u202e \u2066", "b": "käse \x1b"}
     show_json(value)
-    printed = capfdbinary.readouterr().out.decode()
-    assert json.loads(printed) == value and "käse" in printed
-    assert printed.rstrip("\n").isprintable()
+    output = capfdbinary.readouterr().out.decode()
+    assert json.loads(output) == value and "käse" in output
+    assert output.rstrip("\n").isprintable()
 
 
 def test_no_verb_prints_control_characters_in_the_names_of_a_package(tmp_path: Path) -> None:
@@ -39,6 +39,6 @@ def test_no_verb_prints_control_characters_in_the_names_of_a_package(tmp_path: P
     ]  # fmt: skip
     for arguments in commands:
         result = run_inside(*arguments, cwd=tmp_path)
-        printed = (result.stdout + result.stderr).replace("\n", "")
-        assert printed.isprintable(), (arguments, ascii(printed))
+        output = (result.stdout + result.stderr).replace("\n", "")
+        assert output.isprintable(), (arguments, ascii(output))
     assert not package.exists()

@@ -60,18 +60,18 @@ def test_the_person_at_the_terminal_decides(
 ) -> None:
     before = count_calls(folder)
     with terminal(folder, (*EXTHOST, "call", TOOL, "a=1", *options), "--json") as screen:
-        screen.until("[y/N]")
+        screen.wait_for("[y/N]")
         assert count_calls(folder) == before
         screen.press(key)
         code = screen.end()
-        shown = screen.shown.decode().replace("\r\n", "\n")
-    assert f"[guard] asks: delete\n  | \\x1b[2Jeverything?\ntool: {TOOL}\n" in shown
-    assert 'arguments: {"a": 1}' in shown
+        output = screen.output.decode().replace("\r\n", "\n")
+    assert f"[guard] asks: delete\n  | \\x1b[2Jeverything?\ntool: {TOOL}\n" in output
+    assert 'arguments: {"a": 1}' in output
     assert count_calls(folder) == before + is_yes
     if is_yes:
-        assert code == 0 and '{"a": 1}' in shown.rpartition("[y/N]")[2]
+        assert code == 0 and '{"a": 1}' in output.rpartition("[y/N]")[2]
     else:
-        assert code != 0 and "X0332" in shown and "not confirmed" in shown
+        assert code != 0 and "X0332" in output and "not confirmed" in output
 
 
 @pytest.mark.more
@@ -80,8 +80,8 @@ def test_no_answer_within_the_timeout_is_a_no(folder: Path) -> None:
     arguments = (*EXTHOST, "call", TOOL, "a=1", "--timeout", "5s")
     with terminal(folder, arguments, "--json") as screen:
         code = screen.end()
-        shown = screen.shown.decode()
-    assert code != 0 and "X0354" in shown and "no answer came within" in shown
+        output = screen.output.decode()
+    assert code != 0 and "X0354" in output and "no answer came within" in output
     assert count_calls(folder) == before
 
 
@@ -103,19 +103,19 @@ def test_without_a_terminal_no_question_is_asked_and_yes_agrees(
 def test_input_before_the_question_is_not_an_answer(folder: Path) -> None:
     with terminal(folder, (*EXTHOST, "call", TOOL, "a=1"), "--json") as screen:
         screen.press(b"y\n")
-        screen.until("[y/N]")
+        screen.wait_for("[y/N]")
         screen.press(b"n\n")
         assert screen.end() != 0
-        assert b"not confirmed" in screen.shown
+        assert b"not confirmed" in screen.output
 
 
 def test_the_terminal_is_asked_even_if_stdin_is_a_pipe(folder: Path) -> None:
     command = f"echo '{{\"a\": 5}}' | {' '.join(EXTHOST)} call {TOOL} --json --args -"
     with terminal(folder, ("/bin/sh", "-c"), command) as screen:
-        screen.until("[y/N]")
+        screen.wait_for("[y/N]")
         screen.press(b"YES\n")
         assert screen.end() == 0
-        assert b'{"a": 5}' in screen.shown.rpartition(b"[y/N]")[2]
+        assert b'{"a": 5}' in screen.output.rpartition(b"[y/N]")[2]
 
 
 def test_the_question_counts_the_arguments_it_leaves_out() -> None:

@@ -34,22 +34,22 @@ class Terminal:
 
     def __init__(self, master: int) -> None:
         self._master = master
-        self.shown = ""
+        self.output = ""
         self._searched = 0  # the end of the text that `wait_for` found last
 
     def wait_for(self, text: str) -> None:
         """Read until this text is shown, after the text of the last call."""
         deadline = time.monotonic() + LONG_SECONDS
-        while (position := self.shown.find(text, self._searched)) < 0:
+        while (position := self.output.find(text, self._searched)) < 0:
             remaining = deadline - time.monotonic()
-            assert remaining > 0, f"{text!r} was not shown: {self.shown}"
+            assert remaining > 0, f"{text!r} was not shown: {self.output}"
             if select.select([self._master], [], [], remaining)[0]:
                 try:
                     data = os.read(self._master, 4096)
                 except OSError:  # the program has ended
                     data = b""
-                assert data, f"{text!r} was not shown: {self.shown}"
-                self.shown += data.decode("utf-8", "replace")
+                assert data, f"{text!r} was not shown: {self.output}"
+                self.output += data.decode("utf-8", "replace")
         self._searched = position + len(text)
 
     def press(self, keys: str) -> None:

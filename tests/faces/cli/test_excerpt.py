@@ -21,7 +21,7 @@ def excerpt_lines(line: str, key: str, message: str, folder: Path) -> tuple[str,
 
 
 @pytest.mark.parametrize(
-    ("line", "key", "message", "shown", "caret"),
+    ("line", "key", "message", "excerpt", "caret"),
     [
         ('comand = "s3cret"', "extensions[0].comand", "", 'comand = "······"', "^^^^^^"),
         (
@@ -38,9 +38,9 @@ def excerpt_lines(line: str, key: str, message: str, folder: Path) -> tuple[str,
     ],
 )
 def test_the_caret_is_under_the_mistake_and_values_are_dots(
-    line: str, key: str, message: str, shown: str, caret: str, tmp_path: Path
+    line: str, key: str, message: str, excerpt: str, caret: str, tmp_path: Path
 ) -> None:
-    assert excerpt_lines(line, key, message, tmp_path) == (shown, caret)
+    assert excerpt_lines(line, key, message, tmp_path) == (excerpt, caret)
 
 
 def test_control_characters_are_escaped_and_long_lines_cut(tmp_path: Path) -> None:

@@ -85,6 +85,6 @@ def test_an_unknown_name_is_an_error_with_a_suggestion(tmp_path: Path) -> None:
 def test_an_extension_cannot_write_to_the_terminal_of_a_reader_of_its_log(
     folder_of_ended_host: Path,
 ) -> None:
-    shown = exthost(folder_of_ended_host, "logs", "rude").stdout
-    assert "\x1b" not in shown and "\\x1b]0;owned\\x07 title" in shown
+    output = exthost(folder_of_ended_host, "logs", "rude").stdout
+    assert "\x1b" not in output and "\\x1b]0;owned\\x07 title" in output
     assert log_texts(folder_of_ended_host, "rude")[3] == "\x1b]0;owned\x07 title"

@@ -39,8 +39,8 @@ def pids_by_extension(folder: Path) -> dict[str, Any]:
 
 
 def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: Path) -> None:
-    same, hostile = extension("same"), extension("h", *hostile_command())
-    write_config(tmp_path, same, hostile, extension("gone", *hostile_command()))
+    unchanged, hostile = extension("same"), extension("h", *hostile_command())
+    write_config(tmp_path, unchanged, hostile, extension("gone", *hostile_command()))
     with running(tmp_path):
         before = pids_by_extension(tmp_path)
         calls = [
@@ -57,7 +57,7 @@ def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: P
         for name in ("h", "gone"):
             wait_until(lambda name=name: status_of(tmp_path, name)["in_flight"] == 1)  # type: ignore[misc]
         changed = extension("h", *hostile_command("changed=1"))
-        write_config(tmp_path, same, changed, extension("new"))
+        write_config(tmp_path, unchanged, changed, extension("new"))
         outcome = run_json(tmp_path, "reload")
         assert outcome == {"added": ["new"], "changed": ["h"], "removed": ["gone"], "failed": []}
         after = pids_by_extension(tmp_path)
@@ -105,11 +105,11 @@ def test_info_shows_the_settings_in_force_and_restart_lists_those_not_yet_applie
         write_config(tmp_path, extension("one", more=more))
         result = exthost(tmp_path, "restart", "one")
         assert "not applied to one yet: env, limits; `exthost reload`" in result.stderr
-        known = run_json(tmp_path, "info", "one")
-        assert known["limits"]["call"] == 10 and known["changed"].startswith("env, limits: ")
+        info = run_json(tmp_path, "info", "one")
+        assert info["limits"]["call"] == 10 and info["changed"].startswith("env, limits: ")
         assert run_json(tmp_path, "reload")["changed"] == ["one"]
-        known = run_json(tmp_path, "info", "one")
-        assert known["limits"]["call"] == 20 and "changed" not in known
+        info = run_json(tmp_path, "info", "one")
+        assert info["limits"]["call"] == 20 and "changed" not in info
 
 
 def test_sighup_reads_the_config_again(tmp_path: Path) -> None:

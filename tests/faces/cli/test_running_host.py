@@ -67,18 +67,18 @@ def status_of(folder: Path, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("counts", "shown"),
+    ("counts", "cell"),
     [
         ({"calls": 3, "failed": 2}, "3, 2 failed"),
         ({"calls": 3, "failed": 0}, "3"),
     ],
 )
-def test_status_shows_how_many_calls_failed(counts: dict[str, int], shown: str) -> None:
+def test_status_shows_how_many_calls_failed(counts: dict[str, int], cell: str) -> None:
     row: dict[str, Any] = {
         "id": "one", "dialect": "mcp", "state": "ready", "health": "running", "processes": [],
         "uptime": 1.0, "restarts": 0, "last_error": None, **counts,
     }  # fmt: skip
-    assert row_cells(row, now=0.0)[HEADER.index("CALLS")] == shown
+    assert row_cells(row, now=0.0)[HEADER.index("CALLS")] == cell
 
 
 def test_status_shows_the_state_of_each_extension(shared: Shared) -> None:
@@ -87,12 +87,12 @@ def test_status_shows_the_state_of_each_extension(shared: Shared) -> None:
     result = exthost(folder, "status")
     assert status["host"]["pid"] == host.pid
     assert status["host"]["config"] == str(folder / "exthost.toml")
-    one, two, gone = status["extensions"]
+    one, two, failed = status["extensions"]
     assert (one["id"], one["state"], one["health"]) == ("one", "ready", "running")
     assert len(one["pids"]) == 1 and one["pids"] != two["pids"] and one["uptime"] > 0
     assert (one["restarts"], one["calls"], one["last_error"]) == (0, 0, None)
-    assert (gone["state"], gone["pids"]) == ("failed", [])
-    assert gone["last_error"]["code"] == "X0401"
+    assert (failed["state"], failed["pids"]) == ("failed", [])
+    assert failed["last_error"]["code"] == "X0401"
     header, *lines = result.stdout.splitlines()
     assert tuple(re.split(" {2,}", header)) == HEADER
     assert [line.split()[0] for line in lines] == ["one", "two", "gone"]
@@ -233,8 +233,8 @@ def test_list_shows_the_states_of_a_running_host(
         assert states() == {"one": "ready", "two": "stopped", "gone": "failed"}
         assert "gone: there is no program" in exthost(folder, "list").stderr
         assert run_json(folder, "info", "two")["state"] == "stopped"
-        gone = run_json(folder, "info", "gone")
-        assert gone["state"] == "failed" and "there is no program" in gone["reason"]
+        info = run_json(folder, "info", "gone")
+        assert info["state"] == "failed" and "there is no program" in info["reason"]
         findings = run_json(folder, "doctor", code=5)["findings"]
         assert any(item["message"].startswith("the running host has it as") for item in findings)
     assert states() == {"one": "admitted", "two": "admitted", "gone": "admitted"}

@@ -33,7 +33,7 @@ FLOOD_LINES = 20_000
 
 
 class Terminal:
-    """A verb that runs in a pseudoterminal: `until` waits for output, `press` sends a key.
+    """A verb that runs in a pseudoterminal: `wait_for` waits for output, `press` sends a key.
 
     Use it by the context manager `terminal`.
     """
@@ -47,14 +47,14 @@ class Terminal:
             signal.signal(signal.SIGHUP, signal.SIG_DFL)  # pytest could be run with SIGHUP ignored
             env = {**os.environ, "TERM": "xterm", "COLUMNS": "160", "LINES": "40", **variables}
             os.execve(program[0], [*program, verb], env)
-        self.shown = b""
+        self.output = b""
 
-    def until(self, text: str) -> None:
+    def wait_for(self, text: str) -> None:
         """Read until this text is shown after the output that was already read."""
-        begin = len(self.shown)
+        begin = len(self.output)
         deadline = time.monotonic() + WAIT_SECONDS
-        while text.encode() not in self.shown[begin:]:
-            assert self._read(deadline - time.monotonic()), self.shown[-2000:].decode()
+        while text.encode() not in self.output[begin:]:
+            assert self._read(deadline - time.monotonic()), self.output[-2000:].decode()
 
     def press(self, key: bytes) -> None:
         os.write(self.fd, key)
@@ -76,7 +76,7 @@ class Terminal:
             data = os.read(self.fd, 65536)
         except OSError:  # the other end is closed
             return False
-        self.shown += data
+        self.output += data
         return bool(data)
 
     def hang_up(self) -> int:
@@ -104,11 +104,11 @@ class Terminal:
 def terminal(
     folder: Path, program: Sequence[str] = EXTHOST, verb: str = "run", **variables: str
 ) -> Iterator[Terminal]:
-    opened = Terminal(folder, program, verb, **variables)
+    screen = Terminal(folder, program, verb, **variables)
     try:
-        yield opened
+        yield screen
     finally:
-        opened.close()
+        screen.close()
 
 
 def writer(drained: Path) -> str:
@@ -119,38 +119,38 @@ def writer(drained: Path) -> str:
 def test_the_table_shows_each_extension_and_is_removed_at_the_end(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"), extension("gone", "no-such-program"))
     with terminal(tmp_path) as screen:
-        screen.until("1 of 2 extensions ready")
-        screen.until("LAST ERROR")
-        screen.until("ready")
+        screen.wait_for("1 of 2 extensions ready")
+        screen.wait_for("LAST ERROR")
+        screen.wait_for("ready")
         exthost(tmp_path, "stop", "one")
-        screen.until("stopped")
+        screen.wait_for("stopped")
         screen.press(CTRL_C)
         assert screen.end() == 130
-    shown = screen.shown.decode()
-    assert "hello from" in shown and "there is no program 'no-such-program'" in shown
-    assert "\x1b[?25l" in shown and shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+    output = screen.output.decode()
+    assert "hello from" in output and "there is no program 'no-such-program'" in output
+    assert "\x1b[?25l" in output and output.rindex("\x1b[?25h") > output.rindex("\x1b[?25l")
     assert (tmp_path / "drained").read_text() == "drained"
 
 
 def test_ctrl_c_lets_extensions_end_in_order(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         screen.press(CTRL_C)
         assert screen.end() == 130
     assert (tmp_path / "drained").read_text() == "drained"
-    assert "goodbye" in screen.shown.decode()
+    assert "goodbye" in screen.output.decode()
 
 
 def test_ctrl_c_twice_kills_at_once(tmp_path: Path) -> None:
     write_config(tmp_path, extension("h", *hostile_command("stubborn")))
     with terminal(tmp_path, PATIENT) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         screen.press(CTRL_C)
-        screen.until("again kills")
+        screen.wait_for("again kills")
         screen.press(CTRL_C)
         assert screen.end() == 130
-    assert "killing" in screen.shown.decode()
+    assert "killing" in screen.output.decode()
 
 
 @pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
@@ -159,20 +159,20 @@ def test_a_terminal_that_cannot_or_does_not_want_colours_gets_plain_text(
 ) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path, **variables) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         screen.press(CTRL_C)
         assert screen.end() == 130
-    assert b"\x1b[32m" not in screen.shown
-    assert ("TERM" in variables) == (b"\x1b" not in screen.shown)
-    assert ("TERM" in variables) == (b"one: ready" in screen.shown)
+    assert b"\x1b[32m" not in screen.output
+    assert ("TERM" in variables) == (b"\x1b" not in screen.output)
+    assert ("TERM" in variables) == (b"one: ready" in screen.output)
 
 
 def test_a_host_that_is_refused_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with running(tmp_path), terminal(tmp_path) as screen:
         assert screen.end() == 2
-    shown = screen.shown.decode()
-    assert "X1375" in shown and shown.rfind("\x1b[?25h") >= shown.rfind("\x1b[?25l")
+    output = screen.output.decode()
+    assert "X1375" in output and output.rfind("\x1b[?25h") >= output.rfind("\x1b[?25l")
 
 
 def test_sigterm_stops_the_host_in_order(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_sigterm_stops_the_host_in_order(tmp_path: Path) -> None:
 def test_closing_the_terminal_stops_the_host_in_order(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         assert screen.hang_up() == 0
     assert (tmp_path / "drained").read_text() == "drained"
 
@@ -215,17 +215,17 @@ def test_a_flood_of_lines_does_not_delay_the_table_and_the_log_counts_dropped_li
     (tmp_path / "flood.py").write_text(script)
     write_config(tmp_path, extension("f", EXTHOST[0], "-S", "-E", str(tmp_path / "flood.py")))
     with terminal(tmp_path) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         screen.press(CTRL_C)
         assert screen.end() == 130
-    shown = screen.shown.decode()
-    assert "more lines: exthost logs" in shown and shown.count("] line ") < 5000
+    output = screen.output.decode()
+    assert "more lines: exthost logs" in output and output.count("] line ") < 5000
     log_lines = exthost(tmp_path, "logs", "-n", "30000", "f").stdout.splitlines()
-    kept = sum(bool(re.search(" stderr (line|hello|goodbye)", line)) for line in log_lines)
+    line_count = sum(bool(re.search(" stderr (line|hello|goodbye)", line)) for line in log_lines)
     dropped = [
         int(n) for line in log_lines for n in re.findall(r"dropped: .* \((\d+) so far\)", line)
     ]
-    assert kept and kept + dropped[-1] == FLOOD_LINES + 2, "with hello and goodbye"
+    assert line_count and line_count + dropped[-1] == FLOOD_LINES + 2, "with hello and goodbye"
 
 
 def test_the_host_continues_when_its_stderr_is_closed(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_reader_that_does_not_read_does_not_block_the_host(
 def test_a_stopped_terminal_does_not_block_the_host(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         screen.press(b"\x13")  # Ctrl-S stops the output of the terminal
         for _ in range(2):
             assert exthost(tmp_path, "restart", "one").returncode == 0

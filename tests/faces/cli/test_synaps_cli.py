@@ -155,10 +155,10 @@ def test_doctor_reports_no_problem_of_a_plugin_that_stores_settings_while_it_sta
         for name, value in env.items():
             patch.setenv(name, value)
         result = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
-    found = [
+    problems = [
         finding for finding in json.loads(result.stdout)["findings"] if finding["level"] != "info"
     ]
-    assert result.returncode == 0 and found == [], result.stdout
+    assert result.returncode == 0 and problems == [], result.stdout
     # The plugin has stored the value, so it does not need the variable any more.
     result = exthost("list", "--json", home=home, cwd=tmp_path)
     assert json.loads(result.stdout)["extensions"][0]["state"] == "admitted", result.stdout

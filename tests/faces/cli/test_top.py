@@ -136,40 +136,42 @@ def test_without_a_terminal_the_table_is_printed_once(folder: Path) -> None:
 def test_keys_select_filter_restart_stop_and_quit(folder: Path) -> None:
     before = run_json(folder, "status", "one")["extensions"][0]["pids"]
     with terminal(folder, EXTHOST, "top", COLUMNS="80", LINES="24") as screen:
-        screen.until("3 extensions · 1 in trouble")
-        screen.until("there is no program 'no-such-program'")  # the error of the selected extension
+        screen.wait_for("3 extensions · 1 in trouble")
+        screen.wait_for(
+            "there is no program 'no-such-program'"
+        )  # the error of the selected extension
         screen.press(b"/one")
-        screen.until("1 of 3 extensions")
+        screen.wait_for("1 of 3 extensions")
         screen.press(b"\r")
         screen.press(b"r")
         screen.press(b"\x1b")
-        screen.until("one: restart: ready")
+        screen.wait_for("one: restart: ready")
         screen.press(b"s")
-        screen.until("one: stop: stopped")
+        screen.wait_for("one: stop: stopped")
         screen.press(b"l")
-        screen.until("Ctrl-C comes back")
-        screen.until("exthost stopped")  # a line of the log
+        screen.wait_for("Ctrl-C comes back")
+        screen.wait_for("exthost stopped")  # a line of the log
         screen.press(b"\x03")
-        screen.until("3 extensions")
+        screen.wait_for("3 extensions")
         screen.press(b"t")
-        screen.until("trace one: Ctrl-C comes back")
-        screen.until("messages of one")  # the trace has begun
+        screen.wait_for("trace one: Ctrl-C comes back")
+        screen.wait_for("messages of one")  # the trace has begun
         exthost(folder, "call", "two", "shout", "text=unseen")
         exthost(folder, "start", "one")
-        screen.until("process")  # a message about the new process
+        screen.wait_for("process")  # a message about the new process
         screen.press(b"\x03")
-        screen.until("3 extensions")
+        screen.wait_for("3 extensions")
         screen.press(b"q")
         assert screen.end() == 0
-    shown = screen.shown.decode()
+    output = screen.output.decode()
     # The normal screen is restored.
-    assert shown.rindex("\x1b[?1049l") > shown.rindex("\x1b[?1049h")
+    assert output.rindex("\x1b[?1049l") > output.rindex("\x1b[?1049h")
     assert run_json(folder, "status", "one")["extensions"][0]["pids"] != before
     # The table fits the screen; the log between two tables has lines of any length.
-    drawings = re.findall(r"\x1b\[\?1049h(.*?)\x1b\[\?1049l", shown, re.DOTALL)
+    drawings = re.findall(r"\x1b\[\?1049h(.*?)\x1b\[\?1049l", output, re.DOTALL)
     drawn = "\n".join(drawings).replace("\x1b[H", "\n")
     lines = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", drawn).splitlines()
-    assert "unseen" not in shown  # a message of another extension
+    assert "unseen" not in output  # a message of another extension
     # The table is shown at the start, after the log and after the trace.
     assert len(drawings) == 3 and max(map(len, lines)) <= 80, lines
 
@@ -185,7 +187,7 @@ def is_raw(fd: int) -> bool:
 )
 def test_top_restores_the_terminal_however_it_ends(end: str, code: int, folder: Path) -> None:
     with terminal(folder, EXTHOST, "top", COLUMNS="80", LINES="24") as screen:
-        screen.until("3 extensions")
+        screen.wait_for("3 extensions")
         assert is_raw(screen.fd)
         if end.startswith("SIG"):
             os.kill(screen.pid, signal.Signals[end])
@@ -193,7 +195,7 @@ def test_top_restores_the_terminal_however_it_ends(end: str, code: int, folder: 
             screen.press(b"q" if end == "q" else b"\x03")
         assert screen.end() == code
         assert not is_raw(screen.fd)
-    assert screen.shown.endswith(b"\x1b[?25h\x1b[?1049l")  # nothing is printed after the screen
+    assert screen.output.endswith(b"\x1b[?25h\x1b[?1049l")  # nothing is printed after the screen
 
 
 def test_top_without_a_running_host_is_an_error(tmp_path: Path) -> None:

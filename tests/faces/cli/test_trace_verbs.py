@@ -126,9 +126,9 @@ def test_the_output_of_a_program_cannot_control_the_terminal(
     pieces = [b"\x1b", b"]0;title\x07 \xc3", b"\xa9\xff\n", b"\xc2\x9b31m\tred\n"]
     code = f"import os, time\nfor piece in {pieces}: os.write(2, piece); time.sleep(0.05)"
     run_inside("replay", recording, "--", sys.executable, "-c", code)
-    shown = capfd.readouterr().err
-    assert "\\x1b]0;title\\x07 é\\xff\n\\x9b31m\tred\n" in shown
-    assert "\x1b" not in shown and "\x9b" not in shown
+    output = capfd.readouterr().err
+    assert "\\x1b]0;title\\x07 é\\xff\n\\x9b31m\tred\n" in output
+    assert "\x1b" not in output and "\x9b" not in output
 
 
 def test_a_replayed_recording_answers_like_its_program(recording: Path) -> None:

@@ -75,8 +75,8 @@ async def test_a_server_that_hangs_harms_only_its_own_calls(
         assert isinstance((await client.list_prompts()).prompts, list)
         if phase == "tools/call":
             await tools_of(client, "ext_server_echo")
-            late = await client.call_tool("ext_server_echo", {})
-            assert late.is_error and error_details(late)["code"] == "X0801"
+            timed_out = await client.call_tool("ext_server_echo", {})
+            assert timed_out.is_error and error_details(timed_out)["code"] == "X0801"
         if phase == "resources/read":
             await tools_of(client, "ext_server_echo")
             with pytest.raises(MCPError):
@@ -258,7 +258,7 @@ async def test_a_client_on_http_that_never_reads_does_not_affect_others() -> Non
         "params": {"level": "info", "data": "x" * 1000},
     }
     async with serve_on_http({"extensions": [server("handshake")]}) as gateway:
-        one, other = await gateway.session(), await gateway.session()
+        one, other = await gateway.open_session(), await gateway.open_session()
         assert one != other
         sent = ACCEPT | {"Authorization": "Bearer one", "Mcp-Session-Id": one}
         message = tool_call(1, "ext_server_flood", what=notification, times=2000)

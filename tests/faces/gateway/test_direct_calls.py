@@ -195,11 +195,11 @@ async def open_session(
 ) -> AsyncIterator[tuple[GatewayOnHttp, dict[str, str], Gateway]]:
     """Yield a gateway on HTTP, the headers of an open session whose calls are direct, and the
     `Gateway` itself."""
-    opened: list[Gateway] = []
+    gateways: list[Gateway] = []
     original_open = Gateway.open
 
     def open_and_keep(gateway: Gateway) -> Any:
-        opened.append(gateway)
+        gateways.append(gateway)
         return original_open(gateway)
 
     monkeypatch.setattr(Gateway, "open", open_and_keep)
@@ -208,7 +208,7 @@ async def open_session(
         session = str((await gateway.post(first)).headers["mcp-session-id"])
         headers = {"Mcp_Session_Id": session}
         assert (await gateway.post(ready, **headers)).status_code == 202
-        yield gateway, headers, opened[0]
+        yield gateway, headers, gateways[0]
 
 
 async def test_on_http_a_result_is_a_json_body_and_progress_makes_it_a_stream(
@@ -303,8 +303,8 @@ async def test_on_http_the_end_of_a_session_ends_its_direct_calls(
         async with asyncio.timeout(LONG_SECONDS):
             assert "error" in (await hanging).json()
         await until(lambda: child.stats.in_flight == 0)
-        gone = await gateway.post(tool_call(2, "ext_server_echo", a=1), **headers)
-        assert gone.status_code == 404
+        response = await gateway.post(tool_call(2, "ext_server_echo", a=1), **headers)
+        assert response.status_code == 404
 
 
 @pytest.mark.parametrize("refuses", [False, True])

@@ -36,11 +36,11 @@ class GatewayOnHttp(NamedTuple):
     client: httpx2.AsyncClient
 
     async def post(self, message: Any, **headers: str) -> httpx2.Response:
-        further = {name.replace("_", "-"): value for name, value in headers.items()}
-        sent = ACCEPT | {"Authorization": "Bearer one"} | further
+        further_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent = ACCEPT | {"Authorization": "Bearer one"} | further_headers
         return await self.client.post(self.url, json=message, headers=sent)
 
-    async def session(self, **headers: str) -> str:
+    async def open_session(self, **headers: str) -> str:
         """Open a session and return its id."""
         answer = await self.post(INITIALIZE, **headers)
         assert answer.status_code == 200, answer.text
@@ -80,7 +80,7 @@ async def serve_on_http(
 
 async def test_a_request_with_an_invalid_id_is_refused() -> None:
     async with serve_on_http() as gateway:
-        session = await gateway.session()
+        session = await gateway.open_session()
         for id in (None, 1.5, True, [1]):
             answer = await gateway.post(PING | {"id": id}, mcp_session_id=session)
             assert answer.status_code == 400
@@ -96,18 +96,18 @@ async def test_idle_sessions_expire_and_the_number_of_sessions_is_limited(
 ) -> None:
     monkeypatch.setattr(http, "MAX_SESSIONS", 2)
     async with serve_on_http() as gateway:
-        first, _ = await gateway.session(), await gateway.session()
+        first, _ = await gateway.open_session(), await gateway.open_session()
         refused = await gateway.post(INITIALIZE)
         assert refused.status_code == 503 and "Too many open sessions" in refused.text
         assert (await gateway.post(PING, Mcp_Session_Id=first)).status_code == 200
         sent = {"Authorization": "Bearer one", "Mcp-Session-Id": first}
-        ended = await gateway.client.delete(gateway.url, headers=sent)
-        assert ended.status_code == 200
+        deleted = await gateway.client.delete(gateway.url, headers=sent)
+        assert deleted.status_code == 200
         assert (await gateway.post(PING, Mcp_Session_Id=first)).status_code == 404
-        await gateway.session()  # the number is below the limit again
+        await gateway.open_session()  # the number is below the limit again
     monkeypatch.setattr(http, "SESSION_IDLE_SECONDS", 0.2)
     async with serve_on_http() as gateway, asyncio.timeout(RUN_SECONDS):
-        session = await gateway.session()
+        session = await gateway.open_session()
         status = 200
         while status != 404:
             # Each ping restarts the idle time, so the pause must be longer than it.
@@ -163,7 +163,7 @@ async def test_a_token_can_be_replaced_while_the_gateway_runs(tmp_path: Path) ->
 
     write("one\n")
     async with serve_on_http(tokens=Tokens(Token("one", str(file), file))) as gateway:
-        session = await gateway.session()
+        session = await gateway.open_session()
         two = {"Authorization": "Bearer two"}
         assert (await gateway.post(PING, **two)).status_code == 401
         write("two\none\n")

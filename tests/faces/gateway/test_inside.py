@@ -119,8 +119,8 @@ async def test_a_call_that_takes_too_long_is_an_error_result() -> None:
     slow = nexo_agent(limits={"call": "100ms"}, behaviour={"hooks": {}})
     slow["source"]["args"] = ["-S", "-E", "-c", HANGING_AGENT]
     async with open_gateway({"extensions": [slow]}) as gateway, client_of(gateway) as client:
-        late = await client.call_tool("ext_agent_wait", {})
-        assert late.is_error and error_details(late)["kind"] == "CallTimeout"
+        timed_out = await client.call_tool("ext_agent_wait", {})
+        assert timed_out.is_error and error_details(timed_out)["kind"] == "CallTimeout"
 
 
 # A nexo extension whose tool `wait` never answers.

@@ -152,8 +152,8 @@ async def test_requests_in_progress_at_the_end_of_stdin_are_answered() -> None:
         peer.send(encode_lines(*HANDSHAKE, tool_call(8, "ext_slow_late")))
         peer.close_writer()
         assert (await peer.receive())["id"] == "hello"
-        late = await peer.receive()
-        assert late["id"] == 8 and late["result"]["isError"] is False
+        reply = await peer.receive()
+        assert reply["id"] == 8 and reply["result"]["isError"] is False
         await wait_for_end(serving)
 
 

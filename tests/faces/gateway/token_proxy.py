@@ -30,11 +30,11 @@ async def token_proxy(url: str, token: str) -> AsyncIterator[str]:
     async def _relay_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *fields = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
-        kept = [field for field in fields if not field.lower().startswith(b"connection:")]
-        kept += [b"Connection: close", f"Authorization: Bearer {token}".encode()]
+        header_fields = [field for field in fields if not field.lower().startswith(b"connection:")]
+        header_fields += [b"Connection: close", f"Authorization: Bearer {token}".encode()]
         response, upstream = await asyncio.open_connection(target.hostname, target.port)
         try:
-            upstream.write(b"\r\n".join((first, *kept)) + b"\r\n\r\n")
+            upstream.write(b"\r\n".join((first, *header_fields)) + b"\r\n\r\n")
             sending = asyncio.ensure_future(_copy(reader, upstream))
             try:
                 await _copy(response, writer)

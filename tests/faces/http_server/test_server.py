@@ -39,15 +39,15 @@ async def test_incomplete_requests_are_closed_and_other_clients_are_served(
     request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     try:
         async with asyncio.timeout(RUN_SECONDS):
-            opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
-            for number, (reader, writer) in enumerate(opened):
+            connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
+            for number, (reader, writer) in enumerate(connections):
                 with contextlib.suppress(OSError, EOFError):
                     # Half of the clients send a whole request first: the limit applies again.
                     if number % 2:
                         writer.write(request)
                         await reader.readuntil(b"ok")
                     writer.write(request[:20])
-            for reader, writer in opened:
+            for reader, writer in connections:
                 with contextlib.suppress(ConnectionError):
                     await reader.read()  # returns at the end of the connection
                 writer.close()
@@ -133,30 +133,30 @@ async def test_clients_without_a_token_do_not_keep_out_a_client_with_the_token(
         writer.write(request)
         assert b"ok" in await reader.readuntil(b"ok")
 
-    opened = []
+    connections = []
     try:
         async with asyncio.timeout(RUN_SECONDS):
             for _ in range(30):
-                opened.append(await asyncio.open_connection(*address))
-                await send_request(*opened[-1])
-            with_token = list(opened)
+                connections.append(await asyncio.open_connection(*address))
+                await send_request(*connections[-1])
+            with_token = list(connections)
             for _ in range(200):
                 reader, writer = await asyncio.open_connection(*address)
                 writer.write(silent)
-                opened.append((reader, writer))
-            late = await asyncio.open_connection(*address)
-            opened.append(late)
-            await send_request(*late)
+                connections.append((reader, writer))
+            new_connection = await asyncio.open_connection(*address)
+            connections.append(new_connection)
+            await send_request(*new_connection)
             for reader, writer in with_token:  # these connections are still open
                 await send_request(reader, writer)
             # The oldest connection without a token was closed; the newest is open.
             with contextlib.suppress(ConnectionError):
-                assert await opened[len(with_token)][0].read() == b""
-            assert not opened[-2][0].at_eof()
+                assert await connections[len(with_token)][0].read() == b""
+            assert not connections[-2][0].at_eof()
     finally:
         serving.cancel()
         await asyncio.wait([serving])
-        for _, writer in opened:
+        for _, writer in connections:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
@@ -182,11 +182,11 @@ async def test_a_client_can_open_many_connections_before_its_first_request(
     monkeypatch.setattr(server, "ARRIVAL_SECONDS", 1000.0)
     request = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n"
     async with _serve() as address, asyncio.timeout(RUN_SECONDS):
-        opened = [await asyncio.open_connection(*address) for _ in range(190)]
-        for reader, writer in opened:
+        connections = [await asyncio.open_connection(*address) for _ in range(190)]
+        for reader, writer in connections:
             writer.write(request)
             assert b"ok" in await reader.readuntil(b"ok")
-        for _, writer in opened:
+        for _, writer in connections:
             writer.close()
 
 
@@ -197,13 +197,13 @@ async def test_connections_that_have_just_arrived_count_towards_the_maximum(
     monkeypatch.setattr(server, "ARRIVAL_SECONDS", 1000.0)
     monkeypatch.setattr(server, "HEADER_SECONDS", 1000.0)
     async with _serve() as address, asyncio.timeout(RUN_SECONDS):
-        opened = [await asyncio.open_connection(*address) for _ in range(100)]
-        ends = [asyncio.ensure_future(reader.read()) for reader, _ in opened]
+        connections = [await asyncio.open_connection(*address) for _ in range(100)]
+        ends = [asyncio.ensure_future(reader.read()) for reader, _ in connections]
         while sum(end.done() for end in ends) < 100 - server.MAX_CONNECTIONS:
             await asyncio.wait(
                 [end for end in ends if not end.done()], return_when="FIRST_COMPLETED"
             )
-        for _, writer in opened:
+        for _, writer in connections:
             writer.close()
         await asyncio.gather(*ends, return_exceptions=True)
 
