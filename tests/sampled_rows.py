@@ -30,6 +30,7 @@ def unsampled_items(items: Sequence[pytest.Item], seed: str) -> Iterator[pytest.
 
 
 def _choose(rows: list[pytest.Item], generator: random.Random) -> list[pytest.Item]:
+    """Return the rows of one test that are in the sample."""
     if rows[0].get_closest_marker("both_loops"):
         pairs: dict[str, list[pytest.Item]] = defaultdict(list)
         for row in rows:
@@ -43,5 +44,6 @@ def _choose(rows: list[pytest.Item], generator: random.Random) -> list[pytest.It
 
 
 def _without_loop(row: pytest.Item) -> str:
+    """Return the id of a row without the name of its event loop."""
     callspec = getattr(row, "callspec")  # noqa: B009  (of a pytest.Function)
     return f"-{callspec.id}-".replace(f"-{callspec.params['loop_kind']}-", "-", 1)

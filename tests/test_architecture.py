@@ -50,6 +50,7 @@ def import_graph(source: Path, package: str, *, in_strings: bool = False) -> Gra
 def _imported_modules(
     tree: ast.AST, name: str, is_package: bool, known_modules: Set[str]
 ) -> Iterator[str]:
+    """Yield the modules that the import statements of a module name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -77,6 +78,7 @@ def _modules_named_in_strings(tree: ast.AST, known_modules: Set[str]) -> Iterato
 
 
 def _longest_known_prefix(dotted: str, known_modules: Set[str]) -> Iterator[str]:
+    """Yield the longest beginning of a dotted name that is a module, if there is one."""
     while dotted:
         if dotted in known_modules:
             yield dotted
@@ -128,6 +130,7 @@ def package_graph(graph: Graph) -> Graph:
 
 
 def _top_level_package(name: str) -> str | None:
+    """Return the package below the root that a module is part of."""
     parts = name.split(".")
     return parts[1] if len(parts) > 1 else None
 

@@ -104,6 +104,7 @@ Errors = dict[tuple[str, int], str]
 
 
 def mypy_errors(folder: Path) -> Errors:
+    """Return the errors of mypy, by program and line."""
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file="]
     result = subprocess.run(
         [*command, f"--cache-dir={folder / 'cache'}", "right.py", "wrong.py"],
@@ -118,6 +119,7 @@ def mypy_errors(folder: Path) -> Errors:
 
 
 def pyright_errors(folder: Path) -> Errors:
+    """Return the errors of pyright, by program and line."""
     if importlib.util.find_spec("pyright") is None:
         pytest.skip("pyright is not installed")
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]

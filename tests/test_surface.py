@@ -40,6 +40,7 @@ def make_extension(dialect: str) -> Extension:
 
 
 def make_sync_extension(dialect: str) -> SyncExtension:
+    """Return a blocking extension that is never started."""
     loop_thread: Any = None
     return SyncExtension(make_extension(dialect), loop_thread)
 

@@ -24,6 +24,7 @@ VALUE_DIALECTS = ("morphir", "nexo", "synaps", "cigen")
 
 
 def tool_result(dialect: str, raw: Any) -> ToolResult:
+    """Return a result as the dialect reads it."""
     return ToolResult(raw, find.find_dialect(dialect).result_reader)
 
 

@@ -24,6 +24,7 @@ def send_requests(argv: tuple[str, ...], requests: list[dict[str, Any]]) -> list
 
 @pytest.fixture(scope="module", params=["C", "Python"])
 def child(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The command of the echo extension, in C and in Python."""
     folder: Path = tmp_path_factory.mktemp("echo")
     argv, _ = children.build(folder, compiled=request.param == "C")
     if request.param == "C" and not children.is_c(argv):

@@ -29,6 +29,8 @@ from bench.worker import setting_from_text, setting_to_text
 def make_row(
     must: float | None = 3, stretch: float | None = 2, direction: Direction = Direction.AT_MOST
 ) -> Row:
+    """Return a row with these targets, which cannot be measured."""
+
     def measure(setting: Setting) -> Reading:
         raise AssertionError("a verdict must not measure")
 

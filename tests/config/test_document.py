@@ -52,6 +52,7 @@ source = { command = "weather" }
 
 
 def read_toml(text: str) -> Config:
+    """Return the config of a file in the folder /etc/x."""
     return config_from_toml(text, "exthost.toml", "/etc/x")
 
 

@@ -39,6 +39,7 @@ KEYS = dict(keys_below("", SECTIONS))
 
 @pytest.fixture(scope="module")
 def schema() -> jsonschema_rs.Validator:
+    """A validator for the JSON Schema of configs."""
     return jsonschema_rs.validator_for(json_schema(BUILT_IN))
 
 

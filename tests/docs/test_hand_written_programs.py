@@ -18,6 +18,7 @@ PATIENT = Settings(seconds=180, reply_seconds=60)
 
 
 async def assert_passes(spec: Spec) -> None:
+    """Check that `exthost check` finds no fault of an extension."""
     report = await run_checks(spec, os.environ, PATIENT)
     # The speed depends on the machine.
     findings = [finding for finding in report.findings if finding.rule.name != "speed"]

@@ -20,6 +20,7 @@ from exthost.model.spec import Spec
 
 
 def make_candidate(id: str, home: str, root: int = 0) -> Candidate:
+    """Return a candidate whose manifest is in the folder `home`."""
     return Candidate(
         spec=Spec(id=id, argv=("x",)),
         path=f"{home.rstrip('/')}/plugin.toml",

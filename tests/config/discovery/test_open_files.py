@@ -10,6 +10,7 @@ from exthost.config.discovery.configfile import find_extensions, read_config
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
+    """A config with three search paths, which only its owner can write."""
     (tmp_path / "extensions").mkdir(mode=0o755)
     path = tmp_path / "exthost.toml"
     path.write_text('[discovery]\nsearch_paths = ["extensions", "$PATH", "missing"]\n')

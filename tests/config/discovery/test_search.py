@@ -120,6 +120,7 @@ def write_program(folder: Path, name: str, mode: int = 0o755) -> Path:
 def search(
     *roots: Path, formats: tuple[ManifestFormat, ...] = FORMATS, **settings: object
 ) -> SearchReport:
+    """Search these roots with the settings."""
     paths = tuple(str(root) for root in roots)
     return discover(Settings(search_paths=paths, **settings), formats)  # type: ignore[arg-type]
 
@@ -129,6 +130,7 @@ def ids(report: SearchReport) -> list[str]:
 
 
 def diagnostics_of(report: SearchReport) -> list[tuple[str, str, str]]:
+    """Return the level, the code and the file name of each diagnostic."""
     return [(item.level, item.code, Path(item.path).name) for item in report.diagnostics]
 
 

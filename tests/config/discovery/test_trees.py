@@ -45,6 +45,7 @@ def write_tree(base: Path, places: set[tuple[str, ...]], links: list[Link]) -> N
 
 
 def search(base: Path, *, depth: int, follow: bool) -> SearchReport:
+    """Search the folder `root`."""
     root = (str(base / "root"),)
     settings = DiscoverySettings(search_paths=root, max_depth=depth, follow_links=follow)
     return discover(settings, [FORMAT])

@@ -95,10 +95,12 @@ WRONG_CHECKSUM = (
 
 
 def plugin_json(text: str) -> dict[str, str]:
+    """Return the files of a synaps plugin with this manifest."""
     return {"x/.synaps-plugin/plugin.json": text, "x/x.py": EMPTY_EXTENSION}
 
 
 def synaps_manifest(permissions: list[str]) -> str:
+    """Return a synaps manifest with these permissions."""
     command = {"command": "python3", "args": ["x.py"], "runtime": "process"}
     extension = {"protocol_version": 1, "permissions": permissions, **command}
     return json.dumps({"name": "x", "version": "1.0.0", "extension": extension}, indent=2)

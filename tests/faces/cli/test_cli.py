@@ -327,6 +327,7 @@ def test_the_error_for_an_unknown_verb_names_the_nearest_verb() -> None:
 
 
 def listed_verbs(text: str) -> list[str]:
+    """Return the verbs that a help text lists."""
     return [verb for verb in re.findall(r"^  (\w+) ", text, re.MULTILINE) if verb != "exthost"]
 
 

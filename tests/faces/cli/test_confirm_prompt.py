@@ -33,12 +33,14 @@ def write_guarded_config(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a running host with a guarded tool."""
     folder = write_guarded_config(tmp_path_factory.mktemp("guarded"))
     with shared_host(folder):
         yield folder
 
 
 def count_calls(folder: Path) -> int:
+    """Return how often the tool has been called."""
     received = folder / "received"
     return received.read_text().count("tool.call") if received.exists() else 0
 

@@ -99,7 +99,6 @@ def test_output_that_was_already_shown_is_not_repeated_by_the_error() -> None:
 
 def test_the_error_of_an_entry_without_a_dialect_names_the_assumed_dialect(tmp_path: Path) -> None:
     program = "print('{}', flush=True)"
-
     for dialect, is_reported in (("", True), ('dialect = "morphir"', False)):
         (tmp_path / "exthost.toml").write_text(
             f'[[extensions]]\nname = "a"\n{dialect}\nsource = {{ type = "process", '

@@ -17,6 +17,7 @@ from tests.faces.cli.cli_process import run_inside as run
 
 
 def run_json(*arguments: str, code: int = 0) -> Any:
+    """Run a verb with --json; return the JSON that it prints."""
     result = run(*arguments, "--json")
     assert result.returncode == code, result.stdout + result.stderr
     return json.loads(result.stdout)

@@ -34,6 +34,7 @@ def write(path: Path, document: Any) -> Path:
 
 
 def environ(machine: Path, **more: str) -> dict[str, str]:
+    """Return an environment in which `home` is the home folder."""
     return {"HOME": str(machine / "home"), "PATH": os.environ["PATH"], **more}
 
 

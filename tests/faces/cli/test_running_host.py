@@ -36,6 +36,7 @@ from tests.faces.cli.cli_process import (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """The folder of a config of three extensions, without a host."""
     return write_three_extensions(tmp_path)
 
 

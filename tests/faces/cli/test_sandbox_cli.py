@@ -19,6 +19,7 @@ COMMAND = [sys.executable, "-S", "-E", str(EXPLORER)]
 def exthost(
     *arguments: str, cwd: Path | None = None, **env: str
 ) -> "subprocess.CompletedProcess[str]":
+    """Run a verb in this process, with these further variables."""
     return run_inside(*arguments, cwd=cwd, env={**os.environ, **env})
 
 

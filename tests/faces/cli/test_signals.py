@@ -104,6 +104,7 @@ class Terminal:
 def terminal(
     folder: Path, program: Sequence[str] = EXTHOST, verb: str = "run", **variables: str
 ) -> Iterator[Terminal]:
+    """Yield a verb that runs in a pseudoterminal; kill it at the end if it still runs."""
     screen = Terminal(folder, program, verb, **variables)
     try:
         yield screen

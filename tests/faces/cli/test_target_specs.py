@@ -15,6 +15,7 @@ TARGETED = [("call", "named", "x"), ("inspect", "named"), ("check", "named"), ("
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """A config with two extensions, one of which names its dialect."""
     (tmp_path / "exthost.toml").write_text(
         """
         [[extensions]]

@@ -32,12 +32,14 @@ start = "lazy"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """A folder with two nexo extensions in its search path `x`."""
     plugin(tmp_path / "x" / "a", "a", more='[mcp_servers.s]\ncommand = "sh"')
     plugin(tmp_path / "x" / "b", "b")
     return tmp_path
 
 
 def states(folder: Path, config: str = "exthost.toml") -> dict[str, str]:
+    """Return the state of each extension that `exthost list` shows."""
     rows: Any = run_json(folder, "list", "--config", config)["extensions"]
     return {row["id"]: row["state"] for row in rows}
 

@@ -117,6 +117,7 @@ def test_key_presses_are_split_from_terminal_input() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a running host with three extensions, one of which fails."""
     folder = tmp_path_factory.mktemp("top")
     bad = extension("zz-bad", "no-such-program")
     write_config(folder, extension("one", *hostile_command()), extension("two"), bad)

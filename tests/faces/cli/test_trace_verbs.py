@@ -38,6 +38,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a running host with two extensions."""
     folder = tmp_path_factory.mktemp("traced")
     more = 'env = { MY_TOKEN = "a-secret-word" }'
     write_config(folder, extension("text", *PROGRAM, more=more), extension("other", *PROGRAM))
@@ -181,6 +182,7 @@ def test_the_error_for_a_name_missing_from_a_recording_lists_its_names(recording
 
 
 def start_trace(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """Start `exthost trace` as a child process."""
     pipe = subprocess.PIPE
     command = [*EXTHOST, "trace", *arguments]
     return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True)

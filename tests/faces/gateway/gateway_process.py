@@ -63,6 +63,7 @@ def write_config(folder: Path, document: Mapping[str, Any]) -> Path:
 
 
 def _toml(value: Any) -> str:
+    """Return a value in the notation of TOML."""
     if isinstance(value, dict):
         members = ", ".join(f"{json.dumps(key)} = {_toml(member)}" for key, member in value.items())
         return f"{{ {members} }}"

@@ -35,6 +35,7 @@ HEALTHY = "ext_text_shout"  # a tool of an extension without faults
 
 
 async def assert_others_are_served(client: Client) -> None:
+    """Check that the tool of the extension without faults can be called."""
     result = await client.call_tool(HEALTHY, {"text": "hi"})
     assert result.structured_content == {"text": "HI"}
 

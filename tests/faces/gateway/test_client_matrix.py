@@ -72,6 +72,7 @@ FASTMCP_CALLS: Calls = [
 
 
 async def python_sdk(command: list[str], calls: Calls = CALLS) -> Any:
+    """Return what the official client for Python gets from a server."""
     server = StdioServerParameters(command=command[0], args=command[1:], env=environment())
     results: list[Any] = []
     async with Client(server, mode="legacy", cache=None) as client:
@@ -88,6 +89,7 @@ async def python_sdk(command: list[str], calls: Calls = CALLS) -> Any:
 
 
 async def node_sdk(name: str, command: list[str]) -> Any:
+    """Return what an official client for Node gets from a server."""
     node = str(NODE) if NODE.exists() else shutil.which("node")
     if node is None or not SDKS[name].exists():
         pytest.skip(f"{SDKS[name]} is missing: `make node` installs it")
@@ -97,6 +99,7 @@ async def node_sdk(name: str, command: list[str]) -> Any:
 
 
 async def inspector(command: list[str]) -> Any:
+    """Return what the MCP Inspector gets from a server."""
     if not INSPECTOR.exists() or not NODE.exists():
         pytest.skip("the Inspector is missing: `make node` installs it")
     with tempfile.TemporaryDirectory() as home:  # the Inspector writes a list of servers there
@@ -109,6 +112,7 @@ async def inspector(command: list[str]) -> Any:
 
 
 async def fastmcp(command: list[str]) -> Any:
+    """Return what the client of FastMCP gets from a server."""
     require_fastmcp()
     script = str(Path(__file__).with_name("fastmcp_client.py"))
     return await run(str(FASTMCP), script, json.dumps(command), json.dumps(CALLS))

@@ -64,6 +64,7 @@ async def test_the_gateway_passes_the_official_conformance_suite(
 
 
 async def run_suite(url: str, revision: str, folder: Path) -> str:
+    """Run the conformance suite against a URL; return its output."""
     process = await asyncio.create_subprocess_exec(
         *(str(NODE), str(SUITE), "server", "--url", url),
         *("--requirements", revision, "-o", str(folder / "results")),

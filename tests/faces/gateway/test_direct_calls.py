@@ -50,6 +50,7 @@ def handshake(**capabilities: Any) -> list[dict[str, Any]]:
 
 
 def in_stateless_era(message: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a request with the `_meta` of the stateless era."""
     return {**message, "params": {**message["params"], "_meta": {**ENVELOPE, **more}}}
 
 

@@ -189,6 +189,7 @@ async def check_a_tool_of_every_dialect(client: Client) -> None:
 
 
 async def check_progress(client: Client) -> None:
+    """Check that a call reports progress only if the client asks for it."""
     received: list[tuple[float, float | None, str | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -204,6 +205,7 @@ async def check_progress(client: Client) -> None:
 
 
 async def check_cancellation(client: Client) -> None:
+    """Check that a cancelled call is cancelled in the extension."""
     call_started = asyncio.Event()
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -226,6 +228,7 @@ async def check_cancellation(client: Client) -> None:
 async def check_changed_extensions(
     client: Client, era: str, handler: ChangeHandler, folder: Path, id: str
 ) -> None:
+    """Check that the client is notified of a new and of a changed extension."""
     assert f"ext_{id}_echo" not in await tool_names(client)
     async with tool_changes(client, era, handler) as next_change:
         async with asyncio.timeout(LONG_SECONDS):
@@ -241,6 +244,7 @@ async def check_changed_extensions(
 async def check_everything(
     client: Client, era: str, handler: ChangeHandler, folder: Path, id: str
 ) -> None:
+    """Check the properties of the connection, and all of the above."""
     assert (client.protocol_version == STATELESS) is (era == "stateless")
     assert client.server_info is not None
     assert (client.server_info.name, client.server_info.version) == ("exthost", __version__)

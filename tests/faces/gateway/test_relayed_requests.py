@@ -35,10 +35,12 @@ async def received_params(client: Client, method: str) -> list[Any]:
 
 
 async def elicit(context: Any, params: Any) -> types.ElicitResult:
+    """Answer a question of a server, as the user of the client."""
     return types.ElicitResult(action="accept", content={"asked": params.message})
 
 
 async def sample(context: Any, params: Any) -> types.CreateMessageResult:
+    """Answer a sampling request of a server, as the model of the client."""
     content = types.TextContent(type="text", text=f"{params.max_tokens} tokens")
     return types.CreateMessageResult(role="assistant", content=content, model="m")
 

@@ -42,6 +42,7 @@ class FakeCatalog:
 
 
 def subscriptions_at(server: FakeServer) -> ResourceSubscriptions:
+    """Return the subscriptions of a gateway with this server."""
     return ResourceSubscriptions(cast("Catalog", FakeCatalog(server)))
 
 

@@ -53,6 +53,7 @@ for line in sys.stdin:
 
 
 def server(name: str, file: Path) -> dict[str, Any]:
+    """Return the config of a server that starts when the file exists."""
     return extension(name, "mcp", "-S", "-E", "-c", SERVER, name, str(file))
 
 

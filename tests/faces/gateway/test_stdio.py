@@ -36,6 +36,7 @@ def request(id: Any, method: str, **params: Any) -> dict[str, Any]:
 
 
 def tool_call(id: Any, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Return the request of a tool call."""
     return request(id, "tools/call", name=tool, arguments=arguments)
 
 
@@ -53,6 +54,7 @@ HANDSHAKE = [
 
 
 def encode_lines(*messages: dict[str, Any]) -> bytes:
+    """Return the messages as lines of JSON."""
     return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
 
 

@@ -23,6 +23,7 @@ UNUSED_TOKEN = Access("127.0.0.1", Tokens(Token("nobody has it")))
 
 
 async def _answer_ok(scope: Any, receive: Any, send: Any) -> None:
+    """An ASGI application that answers every request with "ok"."""
     headers = [(b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"ok"})

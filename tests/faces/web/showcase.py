@@ -45,6 +45,7 @@ TOOLS = {
 
 
 def send(**message: Any) -> None:
+    """Write a message to stdout."""
     os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 

@@ -29,12 +29,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def running(folder: Path) -> Iterator[Page]:
+    """The page of a host for all tests of this module."""
     with page(folder) as running:
         yield running
 
 
 @asynccontextmanager
 async def client(running: Page, **headers: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """Yield an HTTP client with the token of the page."""
     timeout = httpx2.Timeout(RUN_SECONDS)
     async with httpx2.AsyncClient(
         base_url=running.url, headers=running.headers | headers, timeout=timeout, verify=False

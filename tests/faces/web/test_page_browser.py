@@ -28,6 +28,7 @@ class Desktop(NamedTuple):
 
 @pytest.fixture
 def desktop(tmp_path: Path) -> Iterator[Desktop]:
+    """A browser with the page; after the test, the page must have had no error."""
     if find_program() is None:
         pytest.skip("there is no Chromium (make browser installs it if it can)")
     showcase_config(tmp_path, f'[discovery]\nsearch_paths = ["{PLUGINS / "notes"}"]\n')
