@@ -294,7 +294,7 @@ async def test_concurrent_clients_receive_only_their_own_progress(
 ) -> None:
     received: dict[str, list[float]] = {era: [] for era in ERAS}
 
-    async def climb(client: Client, era: str, steps: int) -> Any:
+    async def call_climb(client: Client, era: str, steps: int) -> Any:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             received[era].append(progress)
 
@@ -307,8 +307,8 @@ async def test_concurrent_clients_receive_only_their_own_progress(
     _, running = shared
     async with on_http(running, "handshake") as one, on_http(running, "stateless") as two:
         results = await asyncio.gather(
-            *(climb(one, "handshake", 3) for _ in range(5)),
-            *(climb(two, "stateless", 4) for _ in range(5)),
+            *(call_climb(one, "handshake", 3) for _ in range(5)),
+            *(call_climb(two, "stateless", 4) for _ in range(5)),
         )
     assert results == [{"climbed": 3}] * 5 + [{"climbed": 4}] * 5
     assert sorted(received["handshake"]) == sorted([1, 2, 3] * 5)
