@@ -1,4 +1,4 @@
-"""The how-tos: their programs are type-checked, and run where what they need is installed."""
+"""The programs of the how-tos pass type checkers, and run if their packages are installed."""
 
 import importlib.util
 import json
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import exthost
-from tests.docs.test_docs import blocks, unpack
+from tests.docs.test_docs import read_blocks, write_files
 
 ROOT = Path(__file__).parents[2]
 CHECK_SECONDS = 300
@@ -52,54 +52,55 @@ EXAMPLES = [
 ]
 
 
-def unpacked(page: str, folder: Path) -> Path:
-    """Write the programs of a page, with an extension for them."""
+def write_page_files(page: str, folder: Path) -> Path:
+    """Write the files of a page, and an extension and a config for them; return the folder."""
     (folder / "exthost.toml").write_text(CONFIG)
     shutil.copy(ROOT / "examples" / "morphir" / "text.py", folder / "text.py")
-    unpack(blocks(f"docs/howto/{page}.md"), folder)
+    write_files(read_blocks(f"docs/howto/{page}.md"), folder)
     return folder
 
 
-def needs(module: str) -> None:
+def require(module: str) -> None:
+    """Skip the test if a module is not installed."""
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"{module} is not installed: its how-to is only type-checked")
 
 
-def test_the_cells_of_the_notebook_run_one_after_another(
+def test_the_cells_of_the_notebook_run_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = unpacked("notebook", tmp_path)
+    folder = write_page_files("notebook", tmp_path)
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {}
     for number in (1, 2, 3):
         exec((folder / f"cell_{number}.py").read_text(), names)
-    shown = capsys.readouterr().out
-    assert "ext_text_shout" in shown and '{"text":"HELLO"}' in shown
+    output = capsys.readouterr().out
+    assert "ext_text_shout" in output and '{"text":"HELLO"}' in output
 
 
 async def test_the_sandbox_of_the_how_to_works(tmp_path: Path) -> None:
-    folder = unpacked("sandbox", tmp_path)
+    folder = write_page_files("sandbox", tmp_path)
     (folder / "public").mkdir()
     (folder / "public" / "open.txt").write_text("for all")
     (folder / "secret.txt").write_text("for nobody")
     async with exthost.Host.from_config(folder / "exthost.toml") as host:
         if isinstance(host["reader"].cause, exthost.errors.Refused):
-            pytest.skip(f"no sandbox here: {host['reader'].cause}")
-        read = host["reader"].call_tool
-        assert (await read("read", {"path": str(folder / "public/open.txt")})).text == "for all"
+            pytest.skip(f"there is no sandbox: {host['reader'].cause}")
+        call_tool = host["reader"].call_tool
+        assert (
+            await call_tool("read", {"path": str(folder / "public/open.txt")})
+        ).text == "for all"
         with pytest.raises(exthost.errors.CallFailed, match="FileNotFoundError"):
-            await read("read", {"path": str(folder / "secret.txt")})
+            await call_tool("read", {"path": str(folder / "secret.txt")})
 
 
 @pytest.mark.more  # needs FastAPI: make test-more installs it
-@pytest.mark.filterwarnings("ignore")  # of what is installed here, not ours
-def test_the_application_of_fastapi_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    needs("fastapi")
+@pytest.mark.filterwarnings("ignore")  # warnings of the installed packages
+def test_the_fastapi_application_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("fastapi")
     from fastapi.testclient import TestClient  # type: ignore[import-not-found,unused-ignore]
 
-    folder = unpacked("fastapi", tmp_path)
+    folder = write_page_files("fastapi", tmp_path)
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {"__name__": "app"}
     exec((folder / "app.py").read_text(), names)
@@ -111,11 +112,11 @@ def test_the_application_of_fastapi_answers(
 
 
 @pytest.mark.more  # needs Django: make test-more installs it
-def test_the_view_of_django_answers(tmp_path: Path) -> None:
-    needs("django")
-    folder = unpacked("django", tmp_path)
+def test_the_django_view_answers(tmp_path: Path) -> None:
+    require("django")
+    folder = write_page_files("django", tmp_path)
     (folder / "request.py").write_text(DJANGO_REQUESTS)
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "request.py"],
         cwd=folder,
         capture_output=True,
@@ -123,32 +124,36 @@ def test_the_view_of_django_answers(tmp_path: Path) -> None:
         timeout=CHECK_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    fine, unknown = map(json.loads, done.stdout.splitlines())
-    assert fine == [200, {"text": '{"text":"HI"}'}]
-    assert unknown[0] == 404 and unknown[1]["kind"] == "NotFound"
+    assert result.returncode == 0, result.stderr
+    found, not_found = map(json.loads, result.stdout.splitlines())
+    assert found == [200, {"text": '{"text":"HI"}'}]
+    assert not_found[0] == 404 and not_found[1]["kind"] == "NotFound"
 
 
 def write_programs(folder: Path) -> list[str]:
-    """Write the programs of every page; the cells of a notebook are one. Return the folders."""
+    """Write the programs of each page into a folder; return the folders. The cells of a notebook
+    become one program."""
     for page in PAGES:
-        own = folder / page
-        own.mkdir()
-        unpacked(page, own)
-        cells = sorted(own.glob("cell_*.py"))
+        page_folder = folder / page
+        page_folder.mkdir()
+        write_page_files(page, page_folder)
+        cells = sorted(page_folder.glob("cell_*.py"))
         if cells:
-            (own / "cells.py").write_text("".join(cell.read_text() for cell in cells))
-        for needless in (*cells, *(own / "text.py",) * (page != "editor-config")):
-            needless.unlink()
+            (page_folder / "cells.py").write_text("".join(cell.read_text() for cell in cells))
+        for cell in cells:
+            cell.unlink()
+        if page != "editor-config":  # this page has its own text.py
+            (page_folder / "text.py").unlink()
     return [str(folder / page) for page in PAGES]
 
 
-# What is not installed here has no types; decorators and classes of it are then untyped.
+# Packages that are not installed have no types, so their decorators and classes are untyped.
 MYPY = ["--ignore-missing-imports", "--allow-untyped-decorators", "--allow-subclassing-any"]
 
 
 def check_types(folder: Path, *command: str) -> None:
-    done = subprocess.run(
+    """Run a type checker, which must find no error."""
+    result = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=folder,
         capture_output=True,
@@ -156,12 +161,12 @@ def check_types(folder: Path, *command: str) -> None:
         timeout=CHECK_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.more  # ten seconds of a type checker
+@pytest.mark.more  # a type checker takes ten seconds
 def test_every_example_and_how_to_passes_strict_mypy(tmp_path: Path) -> None:
-    needs("mypy")
+    require("mypy")
     write_programs(tmp_path)
     cache = f"--cache-dir={tmp_path / 'cache'}"
     for page in PAGES:
@@ -171,9 +176,9 @@ def test_every_example_and_how_to_passes_strict_mypy(tmp_path: Path) -> None:
         check_types(tmp_path, "mypy", "--strict", "--config-file=", cache, path)
 
 
-@pytest.mark.more  # pyright fetches its own parts when it runs for the first time
+@pytest.mark.more  # pyright downloads parts of itself when it first runs
 def test_every_example_and_how_to_passes_pyright(tmp_path: Path) -> None:
-    needs("pyright")
+    require("pyright")
     folders = write_programs(tmp_path)
     settings = {
         "reportMissingImports": False,
@@ -185,10 +190,10 @@ def test_every_example_and_how_to_passes_pyright(tmp_path: Path) -> None:
     check_types(tmp_path, "pyright", "--pythonpath", sys.executable, "--project", str(tmp_path))
 
 
-def test_the_host_of_the_django_how_to_is_one_for_all_threads(
+def test_the_django_how_to_has_one_host_for_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = unpacked("django", tmp_path)
+    folder = write_page_files("django", tmp_path)
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {"__name__": "extensions"}
     exec((folder / "extensions.py").read_text(), names)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_docs import blocks, environment
+from tests.docs.test_docs import environment, read_blocks
 
 PAGE = "docs/howto/locked-server.md"
 RUN_SECONDS = 280
@@ -32,7 +32,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     folder.mkdir()
     (tmp_path / "home").mkdir()
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-    shown = [block.text for block in blocks(PAGE) if block.language == "sh"]
+    shown = [block.text for block in read_blocks(PAGE) if block.language == "sh"]
     outputs = []
     for commands in shown:
         done = run(commands, folder)

@@ -15,7 +15,7 @@ from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin as nexo_plugin
 from tests.extensions.six_dialects import TOOLS, document
 from tests.faces.cli.cli_process import run_inside
-from tests.faces.gateway.gateway_process import extension, inside, write_config
+from tests.faces.gateway.gateway_process import extension, open_gateway, write_config
 
 RENAMED = {
     dialect: {"tools": {"allow": [tool.name], "rename": {tool.name: "chosen"}}}
@@ -68,7 +68,7 @@ async def test_a_denied_tool_does_not_exist_for_models_and_clients_of_the_gatewa
     denied = "ext_agent_die"
     document = {"extensions": [agent(tools={"deny": ["die"]})]}
     async with (
-        inside(document) as gateway,
+        open_gateway(document) as gateway,
         Client(gateway.server, mode="legacy", cache=None) as client,
     ):
         listed = {tool.name for tool in (await client.list_tools()).tools}

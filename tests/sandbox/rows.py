@@ -201,8 +201,8 @@ ROWS: Mapping[str, Row] = {
             "half_open_requests_do_not_take_the_descriptors_of_the_host",
             *_tests(
                 "tests/faces/http_server/test_server.py",
-                "test_half_a_head_is_cut_off_and_honest_clients_are_served",
-                "test_half_of_the_descriptors_stay_for_extensions",
+                "test_incomplete_requests_are_closed_and_other_clients_are_served",
+                "test_at_most_half_of_the_descriptors_are_used_for_connections",
             ),
         ),
     ),
@@ -324,7 +324,7 @@ ROWS: Mapping[str, Row] = {
             "no_extension_reads_the_variables_of_a_command_that_uses_the_running_host",
             *_tests(
                 "tests/faces/cli/test_cli.py",
-                "test_other_processes_of_the_user_cannot_read_a_verb_even_one_that_starts_nothing",
+                "test_other_processes_of_the_user_cannot_read_the_memory_of_a_verb",
             ),
         ),
     ),

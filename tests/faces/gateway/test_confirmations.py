@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from exthost.events import CallEnded, RuleApplied
 from exthost.host import ruled_calls
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside
+from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, open_gateway
 
 MCP = str(ROOT / "tests" / "extensions" / "mcp_child.py")
 RULE = {"tools": "ext_e_echo", "do": "ask", "reason": "look first"}
@@ -55,7 +55,7 @@ async def test_the_client_of_a_call_is_asked(era: str, dialect: str) -> None:
     asked: list[str] = []
     callback = answering(asked, YES, *NOES)
     async with (
-        inside(document(dialect)) as gateway,
+        open_gateway(document(dialect)) as gateway,
         Client(gateway.server, mode=ERAS[era], cache=None, elicitation_callback=callback) as client,
     ):
         result = await client.call_tool("ext_e_echo", {"a": "one"})
@@ -70,7 +70,7 @@ async def test_the_client_of_a_call_is_asked(era: str, dialect: str) -> None:
 @in_both_eras
 async def test_a_client_without_elicitation_gets_a_no(era: str) -> None:
     async with (
-        inside(document()) as gateway,
+        open_gateway(document()) as gateway,
         Client(gateway.server, mode=ERAS[era], cache=None) as client,
     ):
         refused = await client.call_tool("ext_e_echo", {"a": "one"})
@@ -81,7 +81,7 @@ async def test_a_client_without_elicitation_gets_a_no(era: str) -> None:
 async def test_in_search_mode_the_question_is_about_the_inner_tool(era: str) -> None:
     asked: list[str] = []
     async with (
-        inside(document(gateway={"mode": "search"})) as gateway,
+        open_gateway(document(gateway={"mode": "search"})) as gateway,
         Client(
             gateway.server,
             mode=ERAS[era],
@@ -98,7 +98,7 @@ async def test_in_search_mode_the_question_is_about_the_inner_tool(era: str) -> 
 async def test_clients_are_asked_about_their_own_calls_only() -> None:
     first, second = [], []  # type: list[str], list[str]
     async with (
-        inside(document()) as gateway,
+        open_gateway(document()) as gateway,
         Client(
             gateway.server, mode="legacy", cache=None, elicitation_callback=answering(first, YES)
         ) as one,
@@ -147,7 +147,7 @@ async def answer(client: Client, state: str, **arguments: Any) -> types.CallTool
 
 async def test_an_answer_counts_once() -> None:
     ended: list[CallEnded] = []
-    async with inside(document()) as gateway, stateless_client(gateway, "one") as client:
+    async with open_gateway(document()) as gateway, stateless_client(gateway, "one") as client:
         gateway.host.events.subscribe(CallEnded, ended.append)
         state = await ask_for(client, a="one")
         assert json.loads(text(await answer(client, state, a="one"))) == {"a": "one"}
@@ -164,7 +164,7 @@ async def test_an_answer_of_another_client_or_for_other_arguments_does_not_count
 ) -> None:
     ended: list[CallEnded] = []
     async with (
-        inside(document()) as gateway,
+        open_gateway(document()) as gateway,
         stateless_client(gateway, "one") as client,
         stateless_client(gateway, name) as other,
     ):
@@ -180,7 +180,7 @@ async def test_an_answer_of_another_client_or_for_other_arguments_does_not_count
 async def test_a_question_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     applied: asyncio.Queue[RuleApplied] = asyncio.Queue()
     monkeypatch.setattr(ruled_calls, "ANSWER_SECONDS", 0.05)
-    async with inside(document()) as gateway, stateless_client(gateway, "one") as client:
+    async with open_gateway(document()) as gateway, stateless_client(gateway, "one") as client:
         gateway.host.events.subscribe(RuleApplied, applied.put_nowait)
         state = await ask_for(client, a="one")
         async with asyncio.timeout(60):

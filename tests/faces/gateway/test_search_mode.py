@@ -19,11 +19,11 @@ from tests.faces.gateway.gateway_process import (
     ERAS,
     ROOT,
     extension,
-    inside,
     on_stdio,
+    open_gateway,
     write_config,
 )
-from tests.faces.gateway.test_gateway import News, changes_received
+from tests.faces.gateway.test_gateway import ChangeHandler, tool_changes
 
 SEARCH = {"gateway": {"mode": "search"}}
 in_both_eras = pytest.mark.parametrize("era", ERAS)
@@ -78,7 +78,7 @@ async def test_a_call_is_judged_as_the_inner_tool(era: str) -> None:
     ]
     seen: list[RuleApplied] = []
     async with (
-        inside(
+        open_gateway(
             {"extensions": [agent(tools={"deny": ["die"]})], "rules": rules, **SEARCH}
         ) as gateway,
         client_of(gateway, era) as client,
@@ -109,7 +109,7 @@ async def test_guards_audit_and_events_see_the_inner_tool(era: str, tmp_path: Pa
     }
     ended: list[CallEnded] = []
     async with (
-        inside({"extensions": [agent()], **SEARCH, **more}) as gateway,
+        open_gateway({"extensions": [agent()], **SEARCH, **more}) as gateway,
         client_of(gateway, era) as client,
     ):
         gateway.host.events.subscribe(CallEnded, ended.append)
@@ -126,13 +126,13 @@ async def test_guards_audit_and_events_see_the_inner_tool(era: str, tmp_path: Pa
 async def test_schema_checks_and_pins_are_those_of_the_inner_tool(era: str) -> None:
     command = ("-S", "-E", str(ROOT / "tests" / "extensions" / "mcp_child.py"))
     document = {"extensions": [extension("server", "mcp", *command)], **SEARCH}
-    async with inside(document) as gateway, client_of(gateway, era) as client:
+    async with open_gateway(document) as gateway, client_of(gateway, era) as client:
         arguments = {"name": "ext_server_typed", "arguments": {"as": {"sum": "three"}}}
         wrong = await client.call_tool("call_tool", arguments)
         assert wrong.is_error and "X0661" in str(wrong.meta)
         digest = gateway.host["server"].digests["tools"]
     pinned = {"extensions": [extension("server", "mcp", *command, sha256={"tools": digest})]}
-    async with inside(pinned | SEARCH) as gateway, client_of(gateway, era) as client:
+    async with open_gateway(pinned | SEARCH) as gateway, client_of(gateway, era) as client:
         change = {"name": "ext_server_change", "arguments": {"add": ["evil"]}}
         await client.call_tool("call_tool", change)
         await until(lambda: gateway.host["server"].state == "refused")
@@ -163,7 +163,7 @@ for line in sys.stdin:
 async def test_a_search_shows_the_annotations_of_a_tool_and_its_schema_is_checked(era: str) -> None:
     disks = extension("disks", "mcp", "-S", "-E", "-c", ANNOTATED)
     async with (
-        inside({"extensions": [disks], **SEARCH}) as gateway,
+        open_gateway({"extensions": [disks], **SEARCH}) as gateway,
         client_of(gateway, era) as client,
     ):
         result = await client.call_tool("search_tools", {"query": "wipe a disk"})
@@ -179,7 +179,7 @@ async def test_a_search_shows_the_annotations_of_a_tool_and_its_schema_is_checke
 async def test_a_tool_called_call_tool_is_called_by_its_registered_name() -> None:
     told = {"offer": {"tools": ["call_tool", "search_tools", "echo"]}}
     async with (
-        inside({"extensions": [agent(told)], **SEARCH}, plain_names=True) as gateway,
+        open_gateway({"extensions": [agent(told)], **SEARCH}, plain_names=True) as gateway,
         client_of(gateway) as client,
     ):
         assert await found(client, "call tool")
@@ -199,14 +199,17 @@ async def test_a_tool_called_call_tool_is_called_by_its_registered_name() -> Non
     ],
 )
 async def test_wrong_arguments_are_errors(name: str, arguments: Any) -> None:
-    async with inside({"extensions": [agent()], **SEARCH}) as gateway, client_of(gateway) as client:
+    async with (
+        open_gateway({"extensions": [agent()], **SEARCH}) as gateway,
+        client_of(gateway) as client,
+    ):
         with pytest.raises(MCPError):
             await client.call_tool(name, arguments)
 
 
 async def test_the_instructions_have_one_line_for_each_extension(tmp_path: Path) -> None:
     gateway_config = {"mode": "search", "first_list": "100s"}
-    async with inside(document(tmp_path) | {"gateway": gateway_config}) as gateway:
+    async with open_gateway(document(tmp_path) | {"gateway": gateway_config}) as gateway:
         await gateway.tools.wait_for_first_list()
         lines = (gateway.instructions or "").splitlines()
     assert len(lines) == 1 + len(TOOLS)
@@ -221,7 +224,10 @@ async def test_the_instructions_have_one_line_for_each_extension(tmp_path: Path)
 
 
 async def test_a_search_returns_annotations_and_schemas_and_few_tools() -> None:
-    async with inside({"extensions": [agent()], **SEARCH}) as gateway, client_of(gateway) as client:
+    async with (
+        open_gateway({"extensions": [agent()], **SEARCH}) as gateway,
+        client_of(gateway) as client,
+    ):
         result = await client.call_tool("search_tools", {"query": "agent", "limit": 2})
         assert result.structured_content is not None
         tools = result.structured_content["tools"]
@@ -233,11 +239,11 @@ async def test_a_search_returns_annotations_and_schemas_and_few_tools() -> None:
 
 @in_both_eras
 async def test_a_client_is_notified_of_changes_of_the_inner_tools(era: str) -> None:
-    news = News()
+    handler = ChangeHandler()
     async with (
-        inside({"extensions": [agent()], **SEARCH}) as gateway,
-        Client(gateway.server, mode=ERAS[era], cache=None, message_handler=news) as client,
-        changes_received(client, era, news) as next_change,
+        open_gateway({"extensions": [agent()], **SEARCH}) as gateway,
+        Client(gateway.server, mode=ERAS[era], cache=None, message_handler=handler) as client,
+        tool_changes(client, era, handler) as next_change,
     ):
         assert await found(client, "echo")
         async with asyncio.timeout(60):

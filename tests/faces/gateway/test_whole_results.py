@@ -12,7 +12,7 @@ import exthost
 from exthost.faces.gateway import whole_results
 from exthost.faces.gateway.whole_results import PREFIX, WholeResults
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside, write_config
+from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, open_gateway, write_config
 
 MCP = str(ROOT / "tests" / "extensions" / "mcp_child.py")
 in_both_eras = pytest.mark.parametrize("era", ERAS)
@@ -32,7 +32,7 @@ async def test_the_whole_result_can_be_read_as_a_resource(era: str, dialect: str
     child = MCP if dialect == "mcp" else str(NEXO)
     entry = extension("e", dialect, "-S", "-E", child, limits={"result": "1KB"})
     async with (
-        inside({"extensions": [entry]}) as gateway,
+        open_gateway({"extensions": [entry]}) as gateway,
         Client(gateway.server, mode=ERAS[era], cache=None) as client,
     ):
         arguments = {"text": "word " * 1000}
@@ -54,7 +54,7 @@ async def test_search_mode_has_a_limit_of_its_own() -> None:
     arguments = {"text": "x" * 200_000}
     for mode, is_cut in (("list", False), ("search", True)):
         async with (
-            inside({"extensions": [entry], "gateway": {"mode": mode}}) as gateway,
+            open_gateway({"extensions": [entry], "gateway": {"mode": mode}}) as gateway,
             Client(gateway.server, mode=ERAS["handshake"], cache=None) as client,
         ):
             result = await client.call_tool("ext_e_echo", arguments)
