@@ -1,4 +1,4 @@
-"""The help of a call that timed out says what is true of the stray output before it."""
+"""The help of a timeout error mentions the stray lines that the extension wrote on stdout."""
 
 import sys
 
@@ -8,8 +8,9 @@ import exthost
 from exthost.errors import CallTimeout
 from exthost.extension.timeouts import not_ready_in_time_error
 
-# Writes as many stray lines as each request says, then answers it; it never answers "hang".
-STRAYING = """
+# A program that answers each request except "hang". Before it answers "stray", it writes lines that
+# are not messages.
+STRAY_LINE_WRITER = """
 import json, sys
 for line in sys.stdin:
     request = json.loads(line)
@@ -29,10 +30,8 @@ for line in sys.stdin:
         (300, "among the 300 stray lines on stdout, or behind them and still unread"),
     ],
 )
-async def test_the_error_of_a_call_behind_stray_output_shows_the_log(
-    lines: int, advice: str
-) -> None:
-    command = [sys.executable, "-S", "-E", "-c", STRAYING]
+async def test_a_timeout_after_stray_output_refers_to_the_log(lines: int, advice: str) -> None:
+    command = [sys.executable, "-S", "-E", "-c", STRAY_LINE_WRITER]
     async with exthost.connect(command, dialect="morphir") as extension:
         await extension.call("stray", {"lines": lines})
         with pytest.raises(CallTimeout) as caught:
