@@ -140,8 +140,8 @@ ROWS: Mapping[str, Row] = {
             "a_package_gets_no_setting_of_another_by_its_id_and_keys",
             *_tests(
                 "tests/launch/test_variables.py",
-                "test_a_package_with_permissions_receives_no_secret_in_its_config_either",
-                "test_a_package_with_permissions_gets_no_variable_by_the_choice_of_its_id_and_keys",
+                "test_the_config_of_a_package_with_permissions_has_no_secret",
+                "test_a_package_with_permissions_cannot_choose_a_variable_by_its_id",
             ),
         ),
     ),
@@ -153,13 +153,13 @@ ROWS: Mapping[str, Row] = {
             "changed_code_does_not_run_under_a_pin_however_it_is_started",
             *_tests(
                 "tests/launch/test_code_pins.py",
-                "test_changed_code_is_refused_however_it_is_started",
-                "test_a_pin_of_code_that_is_not_known_is_refused",
+                "test_changed_code_is_refused_for_every_command",
+                "test_a_pin_of_code_that_cannot_be_known_is_refused",
                 "test_compiled_code_of_a_pinned_module_is_part_of_the_pin",
             ),
             *_tests(
                 "tests/launch/test_integrity.py",
-                "test_a_file_among_the_arguments_does_not_stand_in_for_the_program",
+                "test_a_pin_does_not_apply_to_a_file_among_the_arguments",
                 "test_a_changed_package_is_refused_with_the_file_named",
                 "test_another_interpreter_is_refused",
             ),
@@ -296,7 +296,7 @@ ROWS: Mapping[str, Row] = {
         (
             "advice_names_no_secret",
             *_tests(
-                "tests/launch/test_grant_advice.py", "test_a_key_or_the_like_is_never_suggested"
+                "tests/launch/test_grant_advice.py", "test_a_secret_is_never_suggested"
             ),
         ),
     ),
@@ -401,8 +401,8 @@ ROWS: Mapping[str, Row] = {
             "the_help_for_a_package_that_is_not_installed_names_the_command",
             *_tests(
                 "tests/launch/test_grant_advice.py",
-                "test_a_folder_of_many_is_never_suggested",
-                "test_writing_files_that_others_run_is_not_suggested",
+                "test_a_shared_folder_is_never_suggested",
+                "test_write_access_to_code_is_not_suggested",
                 "test_a_file_visible_through_a_link_is_not_called_hidden",
             ),
         ),
