@@ -419,7 +419,7 @@ async def test_a_plugin_that_dies_is_reported_with_its_status_and_replaced(
     ("verb", "code", "text"),
     [
         ("plan:garble", "X0620", "not a PlanResult"),
-        ("garble", "X0620", "no GenerateResult"),
+        ("garble", "X0620", "not a GenerateResult"),
         ("plan:overrun", "X0601", "10,485,761"),
     ],
 )

@@ -41,7 +41,7 @@ def make_sandbox(*visible_paths: str, cwd: str = "/") -> Wrapper:
         ("missing", 0, False),
     ],
 )
-def test_a_secret_is_never_suggested(
+def test_sensitive_files_are_never_suggested(
     tmp_path: Path, name: str, mode: int, is_suggested: bool
 ) -> None:
     path = tmp_path / name

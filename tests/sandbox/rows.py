@@ -296,7 +296,7 @@ ROWS: Mapping[str, Row] = {
         (
             "advice_names_no_secret",
             *_tests(
-                "tests/launch/test_grant_advice.py", "test_a_secret_is_never_suggested"
+                "tests/launch/test_grant_advice.py", "test_sensitive_files_are_never_suggested"
             ),
         ),
     ),

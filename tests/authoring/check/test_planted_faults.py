@@ -116,7 +116,7 @@ FAULTS = [
     Fault("result-for-notifications", "mcp", "notification-reply", "answers no request"),
     Fault("unknown-block", "mcp", "result", "type is 'txt'"),
     Fault("no-mime-type", "mcp", "result", "mimeType is missing"),
-    Fault("no-base64", "mcp", "result", "no base64: 'hi!'"),
+    Fault("no-base64", "mcp", "result", "not base64: 'hi!'"),
     Fault("text-is-error", "mcp", "result", "isError is 'false'"),
     Fault("only-structured", "mcp", "result", "content is missing"),
 ]
