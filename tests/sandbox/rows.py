@@ -1,7 +1,7 @@
-"""Attacks that once succeeded, each under an id, and the trials and tests that show that it fails.
+"""Attacks that once succeeded, by id, and the trials and tests that show that they fail now.
 
 A name without a path is a trial (`tests.sandbox.trials`), which runs as root and as an ordinary
-user. The others are tests of the whole suite. The summary of a run counts the trials by row.
+user. The other names are tests. The summary of a test run counts the trials by row.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ __all__ = ["ROWS", "Row", "count_by_row"]
 
 
 class Row(NamedTuple):
-    """What was possible, and what shows that it is not."""
+    """An attack that was possible, and the trials and tests that show that it fails now."""
 
     was: str
     shown_by: tuple[str, ...]
