@@ -38,11 +38,11 @@ sys.stdin.read()
 WAIT_SECONDS = 20.0
 
 
-def plan_wrapper_for(way: str, argv: tuple[str, ...]) -> Wrapper | None:
+def plan_wrapper_for(lifetime: str, argv: tuple[str, ...]) -> Wrapper | None:
     support = sandbox_probe.find_sandbox_support()
-    if way == "plain":
+    if lifetime == "plain":
         return None
-    if way == "tree":
+    if lifetime == "tree":
         return pid_namespace.plan_wrapper(support.machine)
     view = compute_view(ViewRequest(extension="host", argv=argv, cwd="/"))
     return strict.plan_wrapper(support, view, network=False)
@@ -79,7 +79,7 @@ def uid_inside(group: Cgroup) -> int:
         child.close_outputs()
 
 
-def main(base: str, way: str, end: str = "") -> None:
+def main(base: str, lifetime: str, end: str = "") -> None:
     harden()  # as the command line does: less of /proc is ours then
     argv = (sys.executable, "-S", "-E", "-c", PROGRAM)
     machine = sandbox_probe.find_sandbox_support().machine
@@ -87,7 +87,7 @@ def main(base: str, way: str, end: str = "") -> None:
     # The interpreter's own library may be found by this variable alone.
     library = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     env = {"WORD": "a", **library}
-    plan = LaunchPlan(argv=argv, cwd="/", env=env, wrapper=plan_wrapper_for(way, argv))
+    plan = LaunchPlan(argv=argv, cwd="/", env=env, wrapper=plan_wrapper_for(lifetime, argv))
     before = set(Path("/proc/self/fd").iterdir())
     child = Child(dataclasses.replace(plan, group=group))
     select.select([child.stdout], [], [], WAIT_SECONDS)
@@ -98,7 +98,7 @@ def main(base: str, way: str, end: str = "") -> None:
         "said": output,
         "grouped": child.has_cgroup,
         "inside": len(inside),
-        "wrapper is inside": way != "plain" and child.pid in inside,
+        "wrapper is inside": lifetime != "plain" and child.pid in inside,
         "base is empty": not pids_in(Path(base)),
         "host is in its leaf": os.getpid() in pids_in(next(Path(base).glob("exthost-*-host"))),
         "pids": inside,

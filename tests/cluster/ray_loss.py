@@ -79,9 +79,9 @@ class RayCluster:
         message: dict[str, Any] = json.loads(line)
         return message
 
-    def _send_command(self, *words: str) -> dict[str, Any]:
+    def _send_command(self, *arguments: str) -> dict[str, Any]:
         assert self._process.stdin is not None
-        self._process.stdin.write(" ".join(words).encode() + b"\n")
+        self._process.stdin.write(" ".join(arguments).encode() + b"\n")
         self._process.stdin.flush()
         return self._read()
 
@@ -115,8 +115,8 @@ class RayCluster:
         return [
             pid
             for pid in all_pids()
-            if (observed := read_process(pid)) is not None
-            and "exthost.cluster.node_process" in observed.command
+            if (process := read_process(pid)) is not None
+            and "exthost.cluster.node_process" in process.command
             and mark in environment_of(pid)
         ]
 
@@ -213,12 +213,10 @@ def _wait_until_empty(ray: RayCluster) -> None:
 
 def ancestors_of(pid: int) -> list[int]:
     """Return the pids of the parent of a process and of all further ancestors."""
-    found: list[int] = []
-    while (
-        observed := read_process(found[-1] if found else pid)
-    ) is not None and observed.parent > 0:
-        found.append(observed.parent)
-    return found
+    pids: list[int] = []
+    while (process := read_process(pids[-1] if pids else pid)) is not None and process.parent > 0:
+        pids.append(process.parent)
+    return pids
 
 
 class Victim:
@@ -273,20 +271,20 @@ KILLS: dict[str, Kill] = {
 }
 
 
-async def kill_on(r: OnRay, what: str, rounds: int) -> Load:
+async def kill_on(r: OnRay, part: str, rounds: int) -> Load:
     """Kill this part of the cluster this often under load, and return the counts of calls."""
 
     async def kill() -> Callable[[], bool]:
         await until(lambda: runs(r.extension.stats.pid or 0), PLACE_SECONDS)
         victim = Victim(r)
-        killed, ended_pids = KILLS[what](r, victim)
+        killed, ended_pids = KILLS[part](r, victim)
         for pid in killed:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass  # it has ended with another process
         await until(lambda: not any(map(runs, ended_pids)), 90)
-        if what in ("raylet", "node"):
+        if part in ("raylet", "node"):
             await asyncio.to_thread(r.ray.replace, victim.node)
         return lambda: True
 

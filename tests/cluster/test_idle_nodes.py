@@ -45,66 +45,68 @@ class KeptProcesses:
 
 
 @pytest.fixture
-def kept() -> Iterator[KeptProcesses]:
-    kept = KeptProcesses()
-    yield kept
-    kept.idle.close()
-    for peer in kept.peers.values():
+def kept_processes() -> Iterator[KeptProcesses]:
+    kept_processes = KeptProcesses()
+    yield kept_processes
+    kept_processes.idle.close()
+    for peer in kept_processes.peers.values():
         assert peer.recv(1) == b"", "each connection was closed"
         peer.close()
 
 
 async def test_a_kept_process_is_used_only_for_the_same_extension_node_and_resources(
-    kept: KeptProcesses,
+    kept_processes: KeptProcesses,
 ) -> None:
-    kept.keep(placement(1, CPU=1))
-    assert kept.take("b", CPU=1) is None
-    assert kept.take(CPU=2) is None
-    assert kept.take(node=OTHER_NODE, CPU=1) is None
-    assert kept.take(CPU=1) == 1
-    assert kept.take(CPU=1) is None
-    assert kept.released == []
+    kept_processes.keep(placement(1, CPU=1))
+    assert kept_processes.take("b", CPU=1) is None
+    assert kept_processes.take(CPU=2) is None
+    assert kept_processes.take(node=OTHER_NODE, CPU=1) is None
+    assert kept_processes.take(CPU=1) == 1
+    assert kept_processes.take(CPU=1) is None
+    assert kept_processes.released == []
 
 
-async def test_a_kept_process_that_has_ended_is_released_and_not_used(kept: KeptProcesses) -> None:
-    kept.keep(placement(1))
-    kept.keep(placement(2))
-    kept.keep(placement(3))
-    kept.peers[1].shutdown(socket.SHUT_RDWR)
-    kept.peers.pop(2).close()
-    assert kept.take() == 3
-    assert kept.released == [1, 2]
+async def test_a_kept_process_that_has_ended_is_released_and_not_used(
+    kept_processes: KeptProcesses,
+) -> None:
+    kept_processes.keep(placement(1))
+    kept_processes.keep(placement(2))
+    kept_processes.keep(placement(3))
+    kept_processes.peers[1].shutdown(socket.SHUT_RDWR)
+    kept_processes.peers.pop(2).close()
+    assert kept_processes.take() == 3
+    assert kept_processes.released == [1, 2]
 
 
-async def test_a_connection_that_was_reset_is_not_used(kept: KeptProcesses) -> None:
+async def test_a_connection_that_was_reset_is_not_used(kept_processes: KeptProcesses) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         our_end = socket.create_connection(listener.getsockname())
         peer, _ = listener.accept()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     peer.close()  # sends a reset
     our_end.setblocking(False)
-    kept.idle.keep("a", placement(1), our_end, lambda: kept.released.append(1))
-    assert kept.take() is None and kept.released == [1]
+    kept_processes.idle.keep("a", placement(1), our_end, lambda: kept_processes.released.append(1))
+    assert kept_processes.take() is None and kept_processes.released == [1]
 
 
-async def test_the_resources_of_kept_processes_count_as_free(kept: KeptProcesses) -> None:
-    kept.keep(placement(1, CPU=2, GPU=1))
-    kept.keep(placement(2, OTHER_NODE, CPU=1))
+async def test_the_resources_of_kept_processes_count_as_free(kept_processes: KeptProcesses) -> None:
+    kept_processes.keep(placement(1, CPU=2, GPU=1))
+    kept_processes.keep(placement(2, OTHER_NODE, CPU=1))
     unknown = Node(id="u", name="u")
-    nodes = kept.idle.with_kept_resources([NODE, OTHER_NODE, unknown])
+    nodes = kept_processes.idle.with_kept_resources([NODE, OTHER_NODE, unknown])
     assert [node.free for node in nodes] == [{"CPU": 3.0, "GPU": 1}, {"CPU": 2.0}, None]
-    kept.idle.drop_on(["n"])
-    assert kept.released == [1]
-    assert kept.take(node=OTHER_NODE, CPU=1) == 2
+    kept_processes.idle.drop_on(["n"])
+    assert kept_processes.released == [1]
+    assert kept_processes.take(node=OTHER_NODE, CPU=1) == 2
 
 
 async def test_a_kept_process_that_is_not_used_is_released_after_a_while(
-    kept: KeptProcesses, monkeypatch: pytest.MonkeyPatch
+    kept_processes: KeptProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idle_nodes, "_KEPT_SECONDS", 0.01)
-    kept.keep(placement(1))
-    await until(lambda: kept.released == [1])
-    assert kept.take() is None
+    kept_processes.keep(placement(1))
+    await until(lambda: kept_processes.released == [1])
+    assert kept_processes.take() is None
 
 
 @pytest.mark.more

@@ -48,7 +48,7 @@ KILLS: dict[str, Callable[[RemoteExtension], Callable[[], bool]]] = {
 
 
 async def repeated(
-    what: str, rounds: int, nodes: int = 3, **settings: Any
+    part: str, rounds: int, nodes: int = 3, **settings: Any
 ) -> tuple[Load, dict[str, int]]:
     """Kill this part this often under load. Return the counts of calls, and those of the host."""
     async with remote(
@@ -59,16 +59,16 @@ async def repeated(
 
         async def kill() -> Callable[[], bool]:
             await until(lambda: bool(r.nodes.placements))
-            return KILLS[what](r)
+            return KILLS[part](r)
 
         load = await kill_repeatedly(r.extension, rounds, kill, 3)
         stats = r.extension.stats
     return load, {"calls": stats.calls, "result": stats.result, "gone": stats.gone}
 
 
-@pytest.mark.parametrize("what", KILLS)
-async def test_every_call_ends_once_when_any_process_is_killed(what: str) -> None:
-    load, counts = await repeated(what, 3)
+@pytest.mark.parametrize("part", KILLS)
+async def test_every_call_ends_once_when_any_process_is_killed(part: str) -> None:
+    load, counts = await repeated(part, 3)
     assert counts["calls"] == load.made
     assert counts["result"] == load.ends["result"] and counts["gone"] == load.ends["ExtensionGone"]
     assert set(load.ends) <= {"result", "ExtensionGone"}, load.ends

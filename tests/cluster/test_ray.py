@@ -75,11 +75,11 @@ async def test_calls_and_crashes_of_a_pool_on_ray() -> None:
 async def test_a_pool_on_three_ray_nodes_behaves_like_a_local_pool(
     ray: RayCluster,
 ) -> None:
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     encrypted = replace(
         CLUSTER_SETTINGS,
-        certificate=str(here / "certificate.pem"),
-        key=str(here / "certificate.key"),
+        certificate=str(folder / "certificate.pem"),
+        key=str(folder / "certificate.key"),
     )
     async with on_ray(ray, encrypted, env={"API_TOKEN": SECRET}) as r:
         extension = r.extension
@@ -136,13 +136,13 @@ async def stream_on(on_cluster: OnRay, params: object) -> list[object]:
         return [event async for event in stream]
 
 
-@pytest.mark.parametrize("what", KILLS)
+@pytest.mark.parametrize("part", KILLS)
 async def test_every_call_ends_once_when_any_part_of_a_ray_cluster_is_killed(
-    ray: RayCluster, what: str
+    ray: RayCluster, part: str
 ) -> None:
     async with on_ray(ray) as r:
         # Without the connection the whole pool is lost, and takes long to come back.
-        load = await kill_on(r, what, 1 if what == "connection" else 3)
+        load = await kill_on(r, part, 1 if part == "connection" else 3)
         stats = r.extension.stats
         assert stats.calls == load.made and stats.result == load.ends["result"]
         assert stats.gone == load.ends["ExtensionGone"]

@@ -34,12 +34,12 @@ def shows(*ids: str) -> Callable[[F], F]:
 
 def rules() -> dict[str, str]:
     """Return the text of every requirement by its id. A repeated id is an error."""
-    found: dict[str, str] = {}
+    requirements: dict[str, str] = {}
     for prefix, path in _rule_files():
         for id, text in _flatten(tomllib.loads(path.read_text(encoding="utf-8")), prefix):
-            assert id not in found, f"{id} is defined twice"
-            found[id] = text
-    return found
+            assert id not in requirements, f"{id} is defined twice"
+            requirements[id] = text
+    return requirements
 
 
 def _rule_files() -> Iterator[tuple[str, Traversable]]:
@@ -61,14 +61,14 @@ def _flatten(table: dict[str, object], prefix: str) -> Iterator[tuple[str, str]]
 
 def shown() -> dict[str, list[str]]:
     """Return the tests and vectors that show each requirement, by id."""
-    found: dict[str, list[str]] = {}
+    shown_by: dict[str, list[str]] = {}
     for vector in all_vectors.load():
         for id in vector.fields.get("shows", ()):
-            found.setdefault(id, []).append(str(vector))
+            shown_by.setdefault(id, []).append(str(vector))
     for path in sorted((all_vectors.ROOT / "tests").rglob("test_*.py")):
         for id, test in _requirements_in(path):
-            found.setdefault(id, []).append(f"{path.name}: {test}")
-    return found
+            shown_by.setdefault(id, []).append(f"{path.name}: {test}")
+    return shown_by
 
 
 def _requirements_in(path: Path) -> Iterator[tuple[str, str]]:

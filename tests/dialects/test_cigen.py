@@ -48,12 +48,12 @@ def plugin(*flags: str, bus: Bus | None = None, **settings: Any) -> Extension:
 
 
 def request_with_verb(verb: str = "", **variables: str) -> dict[str, Any]:
-    """Return params that tell the plugin what to do, for example `plan:fail` or `hang`."""
+    """Return params with a command for the plugin, for example `plan:fail` or `hang`."""
     return {"schema": {"version": "1", "variables": {"do": verb, **variables}}}
 
 
 async def generate_report(ext: Extension, params: Any = None, **more: Any) -> Any:
-    """Call generate, and return the report of the plugin. Its `heard` are all messages so far."""
+    """Call generate, and return the report of the plugin, with all messages so far in `heard`."""
     result = await ext.call("generate", params, **more)
     (fragment,) = result["fragments"]
     return json.loads(fragment["content"])
@@ -66,12 +66,18 @@ async def generate_report(ext: Extension, params: Any = None, **more: Any) -> An
 async def test_generate_sends_a_plan_request_first() -> None:
     async with closing(plugin()) as ext:
         schema = {"version": "1", "jobs": [{"id": "build"}, {"id": "test"}]}
-        report = (await generate_report(ext, {"schema": schema, "facts": {"os": "linux"}}))["heard"]
-        assert [kind for kind, _ in report] == ["Hello", "PlanRequest", "GenerateRequest"]
-        assert report[0][1]["core_protocol"] == 1
-        assert report[0][1]["core_version"] == exthost.__version__
-        assert report[1][1] == {"schema": schema, "facts": {"os": "linux"}}
-        assert report[2][1] == {
+        messages_received = (
+            await generate_report(ext, {"schema": schema, "facts": {"os": "linux"}})
+        )["heard"]
+        assert [kind for kind, _ in messages_received] == [
+            "Hello",
+            "PlanRequest",
+            "GenerateRequest",
+        ]
+        assert messages_received[0][1]["core_protocol"] == 1
+        assert messages_received[0][1]["core_version"] == exthost.__version__
+        assert messages_received[1][1] == {"schema": schema, "facts": {"os": "linux"}}
+        assert messages_received[2][1] == {
             "target": "test",
             "graph": [
                 {"id": "build", "type": "RESOURCE_TYPE_JOB"},

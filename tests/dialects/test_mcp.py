@@ -298,8 +298,8 @@ async def test_structured_content_is_checked_against_its_output_schema(
         error = await failing(ext.call_tool("typed", arguments))
         assert isinstance(error, ProtocolViolation) and error.code == "X0661"
         assert message in error.message and "typed" in error.evidence.bytes
-        good = await ext.call_tool("typed", {"as": {"sum": 3}})
-        assert good.data == {"sum": 3}
+        valid_result = await ext.call_tool("typed", {"as": {"sum": 3}})
+        assert valid_result.data == {"sum": 3}
         # An error result is not checked.
         assert (await ext.call_tool("typed", {"isError": True}, check=False)).is_error is True
 

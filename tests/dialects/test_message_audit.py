@@ -115,7 +115,7 @@ def test_a_result_without_an_id_in_place_of_a_response_is_reported_at_the_end() 
 
 
 @pytest.mark.parametrize(("dialect", "rules"), [("mcp", ["error-form"]), ("nexo", [])])
-def test_a_null_error_beside_a_result_is_refused_by_clients_of_mcp(
+def test_a_null_error_in_a_reply_with_a_result_is_refused_by_clients_of_mcp(
     dialect: str, rules: list[str]
 ) -> None:
     frame = b'{"jsonrpc":"2.0","id":7,"result":{},"error":null}'

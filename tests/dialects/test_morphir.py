@@ -116,7 +116,7 @@ async def test_a_reply_with_the_previous_id_is_dropped_and_counted() -> None:
 
 
 @shows("morphir-wire-11", "morphir-load-11")
-async def test_cat_cannot_shake_hands() -> None:
+async def test_the_handshake_with_cat_fails() -> None:
     bus = Bus()
     pids: list[int] = []
     bus.subscribe(Spawned, lambda event: pids.append(event.pid))

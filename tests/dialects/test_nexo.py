@@ -148,7 +148,7 @@ async def test_a_blank_line_and_the_end_of_stdin_stop_the_child(tmp_path: Path) 
     assert [event.status for event in exits] == ["exited with 0"]
 
 
-async def test_cat_cannot_shake_hands() -> None:
+async def test_the_handshake_with_cat_fails() -> None:
     async def connect_to_cat() -> None:
         async with exthost.connect(["cat"], dialect="nexo", limits={"handshake": "5s"}):
             pass

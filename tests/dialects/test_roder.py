@@ -40,16 +40,16 @@ FINISHED: dict[str, Any] = {"type": "completed", "result": {"payload": None}}
 NO_STREAM = "events of no open stream"
 
 
-def turn(ext: Extension, *script: Any, **more: Any) -> Any:
-    return ext.inference.stream_turn({"script": list(script)}, **more)
+def turn(ext: Extension, *script: Any, **settings: Any) -> Any:
+    return ext.inference.stream_turn({"script": list(script)}, **settings)
 
 
-def dispatch(ext: Extension, *script: Any, request: Any = None, **more: Any) -> Any:
-    return ext.subagents.dispatch({"script": list(script), **(request or {})}, **more)
+def dispatch(ext: Extension, *script: Any, request: Any = None, **settings: Any) -> Any:
+    return ext.subagents.dispatch({"script": list(script), **(request or {})}, **settings)
 
 
-def task(ext: Extension, *script: Any, **more: Any) -> Any:
-    return ext.tasks.execute({"script": list(script)}, **more)
+def task(ext: Extension, *script: Any, **settings: Any) -> Any:
+    return ext.tasks.execute({"script": list(script)}, **settings)
 
 
 OPENERS = {"turn": turn, "dispatch": dispatch, "task": task}
@@ -132,14 +132,14 @@ async def test_twenty_calls_can_be_in_flight(tmp_path: Path) -> None:
 async def test_initialize_has_the_specified_fields_and_no_secrets(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    more: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "text": manifest_text(more='required_capabilities = ["net", "fs"]'),
         "cwd": "link",
         "config": {"a": [1, {"apiKey": "s3", "b": 2}], "token": "s3", "keyboard": "us"},
         "event_filter": {"kinds": ["turn."]},
         "options": {"denied_capabilities": ["fs"]},
     }
-    async with closing(toy(tmp_path, **more)) as ext:
+    async with closing(toy(tmp_path, **settings)) as ext:
         assert (ext.id, ext.offer.version) == ("toy", "0.3.0")
         (params,) = await said(ext, "extension/initialize")
         assert params == {
@@ -455,8 +455,8 @@ async def test_an_acknowledgement_of_another_stream_is_a_violation(
     tmp_path: Path, kind: str
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
-        for other in ("another", None, 1):
-            error = await failing(read_all(OPENERS[kind](ext, ["ack", other])))
+        for other_stream in ("another", None, 1):
+            error = await failing(read_all(OPENERS[kind](ext, ["ack", other_stream])))
             assert isinstance(error, ProtocolViolation) and error.code == "X0605"
         error = await failing(read_all(OPENERS[kind](ext, ["refuse"])))
         assert isinstance(error, CallFailed) and error.error_message == "no such model"
@@ -688,16 +688,16 @@ async def test_extension_events_are_published_with_the_id_in_this_host(
     received: list[ExtensionEvent] = []
     bus.subscribe(ExtensionEvent, received.append)
     async with closing(toy(tmp_path, bus=bus)) as ext:
-        fits, over = "x" * (256 * 1024 - 2), "x" * (256 * 1024 - 1)
+        longest, too_long = "x" * (256 * 1024 - 2), "x" * (256 * 1024 - 1)
         for message in (
             extension_event(payload=[1]),
             extension_event("toy"),
             extension_event("other"),
         ):
             await ext.call_tool("emit", {"messages": [message]})
-        for payload in (fits, over):
+        for payload in (longest, too_long):
             await ext.call_tool("emit", {"messages": [extension_event(payload=payload)]})
-        assert received == [("toy", "k", 2, [1]), ("toy", "k", 2, fits)]
+        assert received == [("toy", "k", 2, [1]), ("toy", "k", 2, longest)]
         assert ext.stats.dropped == {
             "events in the name of another extension": 2,
             "extension events over the size limit": 1,
@@ -711,8 +711,8 @@ async def test_no_error_and_no_log_line_has_a_prompt_or_secret(
     caplog.set_level(logging.INFO, "exthost")
     secret = "my-prompt-text"
     errors: list[Any] = []
-    more: dict[str, Any] = {"env": {"API_TOKEN": secret}, "config": {"token": secret}}
-    async with closing(toy(tmp_path, **more)) as ext:
+    settings: dict[str, Any] = {"env": {"API_TOKEN": secret}, "config": {"token": secret}}
+    async with closing(toy(tmp_path, **settings)) as ext:
         prompt = {"transcript": [{"UserMessage": {"text": secret}}]}
         scripts: list[tuple[list[Any], float]] = [
             ([["ack", secret]], 60),

@@ -141,13 +141,13 @@ def test_the_error_of_a_field_of_another_type_names_the_field(
     cls: type[WireObject], name: str
 ) -> None:
     key = messages.camel_case(name)
-    for wrong in (1.5, True, None):
+    for invalid_value in (1.5, True, None):
         declared: Any = cls.__dataclass_fields__[name].type
         is_optional = isinstance(declared, UnionType)
-        if (wrong is None and is_optional) or (wrong is True and declared is bool):
+        if (invalid_value is None and is_optional) or (invalid_value is True and declared is bool):
             continue
         with pytest.raises(ProtocolViolation, match=key) as caught:
-            cls.from_json({**_example(cls), key: wrong})
+            cls.from_json({**_example(cls), key: invalid_value})
         assert caught.value.code == "X0641"
     if get_origin(declared) is tuple and get_args(declared)[0] in (InferenceModel, Definition, str):
         with pytest.raises(ProtocolViolation, match=key):

@@ -255,12 +255,12 @@ async def test_a_session_that_ends_with_an_open_request_does_not_delay_the_next(
 
 @shows("synaps-turn-04", "synaps-hand-11", "synaps-hand-01", "synaps-limit-03")
 async def test_ids_continue_after_a_restart_and_initialize_is_the_same(tmp_path: Path) -> None:
-    file, once = tmp_path / "heard", tmp_path / "once"
+    file, marker_file = tmp_path / "heard", tmp_path / "once"
     async with child(
         {"heard": str(file)}, config={"a": [1]}, cwd=str(tmp_path), **QUICK_RESTART
     ) as ext:
         assert (await ext.call_tool("id")).data == 2
-        assert (await ext.call_tool("die", {"once": str(once)})).data == "alive"
+        assert (await ext.call_tool("die", {"once": str(marker_file)})).data == "alive"
     messages = read_messages(file)
     assert [message["id"] for message in messages] == [1, 2, 3, 4, 5, 6]
     methods = ["initialize", "tool.call", "tool.call", "initialize", "tool.call", "shutdown"]
@@ -282,10 +282,10 @@ async def test_ids_continue_after_a_restart_and_initialize_is_the_same(tmp_path:
 
 @shows("synaps-turn-04", "synaps-life-04")
 async def test_a_failed_restart_uses_up_ids(tmp_path: Path) -> None:
-    file, once = tmp_path / "heard", str(tmp_path / "once")
-    behaviour = {"heard": str(file), "crash second": [once, str(tmp_path / "twice")]}
+    file, marker_file = tmp_path / "heard", str(tmp_path / "once")
+    behaviour = {"heard": str(file), "crash second": [marker_file, str(tmp_path / "twice")]}
     async with child(behaviour, **QUICK_RESTART) as ext:
-        assert (await ext.call_tool("die", {"once": once})).data == "alive"
+        assert (await ext.call_tool("die", {"once": marker_file})).data == "alive"
         assert ext.stats.restarts == 2
     assert [message["id"] for message in read_messages(file)] == [1, 2, 3, 4, 5, 6]
 
@@ -832,14 +832,14 @@ async def test_a_full_store_is_an_error_for_the_plugin_and_one_warning_for_the_o
 async def test_the_offer_of_a_new_handshake_replaces_the_old_one_and_is_reported(
     tmp_path: Path,
 ) -> None:
-    once = str(tmp_path / "once")
+    marker_file = str(tmp_path / "once")
     tool = {"name": "die", "description": "d", "input_schema": {}}
     offer = {"protocol_version": 1, "capabilities": {"tools": [tool, tool | {"name": "new"}]}}
     bus = Bus()
     changes: list[OfferChanged] = []
     bus.subscribe(OfferChanged, changes.append)
-    async with child({"again": [once, offer]}, events=bus, **QUICK_RESTART) as ext:
-        assert (await ext.call_tool("die", {"once": once})).data == "alive"
+    async with child({"again": [marker_file, offer]}, events=bus, **QUICK_RESTART) as ext:
+        assert (await ext.call_tool("die", {"once": marker_file})).data == "alive"
         assert set(ext.tools) == {"die", "new"}
     assert "new" in changes[-1].added and "echo" in changes[-1].removed
 

@@ -165,8 +165,8 @@ def test_a_file_that_is_not_a_manifest_is_reported(data: bytes) -> None:
 # -- settings --------------------------------------------------------------------------------
 
 
-def with_settings(*settings: DeclaredSetting, **more: Any) -> Spec:
-    return Spec(id="my-plugin", argv=("x",), settings=settings, **more)
+def with_settings(*settings: DeclaredSetting, **fields: Any) -> Spec:
+    return Spec(id="my-plugin", argv=("x",), settings=settings, **fields)
 
 
 @shows("synaps-mani-04")

@@ -106,14 +106,14 @@ async def test_a_failed_probe_doubles_the_open_time_and_fails_waiting_calls(
         await pass_open_time(clock, ext)
         probe = asyncio.ensure_future(failing(ext.call("keep", timeout=600)))
         await until(lambda: ext.stats.in_flight == 1)
-        others = [
+        other_calls = [
             asyncio.ensure_future(failing(ext.call("echo", n, timeout=3600))) for n in range(5)
         ]
         await asyncio.sleep(0)
         assert ext.stats.waiting == 5  # one probe at a time
         await clock.advance(601)
         assert isinstance(await probe, CallTimeout)
-        errors = await asyncio.gather(*others)
+        errors = await asyncio.gather(*other_calls)
         assert {type(error) for error in errors} == {BreakerOpen}
         assert seconds_left(errors[0]) == pytest.approx(2 * OPEN_SECONDS, abs=60)
         ledger.settle(ext, timeout=4, gone=5)
@@ -165,9 +165,9 @@ async def test_a_call_without_time_left_is_not_accepted_and_does_not_count(
     timeout: float,
 ) -> None:
     ledger = Ledger()
-    sent: list[Any] = []
+    sent_messages: list[Any] = []
     async with hostile(breaker=SETTINGS, events=ledger.bus) as ext:
-        ext.internals.traffic.subscribe(sent.append)
+        ext.internals.traffic.subscribe(sent_messages.append)
         for _ in range(5):
             for call in (
                 ext.call("echo", timeout=timeout),
@@ -181,7 +181,7 @@ async def test_a_call_without_time_left_is_not_accepted_and_does_not_count(
             ext.stream("echo", timeout=timeout)
         assert (ext.state, ext.stats.breaker, ext.health) == ("ready", "closed", "running")
         ledger.settle(ext)
-        assert not sent
+        assert not sent_messages
         assert await ext.call("echo", 1) == 1
 
 

@@ -159,7 +159,7 @@ def test_each_open_call_expires_at_its_deadline_and_not_earlier(
             elif call.error is not None:
                 assert call.ended_at is not None
                 assert abs(call.ended_at - call.deadline) <= TOLERANCE
-        assert len(loop.set_timers()) <= 1  # one timer, however many calls
+        assert len(loop.set_timers()) <= 1  # one timer for all calls
         assert len(session.pending) <= max_in_flight
         open_calls = [call for call in calls if not call.ended]
         assert set(session.pending.values()) | set(queue.waiting) == set(open_calls)
@@ -175,17 +175,17 @@ def test_the_queue_does_not_keep_ended_calls() -> None:
     import weakref
 
     loop, session, queue = queue_with(10)
-    ended: list[weakref.ref[Call]] = []
+    references: list[weakref.ref[Call]] = []
     for n in range(2000):
         call = TimedCall(n, 30.0 if n % 2 else 5.0, loop)
         queue.submit(call)
-        ended.append(weakref.ref(call))
+        references.append(weakref.ref(call))
         session.pending.pop(n)
         queue.complete([(call, "answer")])
         del call
         loop.advance(0.0001)
     gc.collect()
-    assert sum(ref() is not None for ref in ended) == 0
+    assert sum(ref() is not None for ref in references) == 0
     assert len(loop.set_timers()) <= 1
 
 

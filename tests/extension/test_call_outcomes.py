@@ -62,18 +62,18 @@ async def test_a_result_that_is_marked_as_an_error_counts_as_an_error() -> None:
 
 async def test_calls_are_delivered_although_an_event_listener_raises() -> None:
     bus = Bus()
-    observed: list[object] = []
+    events: list[object] = []
 
     def raise_cancelled(_: object) -> None:
         raise asyncio.CancelledError
 
     for kind in (CallStarted, CallEnded):
         bus.subscribe(kind, raise_cancelled)
-        bus.subscribe(kind, observed.append)
+        bus.subscribe(kind, events.append)
     queue = queue_of(VALUE_RESULT, bus)
     queue.submit(CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, error: None, {}))
     assert complete(queue, 1, 2) == [1, 2]
-    assert [type(event) for event in observed] == [CallStarted, CallEnded, CallEnded]
+    assert [type(event) for event in events] == [CallStarted, CallEnded, CallEnded]
     queue.deadlines.stop()
 
 

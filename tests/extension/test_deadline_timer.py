@@ -31,20 +31,20 @@ def make_timer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_timers_fire_in_order_and_not_early(make_timer: MakeTimer) -> None:
-    loop, fired, done = asyncio.get_running_loop(), [], asyncio.Event()
-    began = loop.time()
+    loop, fired, all_fired = asyncio.get_running_loop(), [], asyncio.Event()
+    start_time = loop.time()
 
     def on_time(number: int) -> Callable[[], None]:
         def fire() -> None:
-            fired.append((number, loop.time() - began))
+            fired.append((number, loop.time() - start_time))
             if len(fired) == 3:
-                done.set()
+                all_fired.set()
 
         return fire
 
     for number in (3, 1, 2):
-        make_timer(on_time(number)).set(began + number * 0.02)
-    await asyncio.wait_for(done.wait(), 120)
+        make_timer(on_time(number)).set(start_time + number * 0.02)
+    await asyncio.wait_for(all_fired.wait(), 120)
     assert [number for number, _ in fired] == [1, 2, 3]
     # A millisecond for rounding.
     assert all(seconds >= number * 0.02 - 0.001 for number, seconds in fired)
@@ -53,28 +53,28 @@ async def test_timers_fire_in_order_and_not_early(make_timer: MakeTimer) -> None
 async def test_timers_that_are_due_together_fire_in_the_order_of_their_times(
     make_timer: MakeTimer,
 ) -> None:
-    loop, fired, done = asyncio.get_running_loop(), [], asyncio.Event()
+    loop, fired, all_fired = asyncio.get_running_loop(), [], asyncio.Event()
 
     def on_time(number: int) -> Callable[[], None]:
         def fire() -> None:
             fired.append(number)
             if len(fired) == 50:
-                done.set()
+                all_fired.set()
 
         return fire
 
     numbers = random.Random(5).sample(range(50), 50)
-    began = loop.time()
+    start_time = loop.time()
     for number in numbers:
-        make_timer(on_time(number)).set(began - 50 + number)
-    await asyncio.wait_for(done.wait(), 120)
+        make_timer(on_time(number)).set(start_time - 50 + number)
+    await asyncio.wait_for(all_fired.wait(), 120)
     assert fired == list(range(50))
 
 
 async def test_a_timer_does_not_fire_if_an_earlier_timer_cancels_or_moves_it(
     make_timer: MakeTimer,
 ) -> None:
-    loop, fired, done = asyncio.get_running_loop(), [], asyncio.Event()
+    loop, fired, all_fired = asyncio.get_running_loop(), [], asyncio.Event()
 
     def on_time() -> None:
         fired.append("first")
@@ -85,12 +85,12 @@ async def test_a_timer_does_not_fire_if_an_earlier_timer_cancels_or_moves_it(
         make_timer(lambda: fired.append("cancelled")),
         make_timer(lambda: fired.append("moved later")),
     )
-    began = loop.time()
-    make_timer(done.set).set(began - 1)
-    moved_later.set(began - 2)
-    cancelled.set(began - 2)
-    make_timer(on_time).set(began - 3)
-    await asyncio.wait_for(done.wait(), 120)
+    start_time = loop.time()
+    make_timer(all_fired.set).set(start_time - 1)
+    moved_later.set(start_time - 2)
+    cancelled.set(start_time - 2)
+    make_timer(on_time).set(start_time - 3)
+    await asyncio.wait_for(all_fired.wait(), 120)
     moved_later.cancel()
     assert fired == ["first"]
 
@@ -98,35 +98,35 @@ async def test_a_timer_does_not_fire_if_an_earlier_timer_cancels_or_moves_it(
 async def test_a_timer_that_is_set_twice_fires_once_and_a_cancelled_timer_never(
     make_timer: MakeTimer,
 ) -> None:
-    loop, fired, done = asyncio.get_running_loop(), [], asyncio.Event()
+    loop, fired, all_fired = asyncio.get_running_loop(), [], asyncio.Event()
     moved, cancelled = (
         make_timer(lambda: fired.append("moved")),
         make_timer(lambda: fired.append("cancelled")),
     )
-    last = make_timer(done.set)
+    last = make_timer(all_fired.set)
     moved.set(loop.time() + 60)
     moved.set(loop.time() + 0.01)
     cancelled.set(loop.time() + 0.01)
     cancelled.cancel()
     cancelled.cancel()
     last.set(loop.time() + 0.05)
-    await asyncio.wait_for(done.wait(), 120)
+    await asyncio.wait_for(all_fired.wait(), 120)
     assert fired == ["moved"]
 
 
 async def test_a_timer_can_be_set_again_while_it_fires(make_timer: MakeTimer) -> None:
-    loop, done, times = asyncio.get_running_loop(), asyncio.Event(), []
+    loop, all_fired, times = asyncio.get_running_loop(), asyncio.Event(), []
 
     def on_time() -> None:
         times.append(loop.time())
         if len(times) == 5:
-            done.set()
+            all_fired.set()
         else:
             timer.set(loop.time() + 0.002)
 
     timer = make_timer(on_time)
     timer.set(loop.time())
-    await asyncio.wait_for(done.wait(), 120)
+    await asyncio.wait_for(all_fired.wait(), 120)
     assert len(times) == 5
 
 
@@ -152,29 +152,29 @@ def test_a_loop_that_is_dropped_with_timers_set_leaves_no_descriptor() -> None:
 
 async def test_an_unreferenced_kernel_timer_does_not_fire() -> None:
     """The loop has no reference to a timer, so the queue of a deleted extension is freed."""
-    loop, fired, done = asyncio.get_running_loop(), [], asyncio.Event()
-    dropped = make_deadline_timer(loop, lambda: fired.append("dropped"))
-    kept = make_deadline_timer(loop, done.set)
-    dropped.set(loop.time() + 0.01)
-    kept.set(loop.time() + 0.03)
-    del dropped
+    loop, fired, all_fired = asyncio.get_running_loop(), [], asyncio.Event()
+    dropped_timer = make_deadline_timer(loop, lambda: fired.append("dropped"))
+    kept_timer = make_deadline_timer(loop, all_fired.set)
+    dropped_timer.set(loop.time() + 0.01)
+    kept_timer.set(loop.time() + 0.03)
+    del dropped_timer
     gc.collect()
-    await asyncio.wait_for(done.wait(), 120)
+    await asyncio.wait_for(all_fired.wait(), 120)
     assert fired == []
 
 
 async def test_a_timer_that_was_moved_does_not_fire_at_its_first_time(
     make_timer: MakeTimer,
 ) -> None:
-    loop, done, fired = asyncio.get_running_loop(), asyncio.Event(), []
+    loop, all_fired, fired = asyncio.get_running_loop(), asyncio.Event(), []
 
     def on_time() -> None:
         fired.append(loop.time())
-        done.set()
+        all_fired.set()
 
-    began = loop.time()
+    start_time = loop.time()
     moved_later = make_timer(on_time)
-    moved_later.set(began + 0.01)
-    moved_later.set(began + 0.05)
-    await asyncio.wait_for(done.wait(), 120)
-    assert len(fired) == 1 and fired[0] >= began + 0.049
+    moved_later.set(start_time + 0.01)
+    moved_later.set(start_time + 0.05)
+    await asyncio.wait_for(all_fired.wait(), 120)
+    assert len(fired) == 1 and fired[0] >= start_time + 0.049

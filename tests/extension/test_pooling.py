@@ -211,10 +211,10 @@ async def test_idle_processes_are_ended_and_the_next_call_starts_one() -> None:
 async def test_a_call_in_flight_a_hold_and_new_calls_prevent_idle(clock: Clock) -> None:
     async with plain(limits={"idle": "10m"}) as ext:
         first_pid = await ext.call("pid")
-        kept = asyncio.ensure_future(ext.call("keep", 1, timeout=86_400))
+        kept_calls = asyncio.ensure_future(ext.call("keep", 1, timeout=86_400))
         for _ in range(10):
             await clock.advance(180)  # 30 minutes in all: three times the idle limit
-        assert await ext.call("release") == 1 and await kept == 1
+        assert await ext.call("release") == 1 and await kept_calls == 1
         with ext.hold():
             for _ in range(10):
                 await clock.advance(180)
@@ -230,12 +230,12 @@ async def test_a_call_in_flight_a_hold_and_new_calls_prevent_idle(clock: Clock) 
 async def test_a_pool_shrinks_to_its_minimum(clock: Clock) -> None:
     limits = {"idle": "10m"}
     async with plain(pool={"min": 1, "max": 3}, limits=limits) as ext:
-        kept = [asyncio.ensure_future(ext.call("keep", n, timeout=86_400)) for n in range(2)]
+        kept_calls = [asyncio.ensure_future(ext.call("keep", n, timeout=86_400)) for n in range(2)]
         await until(lambda: ext.stats.processes >= 2)
         pid = ext.stats.pid
-        for call in kept:
+        for call in kept_calls:
             call.cancel()
-        await asyncio.wait(kept)
+        await asyncio.wait(kept_calls)
         for _ in range(10):
             await clock.advance(180)
         await until(lambda: ext.stats.processes == 1)
@@ -302,13 +302,13 @@ async def test_the_supervisor_does_not_poll_during_a_start_that_hangs(
         [str(program)], name="x", pool=pool, limits=limits, dialect="morphir"
     ) as ext:
         program.write_text("#!/bin/sh\nexec sleep 30\n")
-        kept = asyncio.ensure_future(failing(ext.call("keep", timeout=0.8)))
+        kept_calls = asyncio.ensure_future(failing(ext.call("keep", timeout=0.8)))
         await asyncio.sleep(0)
         # The only process is busy, so another one is started, and hangs.
         assert await ext.call("echo", 1) == 1
         assert await ext.call("echo", 2) == 2
         monkeypatch.setattr(Supervisor, "reconcile", count_and_reconcile)
-        await kept
+        await kept_calls
         assert runs_of_reconcile < 30 and ext.stats.processes == 1
 
 

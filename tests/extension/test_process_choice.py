@@ -126,8 +126,8 @@ class Pool:
     def learn_fast(self, method: str = FAST) -> None:
         """Make the choice treat this method as fast: several replies come in one read."""
         for _ in range(8):
-            sent = [self.send(method) for _ in range(8 * len(self.members))]
-            for session, count in Counter(sent).items():
+            chosen_sessions = [self.send(method) for _ in range(8 * len(self.members))]
+            for session, count in Counter(chosen_sessions).items():
                 assert session is not None
                 self.reply(session, count, method)
         for member in self.members:
@@ -141,9 +141,9 @@ class Pool:
 def test_each_idle_process_gets_a_slow_call_before_any_gets_two(processes: int) -> None:
     pool = Pool(processes)
     for _ in range(3):
-        sent = [pool.send() for _ in range(processes)]
-        assert set(sent) == set(pool.members)
-        for session in sent:
+        chosen_sessions = [pool.send() for _ in range(processes)]
+        assert set(chosen_sessions) == set(pool.members)
+        for session in chosen_sessions:
             assert session is not None
             pool.reply(session)
 
@@ -161,8 +161,9 @@ def test_calls_of_a_batch_do_not_report_a_busy_process() -> None:
     pool = Pool(4)
     pool.learn_fast()
     before = pool.busy_reports
-    sent = {pool.send(FAST) for _ in range(64)}
-    assert len(sent) <= 2 and pool.busy_reports == before  # two, if a batch had begun before
+    chosen_sessions = {pool.send(FAST) for _ in range(64)}
+    # Two, if a batch had begun before.
+    assert len(chosen_sessions) <= 2 and pool.busy_reports == before
 
 
 def test_a_removed_process_gets_no_more_calls_of_its_batch() -> None:
@@ -255,9 +256,9 @@ def test_a_quick_method_has_as_many_calls_as_are_answered_within_50_ms() -> None
     session = pool.send()
     assert session is not None
     pool.reply(session, seconds=0.01)
-    sent = [pool.send() for _ in range(20)]
-    assert sent[10:] == [None] * 10, "each process gets five calls of 10 ms"
-    assert Counter(sent[:10]) == dict.fromkeys(pool.members, 5)
+    chosen_sessions = [pool.send() for _ in range(20)]
+    assert chosen_sessions[10:] == [None] * 10, "each process gets five calls of 10 ms"
+    assert Counter(chosen_sessions[:10]) == dict.fromkeys(pool.members, 5)
 
 
 def test_a_process_that_has_not_answered_for_a_while_gets_no_quick_call() -> None:
@@ -296,45 +297,47 @@ def test_slow_calls_of_a_program_that_reads_ahead_are_spread_evenly() -> None:
 def test_calls_of_a_fast_method_are_kept_together(processes: int) -> None:
     pool = Pool(processes)
     pool.learn_fast()
-    sent = [pool.send(FAST) for _ in range(16)]
-    assert len(set(sent)) <= 2, "at most the end of one batch and the beginning of the next"
+    chosen_sessions = [pool.send(FAST) for _ in range(16)]
+    assert len(set(chosen_sessions)) <= 2, (
+        "at most the end of one batch and the beginning of the next"
+    )
 
 
 def test_a_batch_is_bounded_so_that_many_fast_calls_use_several_processes() -> None:
     pool = Pool(8)
     pool.learn_fast()
     batch = process_choice._BATCH_CALLS
-    sent = Counter(pool.send(FAST) for _ in range(8 * batch))
-    assert len(sent) == 8
-    assert max(sent.values()) <= 3 * batch
+    chosen_sessions = Counter(pool.send(FAST) for _ in range(8 * batch))
+    assert len(chosen_sessions) == 8
+    assert max(chosen_sessions.values()) <= 3 * batch
 
 
 @pytest.mark.parametrize("processes", [2, 16, 64])
 def test_batches_go_to_the_processes_that_became_idle_last(processes: int) -> None:
     pool = Pool(processes)
     pool.learn_fast()
-    sent: Counter[Any] = Counter()
+    chosen_sessions: Counter[Any] = Counter()
     for _ in range(8):  # one batch, whose calls are all answered before the next batch
         sessions = Counter(pool.send(FAST) for _ in range(process_choice._BATCH_CALLS))
-        sent += sessions
+        chosen_sessions += sessions
         for session, calls in sessions.items():
             assert session is not None
             pool.reply(session, calls, FAST)
-    assert len(sent) <= 2
+    assert len(chosen_sessions) <= 2
 
 
 def test_a_process_that_keeps_up_gets_all_calls_of_a_fast_method() -> None:
     """Sending a hundred calls takes 0.8 ms, and the last reply comes 0.2 ms later."""
     pool = Pool(8)
     pool.learn_fast()
-    sent: Counter[Any] = Counter()
+    chosen_sessions: Counter[Any] = Counter()
     for _ in range(100):
         sessions = Counter(pool.send(FAST) for _ in range(100))
-        sent += sessions
+        chosen_sessions += sessions
         for session, calls in sessions.items():
             assert session is not None
             pool.reply(session, calls, FAST, seconds=0.001, waited=0.0002)
-    assert len(sent) <= 2, "the last batch of learn_fast(), and one batch without an end"
+    assert len(chosen_sessions) <= 2, "the last batch of learn_fast(), and one batch without an end"
 
 
 def test_a_removed_process_that_keeps_up_gets_no_call() -> None:
@@ -357,20 +360,20 @@ def test_a_process_that_does_not_keep_up_shares_its_calls_with_others(group: int
     pool = Pool(8)
     pool.learn_fast()
     in_flight: list[FakeSession] = []
-    sent: Counter[Any] = Counter()
+    chosen_sessions: Counter[Any] = Counter()
     for _ in range(100):
         while len(in_flight) < 100:
             session = pool.send(FAST)
             assert session is not None
             in_flight.append(session)
-            sent[session] += 1
+            chosen_sessions[session] += 1
         oldest = in_flight[0]
         count = min(group, in_flight.count(oldest))
         pool.reply(oldest, count, FAST, seconds=0.004, waited=0.003)
         for _ in range(count):
             in_flight.remove(oldest)
-    assert len(sent) >= 2
-    assert max(sent.values()) < 0.7 * sum(sent.values())
+    assert len(chosen_sessions) >= 2
+    assert max(chosen_sessions.values()) < 0.7 * sum(chosen_sessions.values())
 
 
 def test_an_unknown_method_is_treated_as_slow() -> None:
@@ -413,14 +416,14 @@ def reads_per_call(processes: int, method: str, in_flight: int) -> float:
     pool = Pool(processes)
     if method == FAST:
         pool.learn_fast()
-    sent = [pool.send(method) for _ in range(in_flight)]
+    chosen_sessions = [pool.send(method) for _ in range(in_flight)]
     ReadCounter.count = 0
     calls = 2000
     for _ in range(calls):
-        session = sent.pop(0)
+        session = chosen_sessions.pop(0)
         assert session is not None
         pool.reply(session, 1, method, seconds=0.0)
-        sent.append(pool.send(method))
+        chosen_sessions.append(pool.send(method))
     return ReadCounter.count / calls
 
 
@@ -442,9 +445,9 @@ def test_a_pool_has_as_many_calls_in_flight_as_its_limit(method: str) -> None:
     pool = Pool(5)
     pool.learn_fast()
     pool.max_in_flight = 3
-    sent = [pool.send(method) for _ in range(20)]
-    assert sent[15:] == [None] * 5
-    assert Counter(sent[:15]) == dict.fromkeys(pool.members, 3)
+    chosen_sessions = [pool.send(method) for _ in range(20)]
+    assert chosen_sessions[15:] == [None] * 5
+    assert Counter(chosen_sessions[:15]) == dict.fromkeys(pool.members, 3)
     pool.reply(pool.members[4], 1, method)
     assert pool.send(method) is pool.members[4], "the only process below the limit"
     assert pool.send(method) is None
@@ -471,9 +474,9 @@ def test_a_new_process_gets_the_next_call() -> None:
     pool = Pool(2)
     for _ in range(10):
         pool.send()
-    new = FakeSession(2)
-    pool.add(new)
-    assert pool.send() is new
+    new_session = FakeSession(2)
+    pool.add(new_session)
+    assert pool.send() is new_session
 
 
 def test_a_process_that_was_removed_is_never_chosen_again() -> None:
@@ -508,9 +511,9 @@ class Choosing(RuleBasedStateMachine):
     @precondition(lambda self: len(self.pool.members) < 6)
     def add(self) -> None:
         self.names += 1
-        new = FakeSession(self.names)
-        self.pool.members.append(new)
-        self.pool.add(new)
+        new_session = FakeSession(self.names)
+        self.pool.members.append(new_session)
+        self.pool.add(new_session)
 
     @rule(data=st.data())
     @precondition(lambda self: self.pool.members)
@@ -535,16 +538,16 @@ class Choosing(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         method=st.sampled_from([SLOW, FAST]),
-        late=st.booleans(),
+        is_late=st.booleans(),
         keeps_up=st.booleans(),
     )
-    def reply(self, data: st.DataObject, method: str, late: bool, keeps_up: bool) -> None:
+    def reply(self, data: st.DataObject, method: str, is_late: bool, keeps_up: bool) -> None:
         members = [*self.pool.members, *self.removed]
         busy = [member for member in members if member.pending.calls]
         if busy:
             session = data.draw(st.sampled_from(busy))
             count = data.draw(st.integers(1, session.pending.calls))
-            seconds = 1.0 if late else 0.001
+            seconds = 1.0 if is_late else 0.001
             waited = 0.0 if keeps_up else seconds
             self.pool.reply(session, count, method, seconds, waited=waited)
 

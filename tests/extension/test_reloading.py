@@ -105,9 +105,9 @@ async def test_a_replaced_extension_loses_no_call_of_a_thousand_a_second() -> No
             for _ in range(3):
                 before = load.calls_made
                 await until(lambda before=before: load.calls_made > before + 200)  # type: ignore[misc]
-                old = host["a"]
+                old_extension = host["a"]
                 await host.replace(spec_from_mapping(config_entry("a")))
-                assert host["a"] is not old
+                assert host["a"] is not old_extension
         assert load.ends == {"answered": load.calls_made} and load.calls_made > 600
 
 
@@ -117,11 +117,11 @@ async def test_a_replaced_extension_answers_a_call_that_outlives_all_shutdown_st
 ) -> None:
     """The shutdown of the old extension begins only when it has answered its calls."""
     async with exthost.Host.from_config({"extensions": [config_entry("a")]}) as host:
-        old = host["a"]
-        pid = pid_of(old)
-        kept_call = asyncio.ensure_future(old.call("keep", "late", timeout=3600))
-        await until(lambda: old.stats.in_flight == 1)
-        session = old.internals.queue.sessions[0]
+        old_extension = host["a"]
+        pid = pid_of(old_extension)
+        kept_call = asyncio.ensure_future(old_extension.call("keep", "late", timeout=3600))
+        await until(lambda: old_extension.stats.in_flight == 1)
+        session = old_extension.internals.queue.sessions[0]
         await host.replace(spec_from_mapping(config_entry("a")))
         for _ in range(10):  # each would end another shutdown step
             await clock.advance(60)
@@ -130,16 +130,16 @@ async def test_a_replaced_extension_answers_a_call_that_outlives_all_shutdown_st
         session.internal.send(Request("release", None))
         assert await kept_call == "late"
         await until(lambda: gone(pid))
-        await until(lambda: old.state == "stopped")
+        await until(lambda: old_extension.state == "stopped")
         assert host["a"].state == "ready"
 
 
 async def test_closing_the_host_does_not_wait_for_a_replaced_extension() -> None:
     async with exthost.Host.from_config({"extensions": [config_entry("a")]}) as host:
-        old = host["a"]
+        old_extension = host["a"]
         # This call lasts longer than any test.
-        kept_call = asyncio.ensure_future(failing(old.call("keep", timeout=3600)))
-        await until(lambda: old.stats.in_flight == 1)
+        kept_call = asyncio.ensure_future(failing(old_extension.call("keep", timeout=3600)))
+        await until(lambda: old_extension.stats.in_flight == 1)
         await host.replace(spec_from_mapping(config_entry("a")))
     assert (await kept_call).kind == "ExtensionGone"
 

@@ -239,10 +239,18 @@ def test_a_start_without_a_decision_before_it_costs_no_retry() -> None:
 
 def test_a_process_ended_by_the_host_is_not_a_crash_but_its_uptime_forgives() -> None:
     history = replace(RestartHistory(), used=2, fruitless=2).started(0).ready(0)
-    early = history.ended(MORPHIR, 10, by_host=True)
-    assert (early.used, early.fruitless, early.crashes) == (2, 2, 0)
-    late = history.ended(MORPHIR, 60, by_host=True)
-    assert (late.used, late.fruitless, late.crashes) == (0, 0, 0)
+    after_10_seconds = history.ended(MORPHIR, 10, by_host=True)
+    assert (after_10_seconds.used, after_10_seconds.fruitless, after_10_seconds.crashes) == (
+        2,
+        2,
+        0,
+    )
+    after_60_seconds = history.ended(MORPHIR, 60, by_host=True)
+    assert (after_60_seconds.used, after_60_seconds.fruitless, after_60_seconds.crashes) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_crashes_count_only_processes_that_were_ready() -> None:

@@ -69,9 +69,9 @@ async def test_a_call_whose_process_died_finds_the_new_state(
         try:
             await ext.call(method, {"code": 1})
         except ExtensionGone as error:
-            observed = (ext.state, ext.health, "ext_a_echo" in host.tools)
+            state_at_error = (ext.state, ext.health, "ext_a_echo" in host.tools)
             stats, causes = read_stats(ext), (error.code, ext.cause and ext.cause.code)
-        assert observed == (state, health, tools_are_listed)
+        assert state_at_error == (state, health, tools_are_listed)
         assert stats == STATS_WITHOUT_PROCESS
         assert causes[0] == causes[1]
 
@@ -98,19 +98,19 @@ def test_a_blocking_call_whose_process_died_finds_the_new_state(
 
 async def test_the_next_process_starts_when_the_old_one_is_reaped() -> None:
     bus = Bus()
-    observed: list[tuple[str, Any]] = []
-    bus.subscribe(Spawned, lambda event: observed.append(("spawned", event.pid)))
-    bus.subscribe(Exited, lambda event: observed.append(("exited", event.pid)))
-    bus.subscribe(StateChanged, lambda event: observed.append(("state", event.after)))
+    state_at_error: list[tuple[str, Any]] = []
+    bus.subscribe(Spawned, lambda event: state_at_error.append(("spawned", event.pid)))
+    bus.subscribe(Exited, lambda event: state_at_error.append(("exited", event.pid)))
+    bus.subscribe(StateChanged, lambda event: state_at_error.append(("state", event.after)))
     async with hostile(restart={"strategy": "immediate"}, events=bus) as ext:
-        old = ext.stats.pid
+        old_pid = ext.stats.pid
         with pytest.raises(ExtensionGone):
             await ext.call("close_stdout")  # its session is over, but the process still runs
         assert ext.state == "backoff"
         await until(lambda: ext.state == "ready")
-        new = ext.stats.pid
-    order = [("state", "backoff"), ("exited", old), ("state", "starting"), ("spawned", new)]
-    assert [item for item in observed if item in order] == [("state", "starting"), *order]
+        new_pid = ext.stats.pid
+    order = [("state", "backoff"), ("exited", old_pid), ("state", "starting"), ("spawned", new_pid)]
+    assert [item for item in state_at_error if item in order] == [("state", "starting"), *order]
 
 
 async def test_one_process_of_a_pool_dies_and_the_extension_still_serves() -> None:
@@ -121,14 +121,14 @@ async def test_one_process_of_a_pool_dies_and_the_extension_still_serves() -> No
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            observed = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
-        assert observed == ("ready", "degraded", 1, 1)
+            state_at_error = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
+        assert state_at_error == ("ready", "degraded", 1, 1)
         assert await ext.call("echo", 1) == 1
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            observed = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
-        assert observed == ("backoff", "restarting", 0, 2)
+            state_at_error = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
+        assert state_at_error == ("backoff", "restarting", 0, 2)
 
 
 @pytest.mark.parametrize("pool_size", [1, 2])
@@ -144,10 +144,10 @@ async def test_the_breaker_is_open_when_the_crash_that_opened_it_is_raised(pool_
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            observed = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
+            state_at_error = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
             refusal_code = ext.internals.not_running_error("x").code
             tools_are_listed = "ext_a_echo" in host.tools
-        assert observed == ("open", "suspended", "open", 0)
+        assert state_at_error == ("open", "suspended", "open", 0)
         assert refusal_code == "X1170"
         assert tools_are_listed  # the call that probes must find it
 
@@ -157,8 +157,8 @@ async def test_the_breaker_is_open_when_the_timeout_that_opened_it_is_raised() -
         try:
             await ext.call("keep", timeout=0.05)
         except CallTimeout:
-            observed = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
-        assert observed == ("open", "suspended", "open", 0)
+            state_at_error = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
+        assert state_at_error == ("open", "suspended", "open", 0)
 
 
 async def test_the_failed_start_of_a_probe_is_reported_and_the_breaker_is_then_open(
@@ -180,8 +180,8 @@ async def test_the_failed_start_of_a_probe_is_reported_and_the_breaker_is_then_o
         try:
             await ext.call("echo")
         except HandshakeFailed:
-            observed = (ext.state, ext.health, ext.stats.breaker)
-        assert observed == ("open", "suspended", "open")
+            state_at_error = (ext.state, ext.health, ext.stats.breaker)
+        assert state_at_error == ("open", "suspended", "open")
 
 
 async def test_an_on_demand_extension_is_idle_after_a_failed_start(tmp_path: Path) -> None:
@@ -195,12 +195,12 @@ async def test_an_on_demand_extension_is_idle_after_a_failed_start(tmp_path: Pat
         try:
             await ext.call("echo")
         except HandshakeFailed as error:
-            observed = (
+            state_at_error = (
                 ext.state,
                 ext.health,
                 ext.cause is not None and ext.cause.code == error.code,
             )
-        assert observed == ("admitted", "idle", True)
+        assert state_at_error == ("admitted", "idle", True)
 
 
 async def test_calls_that_waited_in_the_queue_find_the_new_state() -> None:
@@ -239,7 +239,7 @@ async def test_a_command_right_after_the_error_is_carried_out(
     command_method: Callable[..., Any],
 ) -> None:
     async with hostile(restart={"strategy": "on-demand"}) as ext:
-        old = ext.stats.pid
+        old_pid = ext.stats.pid
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
@@ -247,5 +247,5 @@ async def test_a_command_right_after_the_error_is_carried_out(
         if command_method is Extension.close:
             assert ext.state == "stopped" and ext.stats.pid is None
         else:
-            assert ext.state == "ready" and ext.stats.pid not in (None, old)
+            assert ext.state == "ready" and ext.stats.pid not in (None, old_pid)
             assert await ext.call("echo", 1) == 1

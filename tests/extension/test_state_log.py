@@ -10,15 +10,15 @@ from exthost import errors
 from tests.extensions.harness import command, failing, until
 
 
-def config_entry(name: str, *flags: str, **more: Any) -> dict[str, Any]:
+def config_entry(name: str, *flags: str, **settings: Any) -> dict[str, Any]:
     program, *args = command(*flags)
     source = {"type": "process", "command": program, "args": args}
-    return {"name": name, "dialect": "morphir", "source": source, **more}
+    return {"name": name, "dialect": "morphir", "source": source, **settings}
 
 
 def state_log_records(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
-    found = [item for item in caplog.records if item.name == "exthost.states"]
-    return [(item.levelno, item.getMessage()) for item in found]
+    matching = [item for item in caplog.records if item.name == "exthost.states"]
+    return [(item.levelno, item.getMessage()) for item in matching]
 
 
 async def test_failed_and_refused_extensions_are_logged(

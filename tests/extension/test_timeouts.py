@@ -41,9 +41,9 @@ async def test_a_timeout_after_stray_output_refers_to_the_log(lines: int, advice
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "text"),
     [(600.0, "600 s"), (9.99951, "10 s"), (0.0123456, "0.012 s"), (0.00012345, "0.0001 s")],
 )
-def test_a_limit_is_shown_with_few_digits_and_never_as_zero(seconds: float, shown: str) -> None:
+def test_a_limit_is_shown_with_few_digits_and_never_as_zero(seconds: float, text: str) -> None:
     error = not_ready_in_time_error("a", "echo", seconds, None)
-    assert error.message == f"echo took longer than {shown}: the extension was not ready"
+    assert error.message == f"echo took longer than {text}: the extension was not ready"

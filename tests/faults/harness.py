@@ -70,9 +70,9 @@ def command(peer: HostilePeer, folder: Path, *flags: str) -> list[str]:
 
 
 def _site_folder_of(module: str) -> Path:
-    found = importlib.util.find_spec(module)
-    assert found is not None and found.origin is not None
-    return Path(found.origin).parents[module.count(".") + 1]
+    module_spec = importlib.util.find_spec(module)
+    assert module_spec is not None and module_spec.origin is not None
+    return Path(module_spec.origin).parents[module.count(".") + 1]
 
 
 def extension(
@@ -191,12 +191,12 @@ async def run_hostile(
     watched: bool = True,
     start: bool = True,
     step: float = 0.3,
-    **more: Any,
+    **settings: Any,
 ) -> AsyncIterator[HostileRun]:
     """Start a hostile extension. At the end of the block, close it and check that every call ended
     once. Without `watched` the bus has no subscribers."""
     ledger = Ledger() if watched else None
-    ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, step), **more)
+    ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, step), **settings)
     run = HostileRun(ext, peer, ledger)
     try:
         if start:

@@ -75,13 +75,13 @@ async def test_a_flood_of_notifications_loses_no_answer(folder: Path) -> None:
         async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
             notification = frame(peer, peer.notification)
-            spewing, *others = [
+            spewing, *other_calls = [
                 asyncio.ensure_future(child.spew((notification, times))),
                 *(asyncio.ensure_future(child.do(value=n)) for n in range(20)),
             ]
             result, lag = await measure_lag(spewing)
             assert result == "spewed"
-            assert await asyncio.gather(*others) == list(range(20))
+            assert await asyncio.gather(*other_calls) == list(range(20))
             assert resident_bytes() - before < 20 * MB
             assert lag < MAX_LAG_SECONDS, lag
 

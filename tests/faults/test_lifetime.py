@@ -50,14 +50,14 @@ async def test_a_child_that_does_not_end_is_killed_after_the_shutdown_steps(
 ) -> None:
     """The child ignores SIGTERM and the end of stdin, is stopped, or hangs in a call."""
 
-    async def stubborn(peer: HostilePeer, way: str) -> None:
+    async def stubborn(peer: HostilePeer, case: str) -> None:
         ext = extension(peer, folder, "stubborn")
         await ext.start()
         child = HostileRun(ext, peer, None)
         pid = pid_of(ext)
-        if way == "stopped":
+        if case == "stopped":
             os.kill(pid, signal.SIGSTOP)
-        elif way == "hanging":
+        elif case == "hanging":
             hanging = asyncio.ensure_future(child.end("hang", timeout=300))
             await clock.until(lambda: ext.stats.in_flight == 1)
         closing = asyncio.ensure_future(ext.close())
@@ -67,15 +67,15 @@ async def test_a_child_that_does_not_end_is_killed_after_the_shutdown_steps(
         await clock.until(closing.done)  # the clock is stopped
         await closing
         assert gone(pid) and ext.state == "stopped"
-        if way == "hanging":
+        if case == "hanging":
             assert isinstance(await hanging, ExtensionGone)
         child.settle()
 
     clock.stop()
     trials = Trials("lifetime")
     for peer in all_peers():
-        for way in ("stubborn", "stopped", "hanging"):
-            trials.add(way, peer.dialect, partial(stubborn, peer, way))
+        for case in ("stubborn", "stopped", "hanging"):
+            trials.add(case, peer.dialect, partial(stubborn, peer, case))
     await trials.run(at_once=1)
 
 
@@ -174,10 +174,10 @@ async def test_closed_pipes_are_reported(folder: Path) -> None:
 async def test_grandchildren_that_keep_the_pipes_open_are_killed(
     folder: Path,
 ) -> None:
-    async def leaves(peer: HostilePeer, way: str) -> None:
+    async def leaves(peer: HostilePeer, case: str) -> None:
         async with run_hostile(peer, folder) as child:
             pid = await child.fork()
-            if way == "crash":
+            if case == "crash":
                 began = time.monotonic()
                 error = await child.end("die", code=5)
                 assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 5"
@@ -188,8 +188,8 @@ async def test_grandchildren_that_keep_the_pipes_open_are_killed(
 
     trials = Trials("lifetime")
     for peer in all_peers():
-        for way in ("crash", "close"):
-            trials.add(f"grandchild, {way}", peer.dialect, partial(leaves, peer, way))
+        for case in ("crash", "close"):
+            trials.add(f"grandchild, {case}", peer.dialect, partial(leaves, peer, case))
     await trials.run()
 
 
@@ -198,13 +198,13 @@ async def test_a_daemon_that_keeps_the_pipes_open_does_not_delay_the_end(folder:
     its extension. Without a namespace it cannot be found, but it does not delay the end of the
     extension."""
 
-    async def daemon(peer: HostilePeer, way: str) -> None:
+    async def daemon(peer: HostilePeer, case: str) -> None:
         pid = 0
         try:
             async with run_hostile(peer, folder) as child:
                 pid = await child.fork(daemon=True)
                 is_in_namespace = child.ext.enforced["pids"] != "process group"
-                if way == "crash":
+                if case == "crash":
                     began = time.monotonic()
                     error = await child.end("die", code=5)
                     assert isinstance(error, ExtensionGone), error
@@ -221,8 +221,8 @@ async def test_a_daemon_that_keeps_the_pipes_open_does_not_delay_the_end(folder:
 
     trials = Trials("lifetime")
     for peer in all_peers():
-        for way in ("crash", "close"):
-            trials.add(f"daemon, {way}", peer.dialect, partial(daemon, peer, way))
+        for case in ("crash", "close"):
+            trials.add(f"daemon, {case}", peer.dialect, partial(daemon, peer, case))
     await trials.run()
 
 
@@ -291,9 +291,9 @@ ENDS = {
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("way", ENDS)
-def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, way: str) -> None:
-    text = PROGRAM.format(folder=str(folder), end=ENDS[way])
+@pytest.mark.parametrize("case", ENDS)
+def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, case: str) -> None:
+    text = PROGRAM.format(folder=str(folder), end=ENDS[case])
     result = subprocess.run(
         [sys.executable, "-c", text], cwd=ROOT, capture_output=True, timeout=180, check=False
     )

@@ -36,22 +36,22 @@ async def test_a_hostile_neighbour_does_not_affect_a_thousand_calls_of_another(
     async def neighbours(peer: HostilePeer) -> None:
         policy = {"strategy": "immediate", "max_retries": 1000}
         async with (
-            run_hostile(peer, folder, watched=False, restart=policy) as bad,
-            run_hostile(peer, folder, watched=False) as good,
+            run_hostile(peer, folder, watched=False, restart=policy) as hostile_child,
+            run_hostile(peer, folder, watched=False) as good_child,
         ):
-            misbehaving = asyncio.ensure_future(misbehave(bad, random.Random(6)))
+            misbehaving = asyncio.ensure_future(misbehave(hostile_child, random.Random(6)))
             numbers = iter(range(1000))
 
             async def make_calls() -> None:
                 for n in numbers:
-                    assert await good.do(value={"n": n}, timeout=CALL_SECONDS) == {"n": n}
+                    assert await good_child.do(value={"n": n}, timeout=CALL_SECONDS) == {"n": n}
 
             await asyncio.gather(*(make_calls() for _ in range(8)))
             assert not misbehaving.done()
             misbehaving.cancel()
             await asyncio.wait([misbehaving])
-            assert good.ext.stats.restarts == 0 and good.ext.stats.dropped == {}
-            good.settle(result=1000)
+            assert good_child.ext.stats.restarts == 0 and good_child.ext.stats.dropped == {}
+            good_child.settle(result=1000)
 
     trials = Trials("pipes")
     for peer in all_peers():

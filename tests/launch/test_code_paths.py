@@ -23,12 +23,12 @@ def read_code(*argv: str, cwd: Path, **variables: str) -> dict[tuple[str, Scope]
 
 
 def paths_below(
-    base_folder: Path, found: dict[tuple[str, Scope], CodePath]
+    base_folder: Path, code_paths: dict[tuple[str, Scope], CodePath]
 ) -> set[tuple[str, str]]:
     """Return the paths in a folder, relative to it, each with its scope."""
     return {
         (os.path.relpath(path, base_folder), scope.value)
-        for path, scope in found
+        for path, scope in code_paths
         if path == str(base_folder) or path.startswith(f"{base_folder}/")
     }
 
@@ -59,8 +59,8 @@ def test_each_link_of_a_path_is_followed(base_folder: Path) -> None:
 
 def test_an_environment_is_code_with_its_settings_and_packages(base_folder: Path) -> None:
     environment = make_environment(base_folder / ".venv")
-    found = read_code(f"{environment}/bin/python", "-m", "server", cwd=Path("/"))
-    assert paths_below(base_folder, found) == {
+    code_paths = read_code(f"{environment}/bin/python", "-m", "server", cwd=Path("/"))
+    assert paths_below(base_folder, code_paths) == {
         (".venv", "fence"),
         (".venv/bin", "all"),
         (".venv/bin", "names"),
@@ -69,7 +69,9 @@ def test_an_environment_is_code_with_its_settings_and_packages(base_folder: Path
         (".venv/bin/python", "link"),
         (".venv/bin/python3", "link"),
     }
-    assert all(item.is_program for item in found.values() if item.path.startswith(str(base_folder)))
+    assert all(
+        item.is_program for item in code_paths.values() if item.path.startswith(str(base_folder))
+    )
 
 
 def test_the_environment_of_a_shebang_line_is_code(base_folder: Path) -> None:
@@ -77,8 +79,8 @@ def test_the_environment_of_a_shebang_line_is_code(base_folder: Path) -> None:
     script = base_folder / "server"
     script.write_text(f"#!{environment}/bin/python3\n")
     script.chmod(0o755)
-    found = paths_below(base_folder, read_code(str(script), cwd=Path("/")))
-    assert {(".venv", "fence"), ("server", "all"), (".", "names")} <= found
+    code_paths = paths_below(base_folder, read_code(str(script), cwd=Path("/")))
+    assert {(".venv", "fence"), ("server", "all"), (".", "names")} <= code_paths
 
 
 @pytest.mark.parametrize(
@@ -102,23 +104,23 @@ def test_programs_in_a_command_line_are_followed(
     argv = [
         word.format(python=f"{environment}/bin/python", script=script) for word in command_words
     ]
-    found = paths_below(base_folder, read_code(*argv, cwd=Path("/")))
-    assert {(".venv", "fence"), ("code", "names"), ("code/server.py", "all")} <= found
+    code_paths = paths_below(base_folder, read_code(*argv, cwd=Path("/")))
+    assert {(".venv", "fence"), ("code", "names"), ("code/server.py", "all")} <= code_paths
 
 
 def test_all_folders_of_path_are_code(base_folder: Path) -> None:
     (base_folder / "bin").mkdir()
     search = f"{base_folder}/bin:{base_folder}/none:{SYSTEM_PATH}:"
-    found = read_code("python3", "-c", "1", cwd=base_folder, PATH=search)
-    assert paths_below(base_folder, found) == {
+    code_paths = read_code("python3", "-c", "1", cwd=base_folder, PATH=search)
+    assert paths_below(base_folder, code_paths) == {
         ("bin", "names"),
         ("none", "missing"),
         (".", "names"),
     }
-    assert found[f"{base_folder}/bin", Scope.NAMES].is_program, "the program is searched there"
-    assert f"mkdir -p {base_folder}/none" in found[f"{base_folder}/none", Scope.MISSING].fix
-    found = read_code("/usr/bin/python3", "-Ic", "1", cwd=base_folder, PATH=search)
-    assert not found[f"{base_folder}/bin", Scope.NAMES].is_program
+    assert code_paths[f"{base_folder}/bin", Scope.NAMES].is_program, "the program is searched there"
+    assert f"mkdir -p {base_folder}/none" in code_paths[f"{base_folder}/none", Scope.MISSING].fix
+    code_paths = read_code("/usr/bin/python3", "-Ic", "1", cwd=base_folder, PATH=search)
+    assert not code_paths[f"{base_folder}/bin", Scope.NAMES].is_program
 
 
 @pytest.mark.parametrize(
@@ -141,10 +143,10 @@ def test_the_working_folder_is_code_if_it_is_imported_from(
         (base_folder / "bin" / name).touch(mode=0o755)
     cwd = base_folder / "work"
     cwd.mkdir()
-    found = read_code(*argv, cwd=cwd, PATH=f"{base_folder}/bin")
-    assert ((str(cwd), Scope.NAMES) in found) is imports
-    found = read_code(*argv, cwd=cwd, PATH=f"{base_folder}/bin", PYTHONSAFEPATH="1")
-    assert ((str(cwd), Scope.NAMES) in found) is (imports and argv[0] != "python3")
+    code_paths = read_code(*argv, cwd=cwd, PATH=f"{base_folder}/bin")
+    assert ((str(cwd), Scope.NAMES) in code_paths) is imports
+    code_paths = read_code(*argv, cwd=cwd, PATH=f"{base_folder}/bin", PYTHONSAFEPATH="1")
+    assert ((str(cwd), Scope.NAMES) in code_paths) is (imports and argv[0] != "python3")
 
 
 def test_node_packages_are_searched_in_every_parent_folder(base_folder: Path) -> None:
@@ -153,7 +155,7 @@ def test_node_packages_are_searched_in_every_parent_folder(base_folder: Path) ->
     script.touch()
     (base_folder / "app" / "server" / "package.json").write_text("{}")
     (base_folder / "app" / "node_modules").mkdir()
-    found = paths_below(base_folder, read_code("/usr/bin/node", str(script), cwd=Path("/")))
+    code_paths = paths_below(base_folder, read_code("/usr/bin/node", str(script), cwd=Path("/")))
     assert {
         ("app/server/dist/node_modules", "missing"),
         ("app/server/node_modules", "missing"),
@@ -162,8 +164,8 @@ def test_node_packages_are_searched_in_every_parent_folder(base_folder: Path) ->
         ("app/server/dist/package.json", "missing"),
         ("app/server/package.json", "all"),
         ("app/server", "names"),
-    } <= found
-    assert ("app/package.json", "missing") not in found, (
+    } <= code_paths
+    assert ("app/package.json", "missing") not in code_paths, (
         "only the nearest package.json belongs to the script"
     )
 
@@ -172,10 +174,10 @@ def test_package_json_is_not_searched_above_node_modules(base_folder: Path) -> N
     package = base_folder / "node_modules" / "server"
     package.mkdir(parents=True)
     (package / "index.js").touch()
-    found = paths_below(
+    code_paths = paths_below(
         base_folder, read_code("/usr/bin/node", str(package / "index.js"), cwd=Path("/"))
     )
-    assert ("node_modules", "all") in found and ("package.json", "missing") not in found
+    assert ("node_modules", "all") in code_paths and ("package.json", "missing") not in code_paths
 
 
 @pytest.mark.parametrize(
@@ -211,8 +213,10 @@ def test_paths_in_variables_are_code(
 ) -> None:
     (base_folder / "lib").mkdir()
     text = value.format(base_folder=base_folder)
-    found = paths_below(base_folder, read_code("/bin/true", cwd=base_folder, **{variable: text}))
-    assert expected in found
+    code_paths = paths_below(
+        base_folder, read_code("/bin/true", cwd=base_folder, **{variable: text})
+    )
+    assert expected in code_paths
     assert paths_below(base_folder, read_code("/bin/true", cwd=base_folder)) == set()
 
 
@@ -240,8 +244,8 @@ def test_arguments_of_the_program_are_not_code(base_folder: Path) -> None:
         ("python3", "-I", str(base_folder / "server.py"), data),
         ("/bin/true", data),
     ):
-        found = read_code(*argv, cwd=Path("/"), PATH=f"{base_folder}/bin")
-        assert not any(path == data for path, _ in found), argv
+        code_paths = read_code(*argv, cwd=Path("/"), PATH=f"{base_folder}/bin")
+        assert not any(path == data for path, _ in code_paths), argv
 
 
 def test_paths_of_pth_files_and_editable_installs_are_code(base_folder: Path) -> None:
@@ -253,11 +257,11 @@ def test_paths_of_pth_files_and_editable_installs_are_code(base_folder: Path) ->
     (packages / "b.pth").write_text("import __editable___b_finder; install()\n")
     finder = f"MAPPING: dict[str, str] = {{'flat': '{base_folder}/flat', 'x': '/nonexistent'}}\n"
     (packages / "__editable___b_finder.py").write_text(finder)
-    found = paths_below(
+    code_paths = paths_below(
         base_folder, read_code(f"{environment}/bin/python", "-Ic", "1", cwd=Path("/"))
     )
-    assert {("src", "names"), ("flat", "names")} <= found
-    assert not any(name == "none" for name, _ in found)
+    assert {("src", "names"), ("flat", "names")} <= code_paths
+    assert not any(name == "none" for name, _ in code_paths)
 
 
 def test_the_cache_of_uv_is_code_of_its_environments(base_folder: Path) -> None:
@@ -265,8 +269,8 @@ def test_the_cache_of_uv_is_code_of_its_environments(base_folder: Path) -> None:
     cache = base_folder / "cache"
     cache.mkdir()
     argv = (f"{environment}/bin/python", "-Ic", "1")
-    found = read_code(*argv, cwd=Path("/"), UV_CACHE_DIR=str(cache))
-    assert (str(cache), Scope.ALL) in found, (
+    code_paths = read_code(*argv, cwd=Path("/"), UV_CACHE_DIR=str(cache))
+    assert (str(cache), Scope.ALL) in code_paths, (
         "the files of the environment are hard links to files in the cache"
     )
 
@@ -280,19 +284,23 @@ def test_the_stores_of_pnpm_and_conda_are_code(
     modules.mkdir(parents=True)
     (base_folder / "app" / "server.js").touch()
     (modules / ".modules.yaml").write_text(f"layoutVersion: 5\nstoreDir: {store}\n")
-    found = paths_below(
+    code_paths = paths_below(
         base_folder, read_code("/usr/bin/node", f"{base_folder}/app/server.js", cwd=Path("/"))
     )
-    assert ("store/v3", "all") in found
+    assert ("store/v3", "all") in code_paths
     environment = base_folder / "conda" / "envs" / "x"
     for name in ("bin", "lib", "conda-meta"):
         (environment / name).mkdir(parents=True)
     (environment / "bin" / "python").touch(mode=0o755)
     (base_folder / "conda" / "pkgs").mkdir()
-    found = paths_below(
+    code_paths = paths_below(
         base_folder, read_code(f"{environment}/bin/python", "-Ic", "1", cwd=Path("/"))
     )
-    assert {("conda/pkgs", "all"), ("conda/envs/x", "fence"), ("conda/envs/x/lib", "all")} <= found
+    assert {
+        ("conda/pkgs", "all"),
+        ("conda/envs/x", "fence"),
+        ("conda/envs/x/lib", "all"),
+    } <= code_paths
 
 
 @pytest.mark.parametrize("tool", ["npx", "uvx", "bundle", "cargo", "go", "deno", "bun", "mvn"])
@@ -301,24 +309,24 @@ def test_tools_read_settings_in_every_parent_folder(base_folder: Path, tool: str
     (base_folder / "bin" / tool).touch(mode=0o755)
     cwd = base_folder / "work"
     cwd.mkdir()
-    found = read_code(tool, "server", cwd=cwd, PATH=f"{base_folder}/bin")
-    assert (str(cwd), Scope.UPWARD) in found
-    found_from_root = read_code(
+    code_paths = read_code(tool, "server", cwd=cwd, PATH=f"{base_folder}/bin")
+    assert (str(cwd), Scope.UPWARD) in code_paths
+    code_paths_from_root = read_code(
         tool, "--directory", str(cwd), "run", cwd=Path("/"), PATH=f"{base_folder}/bin"
     )
-    assert (str(cwd), Scope.UPWARD) in found_from_root
+    assert (str(cwd), Scope.UPWARD) in code_paths_from_root
 
 
 def test_a_shim_of_a_version_manager_reads_settings_in_parent_folders(base_folder: Path) -> None:
     (base_folder / "shims").mkdir()
     (base_folder / "shims" / "python3").touch(mode=0o755)
-    found = read_code(f"{base_folder}/shims/python3", "-Ic", "1", cwd=base_folder)
-    assert (str(base_folder), Scope.UPWARD) in found
+    code_paths = read_code(f"{base_folder}/shims/python3", "-Ic", "1", cwd=base_folder)
+    assert (str(base_folder), Scope.UPWARD) in code_paths
 
 
 def test_a_missing_command_is_missing_code(base_folder: Path) -> None:
-    found = read_code(f"{base_folder}/bin/server", cwd=Path("/"))
-    assert paths_below(base_folder, found) == {("bin", "missing")}
+    code_paths = read_code(f"{base_folder}/bin/server", cwd=Path("/"))
+    assert paths_below(base_folder, code_paths) == {("bin", "missing")}
 
 
 def test_the_code_of_the_host_is_its_python_its_modules_and_its_programs(base_folder: Path) -> None:
@@ -327,8 +335,8 @@ def test_the_code_of_the_host_is_its_python_its_modules_and_its_programs(base_fo
     config = base_folder / "exthost.toml"
     config.touch()
     variables = {"PATH": SYSTEM_PATH, "HOME": "/nonexistent"}
-    found = CodeReader().read_host(variables, (str(bwrap), ""), str(config))
-    paths = {item.path for item in found}
+    code_paths = CodeReader().read_host(variables, (str(bwrap), ""), str(config))
+    paths = {item.path for item in code_paths}
     assert {str(bwrap), str(config)} <= paths
     assert os.path.realpath(f"{sys.prefix}/lib") in paths
     assert os.path.realpath(f"{sys.base_prefix}/lib") in paths

@@ -60,10 +60,10 @@ def test_the_settings_of_runtimes_belong_to_the_system_and_passwords_do_not(
     (base_folder / "etc" / "java-21-openjdk" / "management" / "jmxremote.password").write_text(
         "secret"
     )
-    found = {
+    program_view = {
         os.path.relpath(path, base_folder / "etc") for path in runtime_settings(str(base_folder))
     }
-    assert found == {"java-17-openjdk", "java-21-openjdk/security", "perl"}
+    assert program_view == {"java-17-openjdk", "java-21-openjdk/security", "perl"}
 
 
 def test_of_a_named_file_only_the_file_is_shown(base_folder: Path) -> None:
@@ -95,8 +95,8 @@ def test_a_virtual_environment_is_shown_with_its_interpreter_and_its_targets(
     (base_folder / "sources").mkdir()
     (packages / "editable.pth").write_text(f"{base_folder}/sources\nimport os\n/\n")
     (environment / ".env").write_text("TOKEN=secret")
-    found = make_view(str(environment / "bin" / "python"))
-    assert extra_paths(found) == {
+    program_view = make_view(str(environment / "bin" / "python"))
+    assert extra_paths(program_view) == {
         *(f"{base}/{part}" for part in ("bin", "lib")),
         *(f"{environment}/{part}" for part in ("bin", "lib", "pyvenv.cfg")),
         str(base_folder / "sources"),
@@ -215,10 +215,10 @@ def test_a_package_does_not_see_the_node_packages_around_it(base_folder: Path) -
 def test_symbolic_links_of_a_path_are_kept(base_folder: Path) -> None:
     write_program(base_folder / "real" / "run.sh")
     (base_folder / "link").symlink_to("real")
-    found = make_view("/bin/sh", str(base_folder / "link" / "run.sh"))
-    assert (str(base_folder / "link"), "real") in found.links and str(
+    program_view = make_view("/bin/sh", str(base_folder / "link" / "run.sh"))
+    assert (str(base_folder / "link"), "real") in program_view.links and str(
         base_folder / "real" / "run.sh"
-    ) in sources(found)
+    ) in sources(program_view)
 
 
 def test_links_in_a_circle_show_nothing(base_folder: Path) -> None:
@@ -229,12 +229,14 @@ def test_links_in_a_circle_show_nothing(base_folder: Path) -> None:
 
 def test_grants_are_read_only_unless_marked_rw_and_may_be_nested(base_folder: Path) -> None:
     (base_folder / "data" / "out").mkdir(parents=True)
-    found = make_view("/bin/sh", granted=(str(base_folder / "data"), f"{base_folder}/data/out:rw"))
-    assert extra_paths(found) == {str(base_folder / "data")} and found.writable == (
+    program_view = make_view(
+        "/bin/sh", granted=(str(base_folder / "data"), f"{base_folder}/data/out:rw")
+    )
+    assert extra_paths(program_view) == {str(base_folder / "data")} and program_view.writable == (
         str(base_folder / "data" / "out"),
     )
-    found = make_view("/bin/sh", granted=("data", "./data/out:rw"), cwd=str(base_folder))
-    assert found.writable == (str(base_folder / "data" / "out"),)
+    program_view = make_view("/bin/sh", granted=("data", "./data/out:rw"), cwd=str(base_folder))
+    assert program_view.writable == (str(base_folder / "data" / "out"),)
 
 
 @pytest.mark.parametrize(
@@ -248,9 +250,9 @@ def test_a_grant_that_is_never_allowed_is_refused_by_name(entry: str, code: str)
 
 
 def test_the_files_of_this_python_are_found() -> None:
-    found = make_view(sys.executable, env=dict(os.environ))
+    program_view = make_view(sys.executable, env=dict(os.environ))
     prefix = os.path.realpath(sys.base_prefix)
-    paths = sources(found)
+    paths = sources(program_view)
     assert f"{prefix}/lib" in paths or any(prefix.startswith(f"{path}/") for path in paths)
 
 
@@ -315,8 +317,11 @@ def secret(base_folder: Path) -> Path:
 
 def test_a_package_sees_its_folder_and_the_system(package: Path) -> None:
     for argv in (("sh", "run.sh"), ("./run.sh",), ("/bin/sh", str(package / "run.sh"))):
-        found = view_of_package(package, *argv)
-        assert extra_paths(found) == {str(package)} and sources(found)[str(package)] == "package"
+        program_view = view_of_package(package, *argv)
+        assert (
+            extra_paths(program_view) == {str(package)}
+            and sources(program_view)[str(package)] == "package"
+        )
 
 
 def test_an_argument_of_a_package_cannot_lead_outside(package: Path, secret: Path) -> None:
@@ -328,9 +333,9 @@ def test_an_argument_of_a_package_cannot_lead_outside(package: Path, secret: Pat
 
 
 def test_a_package_can_name_the_operators_grants(package: Path, secret: Path) -> None:
-    found = view_of_package(package, "sh", "run.sh", str(secret), granted=(str(secret),))
-    assert extra_paths(found) == {str(package), str(secret)}
-    assert sources(found)[str(secret)] == "granted"
+    program_view = view_of_package(package, "sh", "run.sh", str(secret), granted=(str(secret),))
+    assert extra_paths(program_view) == {str(package), str(secret)}
+    assert sources(program_view)[str(secret)] == "granted"
 
 
 def test_the_advice_includes_the_earlier_grants(package: Path, secret: Path) -> None:
@@ -343,8 +348,8 @@ def test_the_advice_includes_the_earlier_grants(package: Path, secret: Path) -> 
 def test_an_argument_that_the_operator_adds_is_shown(package: Path, secret: Path) -> None:
     package_spec = Package(root=str(package), argv=("sh", "run.sh"), cwd=str(package))
     argv = ("/bin/sh", "run.sh", str(secret))
-    found = make_view(*argv, cwd=str(package), package=package_spec, command="sh")
-    assert extra_paths(found) == {str(package), str(secret)}
+    program_view = make_view(*argv, cwd=str(package), package=package_spec, command="sh")
+    assert extra_paths(program_view) == {str(package), str(secret)}
 
 
 def test_a_program_of_a_package_cannot_be_outside(package: Path, base_folder: Path) -> None:
@@ -486,8 +491,10 @@ def test_a_package_in_a_home_folder_does_not_show_the_home(base_folder: Path) ->
 def test_a_program_that_is_its_own_package_is_shown_alone(base_folder: Path) -> None:
     tool = write_program(base_folder / "tools" / "tool")
     package_spec = Package(root=tool, argv=(tool,), cwd=str(base_folder / "tools"))
-    found = make_view(tool, command=tool, cwd=str(base_folder / "tools"), package=package_spec)
-    assert extra_paths(found) == {tool}
+    program_view = make_view(
+        tool, command=tool, cwd=str(base_folder / "tools"), package=package_spec
+    )
+    assert extra_paths(program_view) == {tool}
 
 
 # -- package managers -----------------------------------------------------------------------
@@ -536,9 +543,9 @@ def test_uvx_sees_its_pythons_and_the_named_tool(home: Path, managers: str) -> N
         ("--from", "some-server[cli]==1.0", "run-it"),
         ("--from=some.server", "run-it"),
     ):
-        found = make_view(f"{managers}/uvx", *arguments, command="uvx", env=env)
-        assert extra_paths(found) == pythons | tool_parts, arguments
-        assert found.private_folders == (str(home / ".cache" / "uv"), str(data / "tools"))
+        program_view = make_view(f"{managers}/uvx", *arguments, command="uvx", env=env)
+        assert extra_paths(program_view) == pythons | tool_parts, arguments
+        assert program_view.private_folders == (str(home / ".cache" / "uv"), str(data / "tools"))
     for other_arguments in (
         ("another",),
         ("../credentials",),
@@ -561,13 +568,13 @@ def test_npx_sees_the_package_of_an_exact_version_but_no_log(home: Path, manager
     env = {"HOME": str(home), "PATH": f"{managers}:/bin"}
     exact = "@modelcontextprotocol/server-memory@2026.8.31"
     for arguments in (("-y", exact), ("--yes", "--package", exact, "run"), ("-y", "--", exact)):
-        found = make_view(f"{managers}/npx", *arguments, command="npx", env=env)
+        program_view = make_view(f"{managers}/npx", *arguments, command="npx", env=env)
         parts = {f"{folder}/node_modules", f"{folder}/package.json"}
-        assert extra_paths(found) == parts | {f"{managers}/npx"}, arguments
-        assert found.private_folders == (str(home / ".npm"),)
+        assert extra_paths(program_view) == parts | {f"{managers}/npx"}, arguments
+        assert program_view.private_folders == (str(home / ".npm"),)
     for name in (exact.rpartition("@")[0], f"{exact}-other", "x", "../x@1.0.0"):
-        found = make_view(f"{managers}/npx", "-y", name, command="npx", env=env)
-        assert extra_paths(found) == {f"{managers}/npx"}, name
+        program_view = make_view(f"{managers}/npx", "-y", name, command="npx", env=env)
+        assert extra_paths(program_view) == {f"{managers}/npx"}, name
 
 
 @pytest.mark.parametrize("name", ["uv", "uvx", "npx", "npm", "pnpm", "python3.99", "node", "pyenv"])
@@ -579,13 +586,15 @@ def test_a_package_program_named_like_a_runtime_shows_nothing(
     install_uv_tool(home, "some-server", "")
     for text in ("#!/bin/sh\n", "#!/usr/bin/env -S sh\n"):
         write_program(package / name, text)
-        found = view_of_package(package, f"./{name}", "some-server", host=host)
-        assert extra_paths(found) == {str(package)} and found.private_folders == ()
+        program_view = view_of_package(package, f"./{name}", "some-server", host=host)
+        assert extra_paths(program_view) == {str(package)} and program_view.private_folders == ()
     # The operator names the same file by a relative path.
     package_spec = Package(root=str(package), argv=("./run.sh",), cwd=str(package))
     argv, command = (str(package / name), "some-server"), f"./{name}"
-    found = make_view(*argv, command=command, cwd=str(package), package=package_spec, env=host)
-    assert extra_paths(found) == {str(package)} and found.private_folders == ()
+    program_view = make_view(
+        *argv, command=command, cwd=str(package), package=package_spec, env=host
+    )
+    assert extra_paths(program_view) == {str(package)} and program_view.private_folders == ()
 
 
 @pytest.mark.parametrize(
@@ -605,18 +614,22 @@ def test_a_package_does_not_see_the_tool_in_its_command(
     package_spec = Package(root=str(package), argv=argv, cwd=str(package))
     folder = {"./": str(package)}.get(argv[0][:2], managers if "uv" in argv[0] else "/usr/bin")
     path = os.path.normpath(f"{folder}/{argv[0]}")
-    found = make_view(
+    program_view = make_view(
         path, *argv[1:], command=argv[0], cwd=str(package), package=package_spec, env=host
     )
-    assert not any(path.startswith(str(home)) for path in extra_paths(found)), extra_paths(found)
+    assert not any(path.startswith(str(home)) for path in extra_paths(program_view)), extra_paths(
+        program_view
+    )
 
 
 def test_a_manifest_cannot_show_a_tool(home: Path, managers: str) -> None:
     install_uv_tool(home, "some-server", "")
     env = {"HOME": str(home), "PATH": f"{managers}:/bin"}
     request = {"command": "uvx", "env": env, "is_operators": False}
-    found = make_view(f"{managers}/uvx", "some-server", **request)
-    assert not any(path.startswith(str(home)) for path in extra_paths(found)), extra_paths(found)
+    program_view = make_view(f"{managers}/uvx", "some-server", **request)
+    assert not any(path.startswith(str(home)) for path in extra_paths(program_view)), extra_paths(
+        program_view
+    )
 
 
 @pytest.mark.parametrize("name", ["HOME", "XDG_DATA_HOME", "UV_TOOL_DIR"])
@@ -632,20 +645,20 @@ def test_a_variable_of_a_package_does_not_change_the_folders_of_a_manager(
         "package": package_spec,
     }
     try:
-        found = make_view(f"{managers}/uvx", "some-server", command="uvx", **request)
+        program_view = make_view(f"{managers}/uvx", "some-server", command="uvx", **request)
     except Refused as error:
         assert error.code == "X0390" and name in error.message
     else:
-        assert not any(path.startswith(str(home)) for path in extra_paths(found)), extra_paths(
-            found
+        assert not any(path.startswith(str(home)) for path in extra_paths(program_view)), (
+            extra_paths(program_view)
         )
 
 
 def test_a_granted_cache_is_not_made_private(home: Path, managers: str) -> None:
     env = {"HOME": str(home), "PATH": f"{managers}:/bin"}
     for grant in (f"{home}/.npm:rw", f"{home}/.npm", str(home), f"{home}/.npm/_cacache"):
-        found = make_view(f"{managers}/npx", "x", command="npx", env=env, granted=(grant,))
-        assert found.private_folders == (), grant
+        program_view = make_view(f"{managers}/npx", "x", command="npx", env=env, granted=(grant,))
+        assert program_view.private_folders == (), grant
 
 
 @pytest.mark.parametrize("name", ["PYTHONPATH", "NODE_PATH"])
@@ -658,8 +671,8 @@ def test_folders_of_a_variable_are_shown_if_the_child_gets_the_variable(
     )
     value = {name: str(base_folder / "libraries")}
     assert extra_paths(make_view(runtime, host={**HOST, **value}, env=HOST)) == {runtime}
-    given = make_view(runtime, host={**HOST, **value}, env={**HOST, **value})
-    assert extra_paths(given) == {runtime, str(base_folder / "libraries")}
+    view_with_variable = make_view(runtime, host={**HOST, **value}, env={**HOST, **value})
+    assert extra_paths(view_with_variable) == {runtime, str(base_folder / "libraries")}
 
 
 def test_python_sees_the_user_packages_of_its_version(base_folder: Path) -> None:
@@ -674,10 +687,10 @@ def test_python_sees_the_user_packages_of_its_version(base_folder: Path) -> None
     package = Package(
         root=str(base_folder / "bin"), argv=("python3",), cwd=str(base_folder / "bin")
     )
-    found = make_view(
+    program_view = make_view(
         str(base_folder / "bin" / "python3"), command="python3", env=env, package=package
     )
-    assert own_path not in extra_paths(found)
+    assert own_path not in extra_paths(program_view)
 
 
 def test_a_link_in_a_writable_folder_shows_nothing_outside(base_folder: Path) -> None:

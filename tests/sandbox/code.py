@@ -546,9 +546,9 @@ async def class_paths_of_java_are_closed() -> None:
             async with exthost.Host.from_config({"extensions": entries}, environ=environ) as host:
                 causes = [ext.cause for ext in host.extensions]
                 assert {ext.state for ext in host.extensions} == {"ready"}, causes
-                tried = await explore(host["writer"], code, evil=str(evil), classes=str(classes))
+                outcome = await explore(host["writer"], code, evil=str(evil), classes=str(classes))
                 await host["victim"].restart()
-                assert tried != "copied" and not place.mark.exists(), tried
+                assert outcome != "copied" and not place.mark.exists(), outcome
 
 
 # Variables of interpreters that need not be installed. The trial compares only the closed paths.
@@ -633,11 +633,11 @@ async def run_host(place: Project, python: Path, script: Path, planted: dict[Pat
     texts = {str(path): text for path, text in planted.items()}
     # Passed as an argument, because every Python extension would see the folders of PYTHONPATH.
     packages = [str(Path(path).absolute()) for path in sys.path if path]
-    words = [json.dumps([{"extensions": entries}, texts, packages]), textwrap.dedent(ATTACK)]
+    arguments = [json.dumps([{"extensions": entries}, texts, packages]), textwrap.dedent(ATTACK)]
     environ = host_environ(place)
     environ.pop("PYTHONPATH", None)
     process = await asyncio.create_subprocess_exec(
-        *(str(python), str(script), *words),
+        *(str(python), str(script), *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=str(place.outside),
@@ -667,8 +667,10 @@ async def the_environment_of_the_host_itself_is_closed() -> None:
         script.write_text(HOST_IN_PROJECT)
         planted = {packages / "x.pth": f"import os; {place.python()}"}
         for _ in range(2):
-            done, closed = await run_host(place, environment / "bin" / "python", script, planted)
-            assert done == [] and str(environment) in closed, (done, closed)
+            succeeded, closed = await run_host(
+                place, environment / "bin" / "python", script, planted
+            )
+            assert succeeded == [] and str(environment) in closed, (succeeded, closed)
         assert not place.mark.exists(), "planted code ran in the next start of the host"
 
 
@@ -680,8 +682,8 @@ async def a_folder_that_the_host_imports_from_is_not_granted() -> None:
         assert code == "X0360" and str(place.root) in message, message
         inner = place.file("app/host.py", HOST_IN_PROJECT)
         planted = {place.root / "app" / "json.py": place.python()}
-        done, closed = await run_host(place, Path(sys.executable), inner, planted)
-        assert done == [] and str(inner.parent) in closed, (done, closed)
+        succeeded, closed = await run_host(place, Path(sys.executable), inner, planted)
+        assert succeeded == [] and str(inner.parent) in closed, (succeeded, closed)
 
 
 @trial

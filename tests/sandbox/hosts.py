@@ -160,13 +160,13 @@ async def a_pinned_program_that_is_swapped_beside_its_start_does_not_run() -> No
         swapping = await asyncio.create_subprocess_exec(
             *(sys.executable, "-S", "-c", SWAP, str(program), str(evil)),
         )
-        started = 0
+        starts = 0
         try:
             for _ in range(TRIES):
                 try:
                     async with impatient([str(program)], **settings) as ext:
                         assert await explore(ext, "result = 1") == 1
-                        started += 1
+                        starts += 1
                 except ExthostError:
                     pass
                 assert not evil_ran.exists(), "the other file ran"
@@ -280,8 +280,8 @@ async def files_of_the_host_are_closed_to_others_under_any_umask() -> None:
             modes = {path: path.stat().st_mode for path in (*created_paths, lock_folder())}
             enter_bits = 0o11 if os.geteuid() == 0 else 0
             for path, mode in modes.items():
-                others = mode & (0o077 & ~enter_bits if path.is_dir() else 0o077)
-                assert not others, (path, oct(mode))
+                access_of_others = mode & (0o077 & ~enter_bits if path.is_dir() else 0o077)
+                assert not access_of_others, (path, oct(mode))
         finally:
             host.terminate()
             await host.wait()

@@ -180,7 +180,7 @@ async def a_stopped_family_is_gone_when_its_extension_is_closed() -> None:
     mark = uuid.uuid4().hex
     async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
         for pid in pids_with_mark(mark):
-            if (observed := read_process(pid)) is not None and "tree_child" in observed.command:
+            if (process := read_process(pid)) is not None and "tree_child" in process.command:
                 os.kill(pid, signal.SIGSTOP)
     await check_all_ended(mark, time.monotonic())
 
@@ -233,16 +233,16 @@ ENDS = {
 
 @trial
 async def an_exit_is_reported_the_same_in_every_tier() -> None:
-    for code, report in ENDS.items():
+    for code, expected in ENDS.items():
         for settings in TIERS:
-            words = [sys.executable, "-S", "-E", "-c", code]
+            argv = [sys.executable, "-S", "-E", "-c", code]
             try:
                 async with exthost.connect(
-                    words, dialect="morphir", restart={"strategy": "never"}, **settings
+                    argv, dialect="morphir", restart={"strategy": "never"}, **settings
                 ):
                     raise AssertionError("the handshake cannot have succeeded")
             except exthost.errors.ExthostError as error:
-                assert error.evidence.exit.startswith(report), (code, settings, error.evidence)
+                assert error.evidence.exit.startswith(expected), (code, settings, error.evidence)
 
 
 TIERS: tuple[dict[str, Any], ...] = ({"lifetime": "plain"}, {"lifetime": "tree"})

@@ -536,9 +536,9 @@ async def a_tool_that_uv_installed_runs_through_uvx_and_by_itself() -> None:
         env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "UV_PYTHON": "/usr/bin/python3"}
         variables = ("env", *(f"{name}={value}" for name, value in env.items()))
         await run_command(*variables, uv, "tool", "install", "--offline", str(wheel(place)))
-        other = home / ".local" / "share" / "uv" / "credentials" / "credentials.toml"
-        other.parent.mkdir()
-        other.write_text(SECRET)
+        credentials = home / ".local" / "share" / "uv" / "credentials" / "credentials.toml"
+        credentials.parent.mkdir()
+        credentials.write_text(SECRET)
         argv = [uvx, "--from", str(place / "texts-1.0-py3-none-any.whl"), "texts"]
         for command in ([str(home / ".local" / "bin" / "texts")], [uvx, "texts"], argv):
             await runs_strictly([command[0], *command[1:]], env=env)

@@ -121,17 +121,21 @@ async def a_path_swapped_for_a_link_between_load_and_spawn_is_refused() -> None:
 @trial
 async def names_cannot_smuggle_options_in() -> None:
     with folder() as place:
-        odd = place / "--share-net\n--dev-bind"
-        odd.mkdir()
-        (odd / "file").write_text("inside")
-        settings = {"permissions": {"filesystem": [str(odd)]}, "cwd": str(odd)}
+        odd_folder = place / "--share-net\n--dev-bind"
+        odd_folder.mkdir()
+        (odd_folder / "file").write_text("inside")
+        settings = {"permissions": {"filesystem": [str(odd_folder)]}, "cwd": str(odd_folder)}
         async with exploring(**settings) as ext:
             code = """
                 import os, sys
                 result = {"cwd": os.getcwd(), "file": open("file").read(),
                           "root": os.path.exists("/root/.ssh") or os.path.exists("/boot")}
             """
-            assert await explore(ext, code) == {"cwd": str(odd), "file": "inside", "root": False}
+            assert await explore(ext, code) == {
+                "cwd": str(odd_folder),
+                "file": "inside",
+                "root": False,
+            }
 
 
 @trial

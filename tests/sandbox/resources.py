@@ -158,8 +158,8 @@ async def a_sandboxed_extension_has_a_limit_of_processes_without_any_configurati
         assert ext.enforced["limits"]["nproc"] == 512 and ext.enforced["limits"]["nofile"] == 1024
         limiter = ext.enforced["processes"]
         if limiter == "rlimit":
-            made, failed = await explore(ext, code)
-            assert 512 <= made < 1040 and failed, (made, failed)
+            process_count, failed = await explore(ext, code)
+            assert 512 <= process_count < 1040 and failed, (process_count, failed)
             assert await ext.call("echo", 1) == 1
     if limiter != "rlimit":  # the kernel does not limit root
         assert limiter.startswith("watchdog"), limiter

@@ -133,14 +133,14 @@ async def a_restart_that_the_operator_requests_judges_it_anew() -> None:
     with shared_folder() as program_folder:
         program = system_explorer(program_folder / "run")
         async with impatient([str(program)], permissions={}, restart=RESTART_IMMEDIATELY) as ext:
-            new = system_explorer(program_folder / "new")
-            new.replace(program)  # as an update does: another file with the same name
+            new_program = system_explorer(program_folder / "new")
+            new_program.replace(program)  # as an update does: another file with the same name
             await make_exit(ext)
             assert (await wait_until_refused(ext)).code == "X0384"
             await ext.restart()
             assert await explore(ext, "result = 1") == 1
-            new = system_explorer(program_folder / "new")
-            new.replace(program)
+            new_program = system_explorer(program_folder / "new")
+            new_program.replace(program)
             await ext.restart()
             assert await explore(ext, "result = 2") == 2
 
@@ -168,8 +168,8 @@ async def a_path_replaced_between_the_check_and_the_mount_is_not_shown() -> None
             granted = place / f"data{kind}"
             granted.mkdir()
             granted.chmod(0o777)
-            other = shutil.copytree(victim, place / f"victim{kind}")
-            swap_command = swap.format(victim=other, granted=granted)
+            victim_copy = shutil.copytree(victim, place / f"victim{kind}")
+            swap_command = swap.format(victim=victim_copy, granted=granted)
             wrapper = program_folder / f"bwrap{kind}"
             wrapper.write_text(
                 SWAPPING_WRAPPER.format(

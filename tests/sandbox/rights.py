@@ -292,8 +292,8 @@ def ids_of_one_hash() -> tuple[str, str]:
     ids: dict[int | None, str] = {}
     for number in itertools.count():
         name = f"trial-{number}"
-        if (other := ids.setdefault(user_id(name), name)) != name:
-            return other, name
+        if (other_id := ids.setdefault(user_id(name), name)) != name:
+            return other_id, name
     raise AssertionError("unreachable")
 
 
@@ -310,8 +310,8 @@ async def ids_of_the_same_hash_have_different_users() -> None:
                 await explore(ext, "open(facts['file'], 'w').write('mine')", file=str(file))
                 uids.append(file.stat().st_uid)
                 assert ext.enforced["uid"] == str(uids[-1])
-    first, second, *again = uids
-    assert first != second and again == [second, first], uids
+    first, second, *second_starts = uids
+    assert first != second and second_starts == [second, first], uids
 
 
 @trial
@@ -509,8 +509,8 @@ async def a_host_with_a_narrow_umask_gives_its_extension_a_state_folder() -> Non
                     assert files == ["file"], files
                     assert Path(folder, "file").read_text() == "kept"
                     assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
-                    others = Path(folder).parent.stat().st_mode & 0o077
-                    assert others == (0o11 if os.geteuid() == 0 else 0)
+                    access_of_others = Path(folder).parent.stat().st_mode & 0o077
+                    assert access_of_others == (0o11 if os.geteuid() == 0 else 0)
                 finally:
                     await extension.close()
         finally:

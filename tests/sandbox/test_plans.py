@@ -175,8 +175,8 @@ def run_filter(
     """Run the filter like the kernel, and return what happens to this system call."""
     code = filter_of(machine, network)
     arch = seccomp.ARCHITECTURES[machine] if arch is None else arch
-    words = [*arguments, *[0] * (6 - len(arguments))]
-    data = struct.pack("=iIQ6Q", number, arch, 0, *words)
+    padded_arguments = [*arguments, *[0] * (6 - len(arguments))]
+    data = struct.pack("=iIQ6Q", number, arch, 0, *padded_arguments)
     steps = list(struct.iter_unpack("=HBBI", code))
     position = accumulator = 0
     while True:
@@ -251,10 +251,12 @@ def test_only_listed_system_calls_exist(machine: str, network: bool) -> None:
 
 
 def test_no_system_call_is_listed_twice() -> None:
-    listed = [call for group in (*GROUPS.values(), DENIED) for call in group]
-    assert len({call.name for call in listed}) == len(listed)
+    system_calls = [call for group in (*GROUPS.values(), DENIED) for call in group]
+    assert len({call.name for call in system_calls}) == len(system_calls)
     for machine in seccomp.ARCHITECTURES:
-        numbers = [call.number(machine) for call in listed if call.number(machine) is not None]
+        numbers = [
+            call.number(machine) for call in system_calls if call.number(machine) is not None
+        ]
         assert len(set(numbers)) == len(numbers)
 
 

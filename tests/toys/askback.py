@@ -94,8 +94,8 @@ def _run_event(method: str, params: Any) -> StreamEvent | None:
     return StreamEvent(params["n"]) if isinstance(params, dict) and "n" in params else None
 
 
-def _cancel_run(params: Any, why: str) -> Outgoing:
-    return Notification("run.cancel", {"why": why})
+def _cancel_run(params: Any, reason: str) -> Outgoing:
+    return Notification("run.cancel", {"why": reason})
 
 
 def _watch_event(method: str, params: Any) -> StreamEvent | None:
@@ -106,8 +106,8 @@ def _acknowledged(params: Any, result: Any) -> bool:
     return bool(result == {"stream": params["stream"]})
 
 
-def _cancel_watch(params: Any, why: str) -> Outgoing:
-    return Request("watch.cancel", {"stream": params["stream"], "why": why})
+def _cancel_watch(params: Any, reason: str) -> Outgoing:
+    return Request("watch.cancel", {"stream": params["stream"], "why": reason})
 
 
 DIALECT = Dialect(
@@ -140,7 +140,7 @@ DIALECT = Dialect(
         }
     ),
     notifications=MappingProxyType({"say": lambda params: Log(20, str(params))}),
-    cancel_message=lambda request, why: Notification("cancelled", {"id": request.id}),
+    cancel_message=lambda request, reason: Notification("cancelled", {"id": request.id}),
     traits=Traits(
         limits=Limits(handshake=20, call=20, max_message=4 * 2**20, max_in_flight=1),
         first_id=1,

@@ -41,8 +41,8 @@ async def test_the_official_client_can_use_a_server_of_the_sdk() -> None:
             initialize_result.server_info.name == "sample"
             and initialize_result.instructions == "Adds and counts"
         )
-        listed = await session.list_tools()
-        assert [tool.name for tool in listed.tools] == ["add", "work", "count"]
+        tool_list = await session.list_tools()
+        assert [tool.name for tool in tool_list.tools] == ["add", "work", "count"]
         result = await session.call_tool("add", {"a": 1, "b": 2})
         assert result.structured_content == {"result": 3} and not result.is_error
         error_result = await session.call_tool("add", {"a": "x", "b": 2})
@@ -81,7 +81,7 @@ def test_an_unknown_revision_is_answered_with_the_newest() -> None:
 def test_stateless_results_fit_the_types_of_the_revision() -> None:
     meta = {"_meta": ENVELOPE}
     call = {"name": "add", "arguments": {"a": 1, "b": 2}, **meta}
-    discovered, listed, called, failed = exchange(
+    discovered, tool_list, called, failed = exchange(
         {"method": "server/discover", "params": meta},
         {"method": "tools/list", "params": meta},
         {"method": "tools/call", "params": call},
@@ -89,7 +89,7 @@ def test_stateless_results_fit_the_types_of_the_revision() -> None:
     )
     discover_result = stateless.DiscoverResult.model_validate(discovered["result"])
     assert discover_result.supported_versions[0] == "2026-07-28"
-    tools = stateless.ListToolsResult.model_validate(listed["result"])
+    tools = stateless.ListToolsResult.model_validate(tool_list["result"])
     assert [tool.name for tool in tools.tools] == ["add", "work", "count"]
     result = stateless.CallToolResult.model_validate(called["result"])
     assert result.structured_content == {"result": 3} and result.result_type == "complete"

@@ -73,5 +73,5 @@ async def test_hooks_of_the_sdk_replace_output_inject_text_and_receive_usage(
         usage = {"data": {"usage": {"input_tokens": 12}}}
         assert not (await host.hooks.run("on_usage", usage)).passed_over
         assert (await host.call_tool("ext_today_used_tokens", {})).text == "<12]"
-        started = await host.hooks.run("on_session_start", {"session_id": "s"})
-        assert started.injected == "in s"
+        session_start = await host.hooks.run("on_session_start", {"session_id": "s"})
+        assert session_start.injected == "in s"

@@ -86,20 +86,24 @@ BASE_TYPES: list[Any] = [
 types = st.recursive(
     st.sampled_from(BASE_TYPES),
     lambda inner: st.one_of(
-        inner.map(lambda one: list[one]),  # type: ignore[valid-type]
-        inner.map(lambda one: dict[str, one]),  # type: ignore[valid-type]
-        inner.map(lambda one: tuple[one, ...]),  # type: ignore[valid-type]
-        st.tuples(inner, inner).map(lambda two: tuple.__class_getitem__(two)),
-        st.tuples(inner, inner).map(lambda two: two[0] | two[1] if _can_be_united(two) else two[0]),
-        inner.map(lambda one: Optional[one]),  # noqa: UP045
+        inner.map(lambda inner_type: list[inner_type]),  # type: ignore[valid-type]
+        inner.map(lambda inner_type: dict[str, inner_type]),  # type: ignore[valid-type]
+        inner.map(lambda inner_type: tuple[inner_type, ...]),  # type: ignore[valid-type]
+        st.tuples(inner, inner).map(lambda inner_types: tuple.__class_getitem__(inner_types)),
+        st.tuples(inner, inner).map(
+            lambda inner_types: (
+                inner_types[0] | inner_types[1] if _can_be_united(inner_types) else inner_types[0]
+            )
+        ),
+        inner.map(lambda inner_type: Optional[inner_type]),  # noqa: UP045
     ),
     max_leaves=5,
 )
 
 
-def _can_be_united(two: tuple[Any, Any]) -> bool:
+def _can_be_united(inner_types: tuple[Any, Any]) -> bool:
     try:
-        two[0] | two[1]
+        inner_types[0] | inner_types[1]
     except TypeError:
         return False
     return True
