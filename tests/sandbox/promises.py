@@ -1,4 +1,4 @@
-"""The promises of SECURITY.md, and the trials and tests that each of them has.
+"""The promises of SECURITY.md, and the trials and tests that show each of them.
 
 A key is the heading of a section with the number of the promise. A value lists modules of
 `tests/sandbox`, single trials, and files of tests with a slash in their name.
@@ -93,11 +93,13 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
 
 
 def proof_names(proof: Proof) -> Iterator[str]:
-    """Yield the names of the trials or tests."""
+    """Yield the names of the trials or tests of a module, a file or a single trial."""
     if isinstance(proof, str):
         body = ast.parse((ROOT / proof).read_text("utf-8")).body
-        functions = [one for one in body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
-        yield from (one.name for one in functions if one.name.startswith("test_"))
+        functions = [
+            node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        yield from (node.name for node in functions if node.name.startswith("test_"))
     elif isinstance(proof, ModuleType):
         yield from (name for name, work in all_trials().items() if _is_from(work, proof))
     else:

@@ -9,7 +9,7 @@ import exthost
 from exthost.config import config_from_mapping
 from exthost.errors import Refused
 from tests.dialects.requirements import shows
-from tests.dialects.test_mcp import command, said
+from tests.dialects.test_mcp import command, read_text_block
 from tests.extensions.harness import failing, until
 from tests.extensions.nexo_tree import plugin
 from tests.faces.cli.cli_process import run_inside as run
@@ -124,8 +124,8 @@ async def test_servers_of_config_and_manifest_run_in_one_registry(tmp_path: Path
     config = {"discovery": {"search_paths": [str(tmp_path)]}, "mcp_servers": servers}
     async with exthost.Host(config_from_mapping(config)) as host:
         assert list(host) == ["near", "far", "a", "a.files"]
-        assert said(await host.call_tool("ext_near_echo", {"a": 1})) == {"a": 1}
-        assert said(await host.call_tool("ext_a_files_echo", {"b": 2})) == {"b": 2}
+        assert read_text_block(await host.call_tool("ext_near_echo", {"a": 1})) == {"a": 1}
+        assert read_text_block(await host.call_tool("ext_a_files_echo", {"b": 2})) == {"b": 2}
         assert host["a.files"].state == "ready" and host["a.files"].dialect.name == "mcp"
         error = await failing(host["far"].start())
         assert isinstance(error, Refused) and "reached by a URL" in error.message
