@@ -88,6 +88,7 @@ class HostProcess:
             make_gateway=self._require_gateway,
             say=self.display.say,
             reload=self._reload,
+            opening=lambda: self._opening,
             lingers=lingers,
         )
         self.host.remember_offers(defer_starts=lingers)
