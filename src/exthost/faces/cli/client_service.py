@@ -56,6 +56,7 @@ class ClientService:
     say           prints a message of the host
     reload        reads the config again
     opening       returns the task that opens the host
+    list_http_clients  returns name and version of each client with a session on HTTP
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class ClientService:
         say: Callable[[str], None],
         reload: Callable[[], Coroutine[Any, Any, None]],
         opening: "Callable[[], asyncio.Task[Any] | None]",
+        list_http_clients: Callable[[], list[Mapping[str, Any]]],
         lingers: bool,
     ) -> None:
         self._host = host
@@ -75,6 +77,7 @@ class ClientService:
         self._say = say
         self._reload = reload
         self._opening = opening
+        self._list_http_clients = list_http_clients
         self._lingers = lingers
         self._replies = ReplyStore(replies_file(os.environ, config_key(path)))
         self._control: ControlServer | None = None
@@ -199,14 +202,15 @@ class ClientService:
         return self._make_gateway()
 
     def list_clients(self) -> list[dict[str, Any]]:
-        """Return the clients as data: name, version and pid of each."""
+        """Return the clients as data: name, version and pid of each. The pid of a client with a
+        session on HTTP is None."""
+        infos: list[tuple[Mapping[str, Any], int | None]] = [
+            (client.client_info, client.pid) for client in self._clients
+        ]
+        infos += [(info, None) for info in self._list_http_clients()]
         return [
-            {
-                "name": _text(client.client_info.get("name")),
-                "version": _text(client.client_info.get("version")),
-                "pid": client.pid,
-            }
-            for client in self._clients
+            {"name": _text(info.get("name")), "version": _text(info.get("version")), "pid": pid}
+            for info, pid in infos
         ]
 
     # -- what a relay is told ----------------------------------------------------------------
