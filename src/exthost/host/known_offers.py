@@ -84,15 +84,9 @@ class KnownOffers:
             return  # it has a value that is no JSON
         if self._written.get(spec.id) == data or len(data) > MAX_FILE_BYTES:
             return
-        path = Path(self._path(spec.id))
-        temporary = path.with_name(f"{path.name}.{os.getpid()}")
         try:
-            make_folder(path.parent)
-            with os.fdopen(os.open(temporary, _NEW_FILE, 0o600), "wb") as file:
-                file.write(data)
-            temporary.replace(path)
+            write_own_file(Path(self._path(spec.id)), data)
         except OSError as error:
-            temporary.unlink(missing_ok=True) if temporary.parent.is_dir() else None
             if not self._has_warned:
                 self._has_warned = True
                 _log.warning("what extensions offer is not remembered: %s", error)
@@ -111,7 +105,7 @@ class KnownOffers:
         self._keys[spec.id] = key = self._key(spec)
         path = self._path(spec.id)
         try:
-            data = _read_own_file(path)
+            data = read_own_file(path)
             document = json.loads(data)
             if document["key"] != key:
                 return None
@@ -203,7 +197,21 @@ def _file_identity(path: str) -> tuple[str, ...]:
         return ()
 
 
-def _read_own_file(path: str) -> bytes:
+def write_own_file(path: Path, data: bytes) -> None:
+    """Replace a file of the state folder, which only this user can read, in one step. Raises
+    OSError."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    make_folder(path.parent)
+    try:
+        with os.fdopen(os.open(temporary, _NEW_FILE, 0o600), "wb") as file:
+            file.write(data)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_own_file(path: str) -> bytes:
     """Return the contents of a file that only this user can write. Raises OSError, and ValueError
     for any other file."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

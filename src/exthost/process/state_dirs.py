@@ -39,6 +39,11 @@ def offer_file(environ: Mapping[str, str], config: str, extension: str) -> str:
     return str(PurePosixPath(root, "offers", config, _file_name(extension) + ".json"))
 
 
+def replies_file(environ: Mapping[str, str], config: str) -> str:
+    """Return the file with the first replies to clients. `config` is as in `log_file`."""
+    return str(PurePosixPath(state_root(environ), "offers", f"{config}.replies.json"))
+
+
 def _file_name(extension: str) -> str:
     if _SAFE.fullmatch(extension):
         return extension

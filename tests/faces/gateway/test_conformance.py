@@ -1,5 +1,8 @@
 """The gateway passes the official conformance suite, with servers that pass it without the gateway.
 
+The suite uses HTTP. So the relay of a client on stdio is tested as the only server of a second
+gateway, which serves HTTP. The results must be those of the first gateway.
+
 The test needs the programs that `make node` installs: the suite, a Node for it, and the everything
 server of the Go SDK. `conformance_expected_failures.txt` lists the scenarios that fail; new lines
 must not be added.
@@ -15,6 +18,7 @@ import pytest
 
 from tests.faces.gateway.gateway_process import http_gateway, on_http, tools_of, write_config
 from tests.faces.gateway.token_proxy import token_proxy
+from tests.faces.relay.relay_process import shared_config, status
 
 TOOLS = Path(os.environ.get("EXTHOST_TEST_TOOLS", sys.prefix))
 SUITE = TOOLS / "node/node_modules/@modelcontextprotocol/conformance/dist/index.js"
@@ -35,9 +39,10 @@ def expected_failures(revision: str) -> set[str]:
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("through", ["http", "relay"])
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_the_gateway_passes_the_official_conformance_suite(
-    revision: str, tmp_path: Path
+    revision: str, through: str, tmp_path: Path
 ) -> None:
     missing = [str(tool) for tool in (SUITE, NODE, SERVER) if not tool.exists()]
     if missing:
@@ -46,13 +51,24 @@ async def test_the_gateway_passes_the_official_conformance_suite(
     server = {"command": str(SERVER), "options": {"era": era}}
     # The server of the Go SDK has no tasks.
     task_server = {"command": sys.executable, "args": ["-S", "-E", str(TASK_SERVER)]}
-    config = write_config(tmp_path, {"mcp_servers": {"everything": server, "tasks": task_server}})
+    document = {"mcp_servers": {"everything": server, "tasks": task_server}}
+    if through == "relay":
+        inner = shared_config(tmp_path, document)
+        words = ["-m", "exthost", "gateway", "--config", str(inner), "--plain-names"]
+        relay = {"command": sys.executable, "args": words, "options": {"era": era}}
+        (tmp_path / "outer").mkdir()
+        config = write_config(tmp_path / "outer", {"mcp_servers": {"relay": relay}})
+    else:
+        config = write_config(tmp_path, document)
     with http_gateway(config, "--plain-names", plain=True) as running:
         assert running.token is not None
         async with on_http(running, era) as client:  # wait until all tools are listed
             await tools_of(client, "test_simple_text")
         async with token_proxy(running.url, running.token) as url:
             output = await run_suite(url, revision, tmp_path)
+        if through == "relay":
+            clients = await asyncio.to_thread(status, inner)
+            assert [client["name"] for client in clients["clients"]] == ["exthost"]
     summary = output[output.rindex("=== SUMMARY") :].partition("Not scored")[0]
     results = dict(re.findall(r"^[✓✗] ([\w-]+): (.*)$", summary, re.MULTILINE))
     failed = set(re.findall(r"^✗ ([\w-]+):", summary, re.MULTILINE))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import mcp_types as types
 import pytest
 
 from exthost.faces.http_server import listener, token
@@ -23,6 +24,7 @@ from tests.faces.gateway.gateway_process import (
     tools_of,
     write_config,
 )
+from tests.faces.relay.relay_process import status, wait_until
 
 # The first message of a client.
 INITIALIZE = {
@@ -154,3 +156,17 @@ def test_a_missing_package_is_reported_with_the_command_that_installs_it(tmp_pat
     result = run_process("gateway", "--own", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
     assert (result.returncode, result.stdout) == (3, "")
     assert "X0165" in result.stderr and "pip install 'exthost[gateway]'" in result.stderr
+
+
+async def test_clients_with_a_session_are_in_the_status_of_the_host(tmp_path: Path) -> None:
+    config = write_config(tmp_path, {})
+    with http_gateway(config) as running:
+        info = types.Implementation(name="tester", version="7")
+        async with on_http(running, "handshake", client_info=info):
+            # The host may handle `notifications/initialized` after it has accepted it.
+            await asyncio.to_thread(wait_until, lambda: status(config)["clients"], "no client")
+            report = await asyncio.to_thread(status, config)
+            assert report["clients"] == [{"name": "tester", "version": "7", "pid": None}]
+            shown = await asyncio.to_thread(run, "status", cwd=tmp_path)
+            assert "client: tester 7, on HTTP" in shown.stdout + shown.stderr
+        await asyncio.to_thread(wait_until, lambda: not status(config)["clients"], "it stays")

@@ -293,6 +293,56 @@ def test_the_second_host_lists_the_tools_and_starts_no_server(tmp_path: Path) ->
         assert len(server_pids(config)) == 1
 
 
+# Blocks the import of pydantic, and so of the `mcp` package, until a file exists.
+SLOW_IMPORT = """
+import os, sys, time
+from importlib.machinery import PathFinder, SourceFileLoader
+class Loader(SourceFileLoader):
+    def exec_module(self, module):
+        while not os.path.exists(os.environ["IMPORT_GATE"]):
+            time.sleep(0.01)
+        super().exec_module(module)
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name != "pydantic":
+            return None
+        spec = PathFinder.find_spec(name, path)
+        spec.loader = Loader(name, spec.origin)
+        return spec
+sys.meta_path.insert(0, Finder)
+"""
+
+
+@pytest.mark.more
+def test_the_second_host_lists_the_tools_before_it_has_imported_mcp(tmp_path: Path) -> None:
+    config = shared_config(tmp_path, {"mcp_servers": server() | server("second")})
+    with joined(config) as client:
+        first = client.ask("tools/list")["result"]
+        pid = host_pid(config)
+    wait_until_gone(pid)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(SLOW_IMPORT)
+    gate = tmp_path / "gate"
+    path = os.pathsep.join((str(tmp_path / "site"), *filter(None, sys.path)))
+    variables = {"PYTHONPATH": path, "IMPORT_GATE": str(gate)}
+    with ExitStack() as stack:
+        stack.callback(gate.touch)
+        client = stack.enter_context(joined(config, env=variables))
+        assert client.ask("tools/list")["result"] == first
+        assert server_pids(config) == []
+        assert status(config)["clients"][0]["name"] == "tester"
+        call = client.start_call("ext_second_echo", a=1)
+        with joined(config) as other:  # another client that comes meanwhile
+            assert other.ask("tools/list")["result"] == first
+            gate.touch()
+            assert client.reply(call)["result"]["content"][0]["text"] == '{"a": 1}'
+            assert other.text("ext_child_echo", a=2) == '{"a": 2}'
+        methods = [message.get("method") for message in client.seen]
+        assert "notifications/tools/list_changed" not in methods
+        ids = [message["id"] for message in client.seen if "id" in message]
+        assert len(ids) == len(set(ids)), "a request was answered twice"
+
+
 def test_a_client_of_its_own_kind_of_names_gets_them(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as client, joined(config, "--plain-names") as plain:

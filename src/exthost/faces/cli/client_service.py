@@ -2,8 +2,9 @@
 
 Every host of the command line accepts them. The `mcp` package is imported when the first one comes,
 in a thread, because that takes longer than the start of the host. A host that was started for its
-clients (`lingers`) ends when the last one has been gone for the time of `[gateway] linger`, reads
-its config again when a client comes after a change, and has the package imported at once.
+clients (`lingers`) ends when the last one has been gone for the time of `[gateway] linger`, and
+reads its config again when a client comes after a change. It answers the first requests of a client
+from replies of the last host, if they are known, and imports the package then, or else at once.
 
 It does not know how MCP is served; `faces.gateway` does.
 """
@@ -16,16 +17,20 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exthost.errors import ConfigError
 from exthost.faces.cli.optional_import import import_optional
+from exthost.faces.gateway.first_replies import FirstReplies, ReplyStore
 from exthost.faces.gateway.relay_connection import RelayConnection
 from exthost.host.control.peer_credentials import peer_pid
 from exthost.host.control.server import ControlServer
+from exthost.host.control.socket_path import config_key
 from exthost.host.host import Host
 from exthost.model.spec import HostEnvRef, Spec
+from exthost.process.state_dirs import replies_file
 
 if TYPE_CHECKING:
     from exthost.faces.gateway.server import Gateway
@@ -35,6 +40,10 @@ FIRST_CLIENT_SECONDS = 30.0
 
 # How long the replies that were computed at the end of the host may take to be written.
 FLUSH_SECONDS = 2.0
+
+# How long the import of the package is delayed for a client that can be answered without it. The
+# import takes the time that the first replies need.
+IMPORT_DELAY_SECONDS = 2.0
 
 MakeGateway = Callable[[], "Gateway"]
 
@@ -46,6 +55,8 @@ class ClientService:
                   open
     say           prints a message of the host
     reload        reads the config again
+    opening       returns the task that opens the host
+    list_http_clients  returns name and version of each client with a session on HTTP
     """
 
     def __init__(
@@ -56,6 +67,8 @@ class ClientService:
         make_gateway: MakeGateway,
         say: Callable[[str], None],
         reload: Callable[[], Coroutine[Any, Any, None]],
+        opening: "Callable[[], asyncio.Task[Any] | None]",
+        list_http_clients: Callable[[], list[Mapping[str, Any]]],
         lingers: bool,
     ) -> None:
         self._host = host
@@ -63,7 +76,10 @@ class ClientService:
         self._make_gateway = make_gateway
         self._say = say
         self._reload = reload
+        self._opening = opening
+        self._list_http_clients = list_http_clients
         self._lingers = lingers
+        self._replies = ReplyStore(replies_file(os.environ, config_key(path)))
         self._control: ControlServer | None = None
         self._is_installed = importlib.util.find_spec("mcp") is not None
         self._clients: dict[RelayConnection, asyncio.Task[None]] = {}
@@ -71,6 +87,7 @@ class ClientService:
         self._reloading: asyncio.Task[None] | None = None
         self._config_state = _file_state(path)
         self._timer: asyncio.TimerHandle | None = None
+        self._is_package_needed = asyncio.Event()
         self._is_over = asyncio.Event()
 
     # -- life --------------------------------------------------------------------------------
@@ -91,7 +108,10 @@ class ClientService:
     async def wait_until_unused(self) -> None:
         """Return when the last client has been gone for the time of `[gateway] linger`."""
         if self._is_installed:
-            self._load_gateway()
+            await asyncio.to_thread(self._replies.read)
+            if self._replies.is_empty:
+                self._is_package_needed.set()
+                self._load_gateway()
         self._start_timer(max(FIRST_CLIENT_SECONDS, self._host.config.gateway.linger))
         try:
             await self._is_over.wait()
@@ -138,11 +158,29 @@ class ClientService:
         task.add_done_callback(end)
 
     async def _serve(self, client: RelayConnection) -> None:
-        gateway = await asyncio.shield(self._load_gateway())
+        loading = self._load_gateway()
+        if self._lingers:
+            await self._answer_first(client, loading)
+        gateway = await asyncio.shield(loading)
         stdio = importlib.import_module("exthost.faces.gateway.stdio")
         await stdio.serve_client(gateway.server, client)
         client.close()
         await client.wait_until_lost()
+
+    async def _answer_first(
+        self, client: RelayConnection, loading: "asyncio.Task[Gateway]"
+    ) -> None:
+        """Answer the first requests of a client from stored replies while the package is not
+        imported, and store the replies to them."""
+        first_replies = FirstReplies(
+            self._replies, self._host, client.plain_names is True, self._is_package_needed.set
+        )
+        opening = self._opening()
+        if opening is not None and not (self._replies.is_empty or loading.done()):
+            # What the host offers is known when it is open.
+            await asyncio.wait([opening, loading], return_when="FIRST_COMPLETED")
+            first_replies.may_answer = opening.done() and not loading.done()
+        client.use_first_replies(first_replies)
 
     def _load_gateway(self) -> "asyncio.Task[Gateway]":
         if self._loading is None:
@@ -150,6 +188,10 @@ class ClientService:
         return self._loading
 
     async def _import_gateway(self) -> "Gateway":
+        if self._lingers:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(IMPORT_DELAY_SECONDS):
+                    await self._is_package_needed.wait()
         await asyncio.to_thread(
             import_optional,
             "exthost.faces.gateway.stdio",
@@ -160,14 +202,15 @@ class ClientService:
         return self._make_gateway()
 
     def list_clients(self) -> list[dict[str, Any]]:
-        """Return the clients as data: name, version and pid of each."""
+        """Return the clients as data: name, version and pid of each. The pid of a client with a
+        session on HTTP is None."""
+        infos: list[tuple[Mapping[str, Any], int | None]] = [
+            (client.client_info, client.pid) for client in self._clients
+        ]
+        infos += [(info, None) for info in self._list_http_clients()]
         return [
-            {
-                "name": _text(client.client_info.get("name")),
-                "version": _text(client.client_info.get("version")),
-                "pid": client.pid,
-            }
-            for client in self._clients
+            {"name": _text(info.get("name")), "version": _text(info.get("version")), "pid": pid}
+            for info, pid in infos
         ]
 
     # -- what a relay is told ----------------------------------------------------------------

@@ -88,6 +88,8 @@ class HostProcess:
             make_gateway=self._require_gateway,
             say=self.display.say,
             reload=self._reload,
+            opening=lambda: self._opening,
+            list_http_clients=self._list_http_clients,
             lingers=lingers,
         )
         self.host.remember_offers(defer_starts=lingers)
@@ -120,6 +122,9 @@ class HostProcess:
             assert self._opening is not None, "clients are accepted when the process runs"
             self._gateway.open(self._opening)
         return self._gateway
+
+    def _list_http_clients(self) -> list[Mapping[str, Any]]:
+        return self._gateway.clients.list_http_clients() if self._gateway is not None else []
 
     def _client_handlers(self, spec: Spec) -> Mapping[str, Handler]:
         """Return handlers that pass the requests of an MCP server on to its clients, though the

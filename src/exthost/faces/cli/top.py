@@ -62,13 +62,13 @@ def _print_once(args: Args, client: HostClient) -> int:
     reply = client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
     rows = order_rows(rates.add(reply["extensions"], time.monotonic()))
     if args.json:
-        clients = reply.get("clients", [])
+        clients = reply["clients"]
         show_json({"host": reply["host"], "clients": clients, "extensions": rows})
         return 0
     width = shutil.get_terminal_size((120, 24)).columns
     for line in table_lines(rows, width):
         print(line)
-    clients = len(reply.get("clients", ()))
+    clients = len(reply["clients"])
     others = f", {clients} clients" if clients else ""
     say(f"{len(rows)} extensions of process {reply['host']['pid']}{others}")
     return 0
@@ -104,7 +104,7 @@ class _LiveTop:
     def _take_sample(self, now: float) -> None:
         reply = self._client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
         self._host = reply["host"]
-        self._clients = len(reply.get("clients", ()))  # missing in a host of an earlier version
+        self._clients = len(reply["clients"])
         self._rows = self._rates.add(reply["extensions"], now)
 
     # -- drawing -----------------------------------------------------------------------------

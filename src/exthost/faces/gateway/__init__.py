@@ -32,6 +32,7 @@ order:
     client_stream    the two directions of a connection that is not on HTTP
     stdio, http      the two transports
     relay_connection the socket of a relay, by which a client joins a host that runs
+    first_replies    replies of an earlier host, sent before the package is imported
     call_messages    decodes and encodes the messages of a tool call
     call_session     the context and session of a tool call that bypasses the package
     stdio_calls      tool calls on stdio

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.faces.gateway.client_stream import ClientLine
+from exthost.faces.gateway.first_replies import FirstReplies
 from exthost.host.control.line_connection import LineConnection
 from exthost.wire.framing import Broken, Item, Skipped
 
@@ -44,6 +45,7 @@ class RelayConnection(LineConnection):
         self.is_broken = False
         self._handle_line: Callable[[bytes, int], bool] | None = None
         self._on_broken: Callable[[], object] = lambda: None
+        self._first_replies: FirstReplies | None = None
         self._unhandled: deque[ClientLine] = deque()
         self._change = asyncio.Event()
         self._last_number = 0
@@ -69,6 +71,19 @@ class RelayConnection(LineConnection):
         if self.is_broken:
             self.loop.call_soon(on_broken)
 
+    def use_first_replies(self, first_replies: FirstReplies) -> None:
+        """Answer the first lines by stored replies, and store the replies to them."""
+        self._first_replies = first_replies
+        for number, text in self._unhandled:
+            if isinstance(text, bytes):
+                self._answer_first(first_replies, number, text)
+
+    def _answer_first(self, first_replies: FirstReplies, number: int, text: bytes) -> None:
+        reply = first_replies.receive(number, text)
+        if reply is not None:
+            self._write(b"r%d\t%b" % (number, reply))
+        self.client_info = self.client_info or first_replies.client_info
+
     def lines_received(self, items: list[Item]) -> None:
         for item in items:
             if isinstance(item, Skipped | Broken):  # a relay sends no such line
@@ -84,6 +99,8 @@ class RelayConnection(LineConnection):
             if self._is_finishing:
                 continue  # it is after the last line that the relay was told of
             self._last_number = number
+            if self._first_replies is not None and not is_cut:
+                self._answer_first(self._first_replies, number, text)
             handle_line = self._handle_line
             if is_cut:
                 self._unhandled.append(ClientLine(number, Skipped("too long", text, len(text))))
@@ -127,7 +144,14 @@ class RelayConnection(LineConnection):
         self._write(b"m\t" + line)
 
     def write_reply(self, number: int, line: bytes) -> None:
-        self._write(b"r%d\t%b" % (number, line))
+        first_replies = self._first_replies
+        if first_replies is None:
+            self._write(b"r%d\t%b" % (number, line))
+            return
+        if remaining := first_replies.settle(number, line):
+            self._write(remaining)
+        if first_replies.is_over:
+            self._first_replies = None
 
     def write_request(self, line: bytes) -> None:
         self._write(b"s\t" + line)

@@ -75,7 +75,7 @@ function onRows(changes) {
   const ready = [...rows.values()].filter((row) => row.state === "ready").length;
   const failed = [...rows.values()].filter((row) => ["failed", "refused", "open"].includes(row.state)).length;
   setText(byId("summary"), `${ready} of ${plural(rows.size, "extension")} ready${failed ? `, ${failed} in trouble` : ""}${clients.length ? `, ${plural(clients.length, "client")}` : ""}`);
-  byId("summary").title = [hostText, ...clients.map((one) => `${one.name || "a client"} ${one.version}, process ${one.pid}`)].join("\n");
+  byId("summary").title = [hostText, ...clients.map((one) => `${one.name || "a client"} ${one.version}, ${one.pid === null ? "on HTTP" : `process ${one.pid}`}`)].join("\n");
   if (detail.name) detail.update(rows.get(detail.name));
   else if (document.body.dataset.view === "list") showOverview();
 }
