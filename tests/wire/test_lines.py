@@ -34,9 +34,9 @@ def test_a_byte_order_mark_after_an_over_long_first_line_is_kept() -> None:
     assert feed_all(Lines(10), stream).items == [Skipped("too long", b"x" * 11, 11), mark + b"{}"]
 
 
-@pytest.mark.parametrize("rest", [b"", b" ", b"\r", b"\xef\xbb\xbf", b"\xef\xbb\xbf \t"])
-def test_white_space_at_the_end_is_not_an_incomplete_frame(rest: bytes) -> None:
-    assert feed_all(Lines(100), rest).end is None
+@pytest.mark.parametrize("white_space", [b"", b" ", b"\r", b"\xef\xbb\xbf", b"\xef\xbb\xbf \t"])
+def test_white_space_at_the_end_is_not_an_incomplete_frame(white_space: bytes) -> None:
+    assert feed_all(Lines(100), white_space).end is None
 
 
 def test_text_without_a_newline_at_the_end_is_an_incomplete_frame() -> None:
