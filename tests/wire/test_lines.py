@@ -51,10 +51,12 @@ def test_the_frames_around_an_over_long_line_are_kept() -> None:
     assert output == FramingOutput([b"one", Skipped("too long", b"xxxxx", 5), b"two"], None)
 
 
-@given(cap=st.integers(0, 200), length=st.integers(1, 200))
-def test_a_line_is_too_long_exactly_when_it_is_longer_than_the_cap(cap: int, length: int) -> None:
-    (item,) = feed_all(Lines(cap), b"x" * length + b"\n").items
-    assert isinstance(item, Skipped) == (length > cap)
+@given(limit=st.integers(0, 200), length=st.integers(1, 200))
+def test_a_line_is_too_long_exactly_when_it_is_longer_than_the_limit(
+    limit: int, length: int
+) -> None:
+    (item,) = feed_all(Lines(limit), b"x" * length + b"\n").items
+    assert isinstance(item, Skipped) == (length > limit)
 
 
 def test_only_the_first_bytes_of_an_over_long_line_are_reported() -> None:
