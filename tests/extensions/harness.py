@@ -46,7 +46,11 @@ def command(*flags: str) -> list[str]:
 
 
 def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
-    """Start the hostile extension with `exthost.connect`, and yield it."""
+    """Yield a hostile extension, started as a user would start it.
+
+    The flags and the methods of calls are those of `hostile.py`: for example, "echo" returns its
+    params, "keep" is answered only after "release", and "leave" exits with the given code.
+    """
     # The dialect is named, because detection would start further processes in each test.
     settings.setdefault("dialect", "morphir")
     settings.setdefault("limits", {"call": NEVER})
@@ -54,7 +58,7 @@ def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extensi
 
 
 def plain(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
-    """Like `hostile`, but without a namespace, so that the pids it reports are valid here."""
+    """Yield a hostile extension without a PID namespace, so that the test knows its pids."""
     return hostile(*flags, lifetime="plain", **settings)
 
 
@@ -88,7 +92,7 @@ async def failing(awaitable: Awaitable[Any]) -> ExthostError:
         result = await awaitable
     except ExthostError as error:
         return error
-    raise AssertionError(f"this should have failed, and returned {result!r}")
+    raise AssertionError(f"this should have failed, but returned {result!r}")
 
 
 async def outcome(awaitable: Awaitable[Any]) -> Any:

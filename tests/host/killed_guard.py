@@ -106,7 +106,7 @@ class KilledGuard:
     def check_outcomes(self, times: int) -> None:
         """Check that each call was blocked or refused, and that no tool received a call."""
         assert set(self.outcomes) <= {BLOCKED, NOT_ANSWERED}, self.outcomes
-        assert self.outcomes[BLOCKED] > times / 2
+        assert self.outcomes[BLOCKED] > times / 2  # it blocked a call before two of three kills
         assert len(self._all_pids()) > times
         messages = self._received.read_text()
         assert '"initialize"' in messages and "tool.call" not in messages

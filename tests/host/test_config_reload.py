@@ -67,8 +67,8 @@ async def test_a_reload_changes_the_audit_file(tmp_path: Path) -> None:
             await host["a"].call("echo", 1)
         assert audited_methods(first) == ["echo"] and audited_methods(second) == ["echo"]
         with pytest.raises(ConfigError):
-            bad = {"extensions": [], "audit": {"path": str(tmp_path / "no" / "such")}}
-            await host.reload(bad)
+            invalid_config = {"extensions": [], "audit": {"path": str(tmp_path / "no" / "such")}}
+            await host.reload(invalid_config)
         assert "a" in host  # an invalid config changes nothing
         await host["a"].call("echo", 1)
         assert audited_methods(second) == ["echo", "echo"]

@@ -183,15 +183,15 @@ async def test_a_log_is_open_only_while_its_extension_has_a_process(tmp_path: Pa
         descriptors = Path("/proc/self/fd").iterdir()
         return any(fd.is_symlink() and str(fd.readlink()) == str(file) for fd in descriptors)
 
-    before, observed = "discovered", []
+    before, is_open_by_state = "discovered", []
     for after in ("admitted", "starting", "ready", "draining", "stopped", "starting", "failed"):
         bus.publish(StateChanged("a", before, after, ""))
         bus.publish(log_line(f"in {after}"))
         await asyncio.sleep(0)
         before = after
-        observed.append((after, is_open()))
+        is_open_by_state.append((after, is_open()))
     logs.close()
-    assert [state for state, was_open in observed if was_open] == [
+    assert [state for state, was_open in is_open_by_state if was_open] == [
         "starting", "ready", "draining", "starting",
     ]  # fmt: skip
-    assert file.read_text().count(" stderr in ") == len(observed)
+    assert file.read_text().count(" stderr in ") == len(is_open_by_state)

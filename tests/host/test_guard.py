@@ -329,13 +329,13 @@ async def test_failed_hooks_are_reported_by_events_and_in_the_audit(
     write_guard(tmp_path, {"action": "dance"})
     audit = tmp_path / "audit.jsonl"
     settings = {"hooks": {"on_failure": on_failure}, "audit": {"path": str(audit)}}
-    observed: list[HookFailed] = []
+    hook_failures: list[HookFailed] = []
     async with exthost.Host.from_config(config_document(tmp_path, **settings)) as host:
-        host.events.subscribe(HookFailed, observed.append)
+        host.events.subscribe(HookFailed, hook_failures.append)
         call = host.call_tool(TOOL, {"a": 1}, context={"agent_id": "me"})
         await (failing(call) if on_failure == "closed" else call)
     outcome = "refused" if on_failure == "closed" else "passed over"
-    (event,) = observed
+    (event,) = hook_failures
     assert event[:3] == ("guard", "before_tool_call", outcome) and event.about == TOOL
     records = [json.loads(line) for line in audit.read_text().splitlines()]
     (record,) = [item for item in records if item["outcome"] == outcome]
@@ -360,13 +360,13 @@ async def test_failed_hooks_are_reported_to_clients_of_the_gateway(
         write_config(tmp_path, config_document(tmp_path, **settings)), era
     ) as client:
         result = await client.call_tool(TOOL, {"a": 1})
-        refused = await client.call_tool(TOOL, {"a": "no"})
+        refused_result = await client.call_tool(TOOL, {"a": "no"})
         failed = await client.call_tool("ext_tools_nap", {})
     assert not result.is_error and result.meta is not None
     (warning,) = result.meta["exthost/warnings"]
     assert "before_tool_call of guard failed" in warning
     assert failed.is_error and failed.meta is not None
     assert "before_tool_call of guard failed" in failed.meta["exthost/warnings"][0]
-    assert refused.is_error and refused.meta is not None
-    assert refused.meta["exthost/error"]["code"] == "X0333"
+    assert refused_result.is_error and refused_result.meta is not None
+    assert refused_result.meta["exthost/error"]["code"] == "X0333"
     assert received.read_text().count("tool.call") == 2

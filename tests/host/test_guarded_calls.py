@@ -159,12 +159,12 @@ async def test_a_call_that_cannot_be_made_runs_no_hooks(tmp_path: Path) -> None:
 
 async def test_skipped_hooks_are_published(tmp_path: Path) -> None:
     plugin(tmp_path / "tools")
-    observed: list[HooksSkipped] = []
+    skipped_events: list[HooksSkipped] = []
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
-        host.events.subscribe(HooksSkipped, observed.append)
+        host.events.subscribe(HooksSkipped, skipped_events.append)
         await host.call_tool(TOOL, {"a": 1})
         await host.call_tool(TOOL, {"a": 1}, hooks=False, context={"agent_id": "me"})
-    assert observed == [HooksSkipped("tools", TOOL, {"agent_id": "me"})]
+    assert skipped_events == [HooksSkipped("tools", TOOL, {"agent_id": "me"})]
 
 
 # -- context on the command line -------------------------------------------------------------------
@@ -178,8 +178,8 @@ def test_the_command_line_sets_the_context_of_a_call(tmp_path: Path) -> None:
         outcome = run_inside("call", *command, "x=1", *context, "--json", cwd=tmp_path)
         expected = {"x": 1, "_meta": {"agent_id": "7", "session_id": "s1"}}
         assert json.loads(outcome.stdout) == expected, outcome
-    for wrong in ("agent_id", "=7"):
-        outcome = run_inside("call", "ext_a_echo", "--context", wrong, cwd=tmp_path)
+    for invalid_context in ("agent_id", "=7"):
+        outcome = run_inside("call", "ext_a_echo", "--context", invalid_context, cwd=tmp_path)
         assert outcome.returncode == 2 and "--context" in outcome.stderr
     outcome = run_inside("call", "a", "echo", "--method", "--context", "k=v", cwd=tmp_path)
     assert outcome.returncode == 2

@@ -84,9 +84,11 @@ async def test_arguments_that_do_not_match_the_schema_are_not_sent() -> None:
 
 
 async def test_an_extension_that_exits_in_its_handshake_does_not_affect_nine_others() -> None:
-    good = [entry(f"good{n}") for n in range(9)]
-    bad = entry("bad", str(EXAMPLES / "no-such-file.py"))
-    async with exthost.Host.from_config(config(*good[:4], bad, *good[4:])) as host:
+    working_entries = [entry(f"good{n}") for n in range(9)]
+    broken_entry = entry("bad", str(EXAMPLES / "no-such-file.py"))
+    async with exthost.Host.from_config(
+        config(*working_entries[:4], broken_entry, *working_entries[4:])
+    ) as host:
         assert sum(ext.state == "ready" for ext in host.extensions) == 9
         assert host["bad"].state == "failed"
         assert len(host.tools) == 9 * 3
@@ -178,17 +180,17 @@ async def test_paths_in_a_config_file_are_relative_to_its_folder(tmp_path: Path)
 
 @shows("morphir-manager-04")
 async def test_state_changes_are_published_and_follow_the_life_cycle_table() -> None:
-    observed: list[Any] = []
+    events: list[Any] = []
     host = exthost.Host.from_config(
         config(entry("a", FRAGILE, restart={"strategy": "immediate", "max_retries": 2}))
     )
-    unsubscribe = host.events.subscribe(EVERYTHING, observed.append)
+    unsubscribe = host.events.subscribe(EVERYTHING, events.append)
     async with host:
         with pytest.raises(errors.ExtensionGone):
             await host.call_tool("ext_a_divide", {"a": 1, "b": 0})
         assert (await host.call_tool("ext_a_divide", {"a": 1, "b": 1})).data == 1
     unsubscribe()
-    states = [event for event in observed if isinstance(event, StateChanged)]
+    states = [event for event in events if isinstance(event, StateChanged)]
     allowed_states = {
         step(State(state.before), event)
         for state in states
@@ -199,9 +201,9 @@ async def test_state_changes_are_published_and_follow_the_life_cycle_table() -> 
     assert [state.after for state in states] == [
         "admitted", "starting", "ready", "backoff", "starting", "ready", "draining", "stopped",
     ]  # fmt: skip
-    ended = [event.outcome for event in observed if isinstance(event, CallEnded)]
-    assert ended == ["gone", "result"]
-    assert [event.added for event in observed if isinstance(event, OfferChanged)] == [("divide",)]
+    outcomes = [event.outcome for event in events if isinstance(event, CallEnded)]
+    assert outcomes == ["gone", "result"]
+    assert [event.added for event in events if isinstance(event, OfferChanged)] == [("divide",)]
 
 
 def is_allowed(change: StateChanged, event: Event) -> bool:

@@ -122,7 +122,7 @@ async def test_features_that_this_host_does_not_offer_are_named(
         assert "tide_never_offered" not in host.tools
         assert any("tide_never_offered" in text for text in host["tide"].offer.warnings)
         assert sum(host["tide"].stats.dropped.values()) >= 2  # a line of text, and a broker message
-        assert any("this host has no broker" in what for what in host["tide"].stats.dropped)
+        assert any("this host has no broker" in reason for reason in host["tide"].stats.dropped)
     assert "no-such-tide-gauge" in caplog.text  # a missing program is only a warning
 
 

@@ -150,12 +150,12 @@ async def test_a_crash_of_the_replaced_extension_publishes_nothing(
 async def test_counts_never_decrease() -> None:
     restart = {"strategy": "immediate", "max_retries": 100}
     async with exthost.Host.from_config({"extensions": [entry(restart=restart)]}) as host:
-        observed = dict.fromkeys(COUNTS, 0)
+        last_counts = dict.fromkeys(COUNTS, 0)
 
         def read_counts() -> dict[str, int]:
             now = {name: getattr(host["a"].stats, name) for name in COUNTS}
-            assert all(now[name] >= observed[name] for name in COUNTS), (observed, now)
-            observed.update(now)
+            assert all(now[name] >= last_counts[name] for name in COUNTS), (last_counts, now)
+            last_counts.update(now)
             return now
 
         for round in range(1, 4):
@@ -193,11 +193,15 @@ async def test_a_call_in_flight_of_the_replaced_extension_is_counted() -> None:
 
 async def test_a_new_name_is_a_new_extension() -> None:
     async with exthost.Host.from_config({"extensions": [entry()]}) as host:
-        observed: list[tuple[str, ...]] = []
-        host.events.subscribe(StateChanged, lambda event: observed.append(event[:3]))
+        state_changes: list[tuple[str, ...]] = []
+        host.events.subscribe(StateChanged, lambda event: state_changes.append(event[:3]))
         await host.replace(spec_from_mapping({**entry(), "name": "b"}), "a")
         await until(lambda: not host._extensions.leaving)
         assert list(host) == ["b"]
-        assert [item[2] for item in observed if item[0] == "b"] == ["admitted", "starting", "ready"]
-        assert [item[2] for item in observed if item[0] == "a"] == ["draining", "stopped"]
+        assert [item[2] for item in state_changes if item[0] == "b"] == [
+            "admitted",
+            "starting",
+            "ready",
+        ]
+        assert [item[2] for item in state_changes if item[0] == "a"] == ["draining", "stopped"]
         assert host["b"].stats.calls == 0

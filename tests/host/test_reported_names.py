@@ -40,39 +40,37 @@ def reported_names(*extensions: FakeExtension) -> ReportedNames:
 
 
 def test_of_two_extensions_that_start_together_the_second_is_refused() -> None:
-    one, two = FakeExtension("one"), FakeExtension("two")
-    names = reported_names(one, two)
-    names.accept(one.spec, OFFER_WITH_NAME)
+    first, second = FakeExtension("first"), FakeExtension("second")
+    names = reported_names(first, second)
+    names.accept(first.spec, OFFER_WITH_NAME)
     with pytest.raises(
-        HandshakeFailed, match="calls itself provider/test, and so does one"
+        HandshakeFailed, match="calls itself provider/test, and so does first"
     ) as caught:
-        names.accept(two.spec, OFFER_WITH_NAME)
+        names.accept(second.spec, OFFER_WITH_NAME)
     assert caught.value.code == "X0524"
 
 
 def test_a_second_extension_is_refused_while_the_first_is_ready() -> None:
-    one, two = FakeExtension("one", State.READY, OFFER_WITH_NAME), FakeExtension("two")
+    first, second = FakeExtension("first", State.READY, OFFER_WITH_NAME), FakeExtension("second")
     with pytest.raises(HandshakeFailed):
-        reported_names(one, two).accept(two.spec, OFFER_WITH_NAME)
+        reported_names(first, second).accept(second.spec, OFFER_WITH_NAME)
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.STOPPED, State.REFUSED])
 def test_the_name_is_free_again_when_the_first_has_ended(state: State) -> None:
-    one, two = FakeExtension("one"), FakeExtension("two")
-    names = reported_names(one, two)
-    names.accept(one.spec, OFFER_WITH_NAME)
-    one.state, one.offer = state, OFFER_WITH_NAME
-    names.accept(two.spec, OFFER_WITH_NAME)
+    first, second = FakeExtension("first"), FakeExtension("second")
+    names = reported_names(first, second)
+    names.accept(first.spec, OFFER_WITH_NAME)
+    first.state, first.offer = state, OFFER_WITH_NAME
+    names.accept(second.spec, OFFER_WITH_NAME)
 
 
 def test_the_same_extension_and_other_dialects_may_have_the_name() -> None:
-    one, other = (
-        FakeExtension("one", State.READY, OFFER_WITH_NAME),
-        FakeExtension("other", State.READY, OFFER_WITH_NAME, "mcp"),
-    )
-    names = reported_names(one, other)
-    names.accept(one.spec, OFFER_WITH_NAME)
-    names.accept(one.spec, OFFER_WITH_NAME)
+    first = FakeExtension("first", State.READY, OFFER_WITH_NAME)
+    other = FakeExtension("other", State.READY, OFFER_WITH_NAME, "mcp")
+    names = reported_names(first, other)
+    names.accept(first.spec, OFFER_WITH_NAME)
+    names.accept(first.spec, OFFER_WITH_NAME)
     names.accept(other.spec, OFFER_WITH_NAME)
 
 

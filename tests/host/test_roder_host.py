@@ -32,9 +32,10 @@ def new_host(*entries: Any, **settings: Any) -> exthost.Host:
 
 
 def record_spawns(host: exthost.Host) -> list[str]:
-    observed: list[str] = []
-    host.events.subscribe(Spawned, lambda event: observed.append(event.extension))
-    return observed
+    """Return a list to which the ids of all extensions that are started are added."""
+    spawned: list[str] = []
+    host.events.subscribe(Spawned, lambda event: spawned.append(event.extension))
+    return spawned
 
 
 # -- lazy start and unique names --------------------------------------------------------------
@@ -120,12 +121,12 @@ async def test_an_event_with_a_matching_kind_starts_the_sink(
         ext = host["toy"]
         await until(lambda: ext.state == "ready")
         await until(lambda: spawned == ["toy"])
-        reported = await said(ext, "events/handle")
-        while len(reported) < 2:
-            reported = await said(ext, "events/handle")
-        first, second = (report["envelope"] for report in reported)
-        observed = ("source", "source_id", "kind", "thread_id", "turn_id", "event")
-        assert {key: first[key] for key in observed} == {
+        messages = await said(ext, "events/handle")
+        while len(messages) < 2:
+            messages = await said(ext, "events/handle")
+        first, second = (message["envelope"] for message in messages)
+        fields = ("source", "source_id", "kind", "thread_id", "turn_id", "event")
+        assert {key: first[key] for key in fields} == {
             "source": "Runtime",
             "source_id": "test",
             "kind": "turn.started",
@@ -135,7 +136,7 @@ async def test_an_event_with_a_matching_kind_starts_the_sink(
         }
         assert first["event_id"] != second["event_id"] and second["seq"] == first["seq"] + 1
         assert first["timestamp"].endswith("Z") and second["thread_id"] is None
-        assert all(report["envelope"]["kind"] != "call.ended" for report in reported), (
+        assert all(message["envelope"]["kind"] != "call.ended" for message in messages), (
             "the events of a sink are not sent to itself"
         )
 
@@ -312,8 +313,8 @@ async def test_an_event_arrives_before_later_calls(tmp_path: Path) -> None:
         await ext.start()
         for n in range(3):
             host.emit("turn.started", n)
-            reported = await said(ext, "events/handle")
-            assert [report["envelope"]["event"] for report in reported] == list(range(n + 1))
+            messages = await said(ext, "events/handle")
+            assert [message["envelope"]["event"] for message in messages] == list(range(n + 1))
 
 
 @shows("roder-events-07")
@@ -389,9 +390,11 @@ async def test_each_example_serves_all_its_services(example: Path) -> None:
 
 
 def test_both_examples_can_run_in_one_host() -> None:
-    one, two = find_extensions(read_config({"discovery": {"search_paths": [str(EXAMPLES)]}})).specs
-    assert find_name_conflict(two, [one]) is None
-    assert [one.id, two.id] == ["demo-node", "demo-python"]
+    node_example, python_example = find_extensions(
+        read_config({"discovery": {"search_paths": [str(EXAMPLES)]}})
+    ).specs
+    assert find_name_conflict(python_example, [node_example]) is None
+    assert [node_example.id, python_example.id] == ["demo-node", "demo-python"]
 
 
 def test_a_blocking_host_calls_tools_and_emits_events(tmp_path: Path) -> None:
@@ -400,8 +403,10 @@ def test_a_blocking_host_calls_tools_and_emits_events(tmp_path: Path) -> None:
         host.emit("turn.started", {"n": 1}, context={"turn_id": "u"})
         received: list[Any] = []
         while not received:  # each iteration waits for a reply
-            reported = host.call_tool("ext_toy_heard").data
+            messages = host.call_tool("ext_toy_heard").data
             received = [
-                report["params"] for report in reported if report.get("method") == "events/handle"
+                message["params"]
+                for message in messages
+                if message.get("method") == "events/handle"
             ]
         assert received[0]["envelope"]["turn_id"] == "u"

@@ -285,8 +285,8 @@ async def test_tools_run_one_after_another_and_their_results_are_sent_to_the_mod
     assert completion.content == ({"type": "text", "text": "done"},) and len(messages) == 1
     last = model.requests[-1]
     assert [item["role"] for item in last] == ["user", "assistant", "user", "assistant", "user"]
-    good, blocked = last[2]["content"]
-    assert good == {"type": "tool_result", "tool_use_id": "1", "content": '{"a":1}'}
+    good_result, blocked = last[2]["content"]
+    assert good_result == {"type": "tool_result", "tool_use_id": "1", "content": '{"a":1}'}
     assert blocked["is_error"] and "never" in blocked["content"]
     unknown, failed = last[4]["content"]
     assert unknown["content"] == "Unknown tool: nobody" and unknown["is_error"]
@@ -311,9 +311,9 @@ async def test_a_result_with_is_error_is_an_error_for_the_model(
     last = [
         message["params"] for message in received if message.get("method") == "provider.complete"
     ][-1]
-    failed, good = last["messages"][-1]["content"]
-    assert failed["is_error"] is True and "is_error" not in good
-    assert failed["content"] == "as you wish" and good["content"].startswith("{")
+    failed, good_result = last["messages"][-1]["content"]
+    assert failed["is_error"] is True and "is_error" not in good_result
+    assert failed["content"] == "as you wish" and good_result["content"].startswith("{")
 
 
 async def return_long_text(name: str, arguments: Any) -> exthost.ToolResult:
@@ -368,8 +368,8 @@ async def test_the_maximum_tool_output_for_a_model_can_be_set(tmp_path: Path) ->
     config_with_toy = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
     async with exthost.Host(config_with_toy) as host:
         await failing(host.complete("model:p:m", [], rounds=2, max_tool_output=7))
-        for bad in (0, -1, True, "7"):
-            error = await failing(host.complete("model:p:m", [], max_tool_output=bad))  # type: ignore[arg-type]
+        for invalid_limit in (0, -1, True, "7"):
+            error = await failing(host.complete("model:p:m", [], max_tool_output=invalid_limit))  # type: ignore[arg-type]
             assert error.code == "X1334"
     received = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
     last = [
@@ -404,9 +404,9 @@ def test_a_blocking_host_completes_and_configures(tmp_path: Path) -> None:
 
 async def test_a_setting_that_cannot_be_stored_is_reported(tmp_path: Path) -> None:
     plugin(tmp_path / "notes")
-    wrong: Any = 5
+    wrong_value: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
-        for key, value, code in ((wrong, "red", "X1335"), ("color", wrong, "X1338")):
+        for key, value, code in ((wrong_value, "red", "X1335"), ("color", wrong_value, "X1338")):
             with pytest.raises(UsageError) as caught:
                 await host.configure("notes", key, value)
             assert caught.value.code == code
@@ -419,13 +419,13 @@ async def test_a_context_that_is_not_a_mapping_is_refused(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "notes", hooks=[{"hook": "before_tool_call"}])
-    wrong: Any = 5
+    wrong_value: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
         with pytest.raises(UsageError) as caught:
-            await host.call_tool("notes:env", context=wrong)
+            await host.call_tool("notes:env", context=wrong_value)
         assert caught.value.code == "X1338"
         with pytest.raises(UsageError):
-            host.emit("turn.started", context=wrong)
+            host.emit("turn.started", context=wrong_value)
 
 
 # -- settings, secrets, config ---------------------------------------------------------------

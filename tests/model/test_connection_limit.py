@@ -42,11 +42,10 @@ def test_the_limits_apply_and_no_authenticated_client_is_dropped(
             if closed is not None:
                 assert closed in peers and closed not in authenticated
                 rivals = [n for n, peer in peers.items() if peer == peers[closed] and n != number]
-                assert closed == number or all(
-                    rival >= closed
-                    for rival in rivals
-                    if ((rival in speaking) == (closed in speaking))
-                )
+                # Of the silent or of the speaking connections of a peer, the oldest is closed.
+                has_spoken = closed in speaking
+                alike = [rival for rival in rivals if (rival in speaking) == has_spoken]
+                assert closed == number or all(rival >= closed for rival in alike)
                 # A silent connection is closed before one that has sent something.
                 assert closed not in speaking or not set(rivals) - speaking
                 # The new connection is closed only if there is no other stranger.
@@ -81,7 +80,7 @@ def test_silent_strangers_never_keep_out_clients_with_a_token(silent: int) -> No
     assert limit.strangers <= MAX_STRANGERS
 
 
-def test_a_peer_with_many_connections_loses_none_of_another_peer() -> None:
+def test_many_connections_of_a_peer_close_none_of_another_peer() -> None:
     limit: ConnectionLimit[str] = ConnectionLimit(MAX_CONNECTIONS, MAX_STRANGERS, MAX_PER_PEER)
     assert limit.admit("other", "other") is None
     closed = [limit.admit(f"{number}", "many") for number in range(50)]

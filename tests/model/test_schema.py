@@ -483,12 +483,15 @@ def test_a_schema_that_other_programs_cannot_compile_is_recognised(schema: Any) 
 
 
 def test_a_large_or_deep_schema_is_readable_for_other_programs() -> None:
-    deep: Any = {"type": "string"}
+    deep_schema: Any = {"type": "string"}
     for _ in range(50):
-        deep = {"type": "object", "properties": {"a": deep}}
-    wide = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(2500)}}
-    named = {"$ref": "#here", "$defs": {"A": {"$anchor": "here", "type": "object"}}}
-    assert all(map(is_widely_readable, (deep, wide, named)))
+        deep_schema = {"type": "object", "properties": {"a": deep_schema}}
+    wide_schema = {
+        "type": "object",
+        "properties": {f"p{n}": {"type": "string"} for n in range(2500)},
+    }
+    schema_with_anchor = {"$ref": "#here", "$defs": {"A": {"$anchor": "here", "type": "object"}}}
+    assert all(map(is_widely_readable, (deep_schema, wide_schema, schema_with_anchor)))
 
 
 def test_a_chain_of_references_is_followed_once() -> None:

@@ -54,7 +54,7 @@ class QueueWithFakeChild:
         self.queue.attach(session_with(self.fake_child, self.queue, BY_ORDER))
         return self.fake_child
 
-    def call(self, n: int) -> FutureCall:
+    def submit_call(self, n: int) -> FutureCall:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         call = FutureCall("echo", n, DELIVER, 100, self.queue.now(), future)
         self.queue.submit(call)
@@ -66,11 +66,13 @@ class QueueWithFakeChild:
 
 
 async def run_loop_a_few_times() -> None:
+    """Run enough iterations of the loop for callbacks and writes to happen."""
     for _ in range(8):
         await asyncio.sleep(0)
 
 
 def abandon(queue_with_child: QueueWithFakeChild, call: FutureCall, reason: str) -> None:
+    """Cancel the call, or let it time out."""
     if reason == "cancelled":
         call.future.cancel()
         queue_with_child.queue.cancel(call)
@@ -90,13 +92,13 @@ async def test_a_late_reply_is_dropped_and_the_next_call_gets_a_new_session(
     reason: str, moment: str
 ) -> None:
     queue_with_child = QueueWithFakeChild()
-    first = queue_with_child.call(1)
-    waiting = queue_with_child.call(2) if moment == "before" else None
+    first = queue_with_child.submit_call(1)
+    waiting = queue_with_child.submit_call(2) if moment == "before" else None
     await run_loop_a_few_times()
     old_child = queue_with_child.fake_child
     old_child.say(id=0, result="late")  # written to the pipe, and not read yet
     abandon(queue_with_child, first, reason)
-    second = waiting or queue_with_child.call(2)
+    second = waiting or queue_with_child.submit_call(2)
     await run_loop_a_few_times()
     assert old_child.status is not None  # the old session was ended; the second call waits
     assert not second.ended
@@ -111,7 +113,7 @@ async def test_a_late_reply_is_dropped_and_the_next_call_gets_a_new_session(
 
 async def test_other_calls_of_the_session_fail_with_the_reason() -> None:
     queue_with_child = QueueWithFakeChild(max_in_flight=3)
-    calls = [queue_with_child.call(n) for n in range(3)]
+    calls = [queue_with_child.submit_call(n) for n in range(3)]
     await run_loop_a_few_times()
     abandon(queue_with_child, calls[1], "cancelled")
     for call in (calls[0], calls[2]):
@@ -125,7 +127,7 @@ async def test_other_calls_of_the_session_fail_with_the_reason() -> None:
 
 async def test_with_retry_other_calls_of_the_session_are_sent_again_in_order() -> None:
     queue_with_child = QueueWithFakeChild(max_in_flight=3, retry=True)
-    calls = [queue_with_child.call(n) for n in range(5)]
+    calls = [queue_with_child.submit_call(n) for n in range(5)]
     await run_loop_a_few_times()
     abandon(queue_with_child, calls[1], "cancelled")
     new_child = queue_with_child.next_session()
@@ -140,7 +142,7 @@ async def test_with_retry_other_calls_of_the_session_are_sent_again_in_order() -
     await run_loop_a_few_times()
 
 
-@pytest.mark.parametrize("second_call", ["by itself", "in the same read"])
+@pytest.mark.parametrize("second_call", ["after the second reply", "before the first reply"])
 async def test_a_reply_that_arrived_earlier_does_not_answer_a_later_call(second_call: str) -> None:
     """The extension writes a second reply before the second call is sent."""
     loop = asyncio.get_running_loop()
@@ -151,12 +153,12 @@ async def test_a_reply_that_arrived_earlier_does_not_answer_a_later_call(second_
     futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in range(2)]
     calls = [FutureCall("say", n, DELIVER, 5, queue.now(), futures[n]) for n in range(2)]
     queue.submit(calls[0])
-    if second_call == "in the same read":  # it is sent when the first reply arrives
+    if second_call == "before the first reply":  # it is sent when the first reply arrives
         queue.submit(calls[1])
     text = b'{"id":0,"result":0}\n'
-    os.write(fake_child.writes, text * (2 if second_call == "in the same read" else 1))
+    os.write(fake_child.writes, text * (2 if second_call == "before the first reply" else 1))
     assert await futures[0] == 0
-    if second_call == "by itself":
+    if second_call == "after the second reply":
         os.write(fake_child.writes, text)
         with pytest.raises(ProtocolViolation):
             queue.submit(calls[1])

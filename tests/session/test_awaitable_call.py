@@ -65,12 +65,12 @@ async def test_callers_resume_in_the_order_of_the_replies(is_held: bool) -> None
 
 async def test_awaiting_an_ended_call_returns_at_once() -> None:
     queue = _new_queue()
-    good, bad = _new_call(queue), _new_call(queue)
-    queue.complete([(good, 1)])
-    queue.expire(bad)
-    assert await _wait_for(good) == 1
+    completed, expired = _new_call(queue), _new_call(queue)
+    queue.complete([(completed, 1)])
+    queue.expire(expired)
+    assert await _wait_for(completed) == 1
     with pytest.raises(Exception, match="took longer than 5 s"):
-        await _wait_for(bad)
+        await _wait_for(expired)
 
 
 async def test_a_cancelled_caller_is_counted_at_once_and_only_once() -> None:

@@ -222,13 +222,13 @@ async def test_many_waiting_calls_that_cannot_be_encoded_fail_without_ending_the
 
 async def test_an_over_long_reply_fails_only_its_call() -> None:
     async with hostile(limits={"max_message": 1000}) as ext:
-        long = asyncio.ensure_future(failing(ext.call("huge", {"bytes": 5000})))
-        short = asyncio.ensure_future(ext.call("echo", "short"))
-        error = await long
+        too_long_call = asyncio.ensure_future(failing(ext.call("huge", {"bytes": 5000})))
+        short_call = asyncio.ensure_future(ext.call("echo", "short"))
+        error = await too_long_call
         assert isinstance(error, ProtocolViolation)
         assert error.code == "X0603" and "1,000" in error.message
         assert error.evidence.bytes.startswith('{"id":2,"result":"xxx')
         assert "max_message" in error.help
-        assert await short == "short"
+        assert await short_call == "short"
         assert ext.stats.dropped == {"messages over the size limit": 1}
         accounted(ext, 2, result=1, error=1)

@@ -122,10 +122,10 @@ async def test_after_a_timeout_the_next_call_is_sent() -> None:
 async def test_after_a_cancellation_the_next_call_is_sent() -> None:
     async with hostile(limits={"max_in_flight": 1}) as ext:
         unanswered = asyncio.ensure_future(ext.call("keep"))
-        waiting = [asyncio.ensure_future(ext.call("echo", n)) for n in range(10)]
+        waiting_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(10)]
         await asyncio.sleep(0)
         unanswered.cancel()
-        assert await asyncio.gather(*waiting) == list(range(10))
+        assert await asyncio.gather(*waiting_calls) == list(range(10))
         accounted(ext, 11, result=10, cancelled=1)
 
 

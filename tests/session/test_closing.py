@@ -194,12 +194,12 @@ async def test_leaving_the_block_by_an_exception_ends_the_process() -> None:
 async def test_leaving_the_block_by_cancellation_ends_the_process() -> None:
     pids: list[int] = []
 
-    async def use() -> None:
+    async def use_extension() -> None:
         async with hostile() as ext:
             pids.append(pid_of(ext))
             await ext.call("keep")
 
-    user = asyncio.ensure_future(use())
+    user = asyncio.ensure_future(use_extension())
     await until(lambda: bool(pids))
     user.cancel()
     await asyncio.wait([user])

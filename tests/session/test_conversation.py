@@ -1125,7 +1125,7 @@ def test_abandoning_a_stream_cancels_it(acknowledged: bool) -> None:
     effects = conversation.abandon(a.call, "enough")
     cancel = SendInternal(Request("watch.cancel", {"stream": "a", "why": "enough"}))
     cancel_request = SendInternal(Notification("cancelled", {"id": 1}))
-    assert effects == [cancel] if acknowledged else [cancel, cancel_request]
+    assert effects == ([cancel] if acknowledged else [cancel, cancel_request])
     assert is_empty(conversation)
 
 

@@ -37,7 +37,7 @@ from tests.session.conversation_peer import (
 )
 
 
-def more(params: Any) -> Generator[Any, Any, Any]:
+def send_second_request(params: Any) -> Generator[Any, Any, Any]:
     return (yield Request("more"))
 
 
@@ -105,9 +105,9 @@ class ConversationById(RuleBasedStateMachine):
 
     @is_open
     @rule()
-    def call_that_may_ask_for_more(self) -> None:
+    def call_with_one_request_or_more(self) -> None:
         one_request_or_more = OneRequestOrMore(
-            lambda params: ("wire", params), lambda params, result: more(params)
+            lambda params: ("wire", params), lambda params, result: send_second_request(params)
         )
         call = StubCall("tool", None, OneRequestOrMoreHandler(one_request_or_more))
         self.calls.append(call)
@@ -124,7 +124,7 @@ class ConversationById(RuleBasedStateMachine):
 
     @is_open
     @rule()
-    def operate(self) -> None:
+    def begin_operation(self) -> None:
         call, effects = begin_operation(self.conversation, operation())
         self.calls.append(call)
         self.apply(effects)
@@ -156,8 +156,8 @@ class ConversationById(RuleBasedStateMachine):
     @rule(data=st.binary(max_size=30), id=st.integers(0, 9))
     def garbage(self, data: bytes, id: int) -> None:
         noise = b'{"id":%d,"result":' % id + data.replace(b"\n", b"") + b"?\n"
-        long = line({"id": id, "result": "x" * 5000})
-        self.apply(self.conversation.receive_bytes(noise + long))
+        long_line = line({"id": id, "result": "x" * 5000})
+        self.apply(self.conversation.receive_bytes(noise + long_line))
 
     @is_open
     @rule(data=st.data(), repeats=st.booleans())
@@ -173,7 +173,7 @@ class ConversationById(RuleBasedStateMachine):
     @rule(data=st.data())
     def optional_request_times_out(self, data: st.DataObject) -> None:
         """An optional request gets no reply within its limit."""
-        waiting = [
+        optional_calls = [
             call
             for call in self.in_flight()
             if isinstance(call.reply_handler, GeneratorHandler)
@@ -181,8 +181,8 @@ class ConversationById(RuleBasedStateMachine):
             and call.id in self.conversation.pending
             and type(call.id) is int
         ]
-        if waiting:
-            call = data.draw(st.sampled_from(waiting))
+        if optional_calls:
+            call = data.draw(st.sampled_from(optional_calls))
             self.apply(self.conversation.continue_without_reply(call))
 
     @is_open

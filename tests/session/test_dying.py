@@ -157,15 +157,15 @@ async def test_the_write_limit_does_not_end_a_slow_reader(tmp_path: Path, clock:
 
 
 @pytest.mark.both_loops
-@pytest.mark.parametrize("way", ["leave", "killed"])
-async def test_an_exit_is_noticed_while_a_grandchild_keeps_the_pipe_open(way: str) -> None:
+@pytest.mark.parametrize("method", ["leave", "killed"])
+async def test_an_exit_is_noticed_while_a_grandchild_keeps_the_pipe_open(method: str) -> None:
     async with hostile(
         lifetime="plain"
     ) as ext:  # without a PID namespace, so that this process knows the pids
         grandchild = await ext.call("grandchild")
         waiting = asyncio.ensure_future(failing(ext.call("keep")))
-        error = await failing(ext.call(way, {"code": 5, "signal": signal.SIGABRT}))
-        exit = "exited with 5" if way == "leave" else "killed by SIGABRT"
+        error = await failing(ext.call(method, {"code": 5, "signal": signal.SIGABRT}))
+        exit = "exited with 5" if method == "leave" else "killed by SIGABRT"
         assert error.evidence.exit == (await waiting).evidence.exit == exit
         accounted(ext, 3, result=1, gone=2)
         # The grandchild is in the process group of the extension, which is killed.

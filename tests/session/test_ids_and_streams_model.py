@@ -150,8 +150,10 @@ class Conversations(RuleBasedStateMachine):
         if call is None:
             if self.by_order:
                 return [("end",)]
-            late = "late or repeated replies" if id < self.next_id else "replies to no question"
-            return [("count", late)]
+            counter_name = (
+                "late or repeated replies" if id < self.next_id else "replies to no question"
+            )
+            return [("count", counter_name)]
         stream = call.reply_handler.stream
         if is_error:
             if stream in self.streams:
@@ -227,10 +229,10 @@ class Conversations(RuleBasedStateMachine):
         effects: list[Effect] = []
         for part in parts:
             effects += self.conversation.receive_bytes(part)
-        observed = [item for effect in effects for item in describe(effect)]
-        if ("end",) in observed:  # a session then ends the conversation
+        descriptions = [item for effect in effects for item in describe(effect)]
+        if ("end",) in descriptions:  # a session then ends the conversation
             self.end()
-        return observed
+        return descriptions
 
     # -- abandoning and ending ---------------------------------------------------------------------
 

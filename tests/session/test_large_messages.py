@@ -11,7 +11,7 @@ from exthost.errors import ProtocolViolation
 from tests.extensions.harness import accounted, failing, hostile
 from tests.extensions.proc import resident_bytes
 
-LARGE_LINE = 128_000_000
+LARGE_LINE_BYTES = 128_000_000
 
 
 async def measure_memory(awaitable: Awaitable[Any]) -> tuple[Any, int]:
@@ -26,9 +26,9 @@ async def measure_memory(awaitable: Awaitable[Any]) -> tuple[Any, int]:
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("method", ["huge", "huge_noise"])
-async def test_a_line_of_128_mb_over_the_cap_is_refused_in_flat_memory(method: str) -> None:
+async def test_a_line_of_128_mb_over_the_limit_is_refused_in_constant_memory(method: str) -> None:
     async with hostile(limits={"max_message": "1MiB"}) as ext:
-        call = ext.call(method, {"bytes": LARGE_LINE})
+        call = ext.call(method, {"bytes": LARGE_LINE_BYTES})
         if method == "huge":
             error, memory_growth = await measure_memory(failing(call))
             assert isinstance(error, ProtocolViolation) and error.code == "X0603"
@@ -45,7 +45,7 @@ async def test_other_calls_continue_while_an_over_long_line_is_discarded() -> No
     async with hostile() as neighbour, hostile(limits={"max_message": "1MiB"}) as ext:
         before = asyncio.ensure_future(ext.call("together", {"n": 1, "of": 2}))
         too_long = asyncio.ensure_future(
-            failing(ext.call("huge", {"bytes": LARGE_LINE, "end": False}))
+            failing(ext.call("huge", {"bytes": LARGE_LINE_BYTES, "end": False}))
         )
         for number in range(20):  # the line arrives without its end
             assert await neighbour.call("echo", number) == number
@@ -76,8 +76,8 @@ async def test_a_line_of_128_mb_arrives_if_it_is_allowed() -> None:
         # to five are made.
         ratios: list[float] = []
         while not ratios or (min(ratios) > 32 and len(ratios) < 5):
-            small_results = await processor_seconds(LARGE_LINE // 8)
-            ratios.append(await processor_seconds(LARGE_LINE) / small_results)
+            small_results = await processor_seconds(LARGE_LINE_BYTES // 8)
+            ratios.append(await processor_seconds(LARGE_LINE_BYTES) / small_results)
         assert min(ratios) <= 32, ratios
         assert await ext.call("echo", 1) == 1
         calls = 2 * len(ratios) + 1

@@ -83,8 +83,10 @@ async def test_many_cancellations_affect_no_other_call() -> None:
         assert all(isinstance(end, asyncio.CancelledError) for end in outcomes)
         assert await asyncio.gather(*other_calls) == list(range(1000))
         assert ext.stats.in_flight == ext.stats.waiting == 0
-        late = await ext.call("release")  # calls that had been sent are answered now
-        assert ext.stats.dropped == ({"late or repeated replies": late} if late else {})
+        late_replies = await ext.call("release")  # calls that had been sent are answered now
+        assert ext.stats.dropped == (
+            {"late or repeated replies": late_replies} if late_replies else {}
+        )
         ledger.settle(ext)
         assert ledger.ended["result"] == 1001
         # A call whose task was cancelled before its first step was never made.

@@ -28,7 +28,7 @@ MakeFraming = Callable[[int], Framing]
 FRAMINGS: tuple[MakeFraming, ...] = (Lines, Headers, Prefixed)
 every_framing = pytest.mark.parametrize("make_framing", FRAMINGS)
 
-caps = st.integers(0, 40)
+max_sizes = st.integers(0, 40)
 
 # Parts of what real extensions and hostile extensions write.
 _PIECES: dict[MakeFraming, list[bytes]] = {
@@ -74,6 +74,7 @@ _PIECES: dict[MakeFraming, list[bytes]] = {
 
 
 def streams(make_framing: MakeFraming) -> st.SearchStrategy[bytes]:
+    """Return streams of bytes that contain valid and invalid frames."""
     piece = st.sampled_from(_PIECES[make_framing]) | st.binary(max_size=12)
     return st.lists(piece, max_size=24).map(b"".join)
 
@@ -90,35 +91,35 @@ def payloads(make_framing: MakeFraming) -> st.SearchStrategy[bytes]:
 
 
 @every_framing
-@given(data=st.data(), cap=caps)
+@given(data=st.data(), max_size=max_sizes)
 def test_any_chunking_of_the_same_bytes_gives_the_same_items(
-    make_framing: MakeFraming, data: st.DataObject, cap: int
+    make_framing: MakeFraming, data: st.DataObject, max_size: int
 ) -> None:
     stream = data.draw(streams(make_framing))
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=12))
-    expected = feed_all(make_framing(cap), stream)
-    assert feed_chunks(make_framing(cap), split_at(stream, cuts)) == expected
-    assert feed_chunks(make_framing(cap), split_into_bytes(stream)) == expected
+    expected = feed_all(make_framing(max_size), stream)
+    assert feed_chunks(make_framing(max_size), split_at(stream, cuts)) == expected
+    assert feed_chunks(make_framing(max_size), split_into_bytes(stream)) == expected
 
 
 @every_framing
-@given(data=st.data(), cap=caps)
+@given(data=st.data(), max_size=max_sizes)
 def test_the_items_of_a_prefix_are_the_first_items_of_the_whole_stream(
-    make_framing: MakeFraming, data: st.DataObject, cap: int
+    make_framing: MakeFraming, data: st.DataObject, max_size: int
 ) -> None:
     stream = data.draw(streams(make_framing))
     prefix = stream[: data.draw(st.integers(0, len(stream)))]
-    output = feed_all(make_framing(cap), prefix).items
-    assert output == feed_all(make_framing(cap), stream).items[: len(output)]
+    output = feed_all(make_framing(max_size), prefix).items
+    assert output == feed_all(make_framing(max_size), stream).items[: len(output)]
 
 
 @every_framing
-@given(stream=st.binary(max_size=3000), cap=caps)
+@given(stream=st.binary(max_size=3000), max_size=max_sizes)
 def test_a_framing_raises_no_exception_for_any_bytes(
-    make_framing: MakeFraming, stream: bytes, cap: int
+    make_framing: MakeFraming, stream: bytes, max_size: int
 ) -> None:
-    result = feed_all(make_framing(cap), stream)
-    assert all(len(frame) <= cap for frame in result.frames)
+    result = feed_all(make_framing(max_size), stream)
+    assert all(len(frame) <= max_size for frame in result.frames)
     assert not any(isinstance(item, Broken) for item in result.items[:-1])
 
 
@@ -232,19 +233,21 @@ def test_large_reads_are_requested_only_within_a_large_frame(make_framing: MakeF
 def test_reading_into_the_buffer_of_the_framing_gives_the_same_items(
     make_framing: MakeFraming, data: st.DataObject
 ) -> None:
-    cap = data.draw(st.sampled_from([READ_BYTES, 3 * READ_BYTES, 2**20]))
+    max_size = data.draw(st.sampled_from([READ_BYTES, 3 * READ_BYTES, 2**20]))
     sizes = data.draw(
-        st.lists(st.sampled_from([0, 5, READ_BYTES, 2 * READ_BYTES, cap, cap + 1]), max_size=4)
+        st.lists(
+            st.sampled_from([0, 5, READ_BYTES, 2 * READ_BYTES, max_size, max_size + 1]), max_size=4
+        )
     )
     content = data.draw(st.sampled_from([b"a", b" ", b"\xef\xbb\xbf"]))
-    sender = make_framing(2 * cap)
+    sender = make_framing(2 * max_size)
     stream = b"".join(sender.wrap((content * size)[:size]) for size in sizes)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6))
     incomplete_stream = stream[: data.draw(st.integers(0, len(stream)))]
     for output in (stream, incomplete_stream):
-        assert feed_through_read_buffer(make_framing(cap), split_at(output, cuts)) == feed_chunks(
-            make_framing(cap), split_at(output, cuts)
-        )
+        assert feed_through_read_buffer(
+            make_framing(max_size), split_at(output, cuts)
+        ) == feed_chunks(make_framing(max_size), split_at(output, cuts))
 
 
 def test_memory_for_long_lines_is_kept_until_it_is_released() -> None:

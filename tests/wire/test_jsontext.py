@@ -184,9 +184,9 @@ def test_100_000_brackets_are_refused(bracket: bytes, escape: bytes) -> None:
     text = b"[" + escape + bracket * 100_000
     with pytest.raises(NotJson, match=r"nested too deeply|not JSON"):
         jsontext.decode(text)
-    closed = b"[" + escape + b"[" * 100_000 + b"]" * 100_001
+    balanced_text = b"[" + escape + b"[" * 100_000 + b"]" * 100_001
     with pytest.raises(NotJson, match="nested too deeply"):
-        jsontext.decode(closed)
+        jsontext.decode(balanced_text)
 
 
 def test_the_last_of_several_members_with_the_same_name_is_used() -> None:

@@ -34,9 +34,9 @@ def test_a_byte_order_mark_after_an_over_long_first_line_is_kept() -> None:
     assert feed_all(Lines(10), stream).items == [Skipped("too long", b"x" * 11, 11), mark + b"{}"]
 
 
-@pytest.mark.parametrize("rest", [b"", b" ", b"\r", b"\xef\xbb\xbf", b"\xef\xbb\xbf \t"])
-def test_white_space_at_the_end_is_not_an_incomplete_frame(rest: bytes) -> None:
-    assert feed_all(Lines(100), rest).end is None
+@pytest.mark.parametrize("white_space", [b"", b" ", b"\r", b"\xef\xbb\xbf", b"\xef\xbb\xbf \t"])
+def test_white_space_at_the_end_is_not_an_incomplete_frame(white_space: bytes) -> None:
+    assert feed_all(Lines(100), white_space).end is None
 
 
 def test_text_without_a_newline_at_the_end_is_an_incomplete_frame() -> None:
@@ -51,10 +51,12 @@ def test_the_frames_around_an_over_long_line_are_kept() -> None:
     assert output == FramingOutput([b"one", Skipped("too long", b"xxxxx", 5), b"two"], None)
 
 
-@given(cap=st.integers(0, 200), length=st.integers(1, 200))
-def test_a_line_is_too_long_exactly_when_it_is_longer_than_the_cap(cap: int, length: int) -> None:
-    (item,) = feed_all(Lines(cap), b"x" * length + b"\n").items
-    assert isinstance(item, Skipped) == (length > cap)
+@given(limit=st.integers(0, 200), length=st.integers(1, 200))
+def test_a_line_is_too_long_exactly_when_it_is_longer_than_the_limit(
+    limit: int, length: int
+) -> None:
+    (item,) = feed_all(Lines(limit), b"x" * length + b"\n").items
+    assert isinstance(item, Skipped) == (length > limit)
 
 
 def test_only_the_first_bytes_of_an_over_long_line_are_reported() -> None:

@@ -67,8 +67,10 @@ def test_each_extension_has_its_own_quota(store: Store) -> None:
 def test_writes_that_are_committed_together_do_not_exceed_the_quota(store: Store) -> None:
     memories = Memories(store)
     futures = [memories.append("a", Remember("x" * 1000), QUOTA) for _ in range(50)]
-    refused = [future for future in futures if isinstance(future.exception(SECONDS), QuotaExceeded)]
-    assert len(futures) - len(refused) == QUOTA // record_bytes("x" * 1000, "[]", None)
+    refused_writes = [
+        future for future in futures if isinstance(future.exception(SECONDS), QuotaExceeded)
+    ]
+    assert len(futures) - len(refused_writes) == QUOTA // record_bytes("x" * 1000, "[]", None)
 
 
 def test_only_the_current_value_of_a_setting_is_counted(store: Store) -> None:

@@ -48,15 +48,15 @@ async def open_host_and_attach(folder: Path) -> AsyncIterator[tuple[Host, Attach
 
 
 async def test_arguments_of_a_wrong_type_cause_the_errors_of_a_host(tmp_path: Path) -> None:
-    wrong: Any = 5
+    wrong_value: Any = 5
     async with open_host_and_attach(tmp_path) as (host, attached):
         for item in (host, attached):
             for name in ("ext_text_shout", "ext_toy_fail"):
                 with pytest.raises(errors.UsageError) as caught:
-                    await item.call_tool(name, {"text": "x"}, context=wrong)
+                    await item.call_tool(name, {"text": "x"}, context=wrong_value)
                 assert caught.value.code == "X1338"
             with pytest.raises(errors.UsageError) as caught:
-                await item.call_tool("ext_text_shout", {"text": "x"}, on_progress=wrong)
+                await item.call_tool("ext_text_shout", {"text": "x"}, on_progress=wrong_value)
             assert caught.value.code == "X1332"
             with pytest.raises(errors.CallTimeout, match="was not sent"):
                 await item.call_tool("ext_text_shout", {"text": "x"}, timeout=-1)
@@ -72,11 +72,11 @@ async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> No
                 await item.call_tool("ext_toy_fail")
             assert caught.value.code == "X0702"
             assert (await item.call_tool("ext_toy_fail", check=False)).is_error
-            with pytest.raises(errors.CallFailed) as refused:
+            with pytest.raises(errors.CallFailed) as error_reply:
                 await item["toy"].call_tool("refuse")
             result = await item["toy"].call_tool("refuse", check=False)
             assert result.is_error and result.error_reply is not None
-            assert result.error_reply.error_code == refused.value.error_code is not None
+            assert result.error_reply.error_code == error_reply.value.error_code is not None
             with pytest.raises(errors.UsageError):
                 await item.call_tool("ext_text_shout", {"txt": 1})
             with pytest.raises(errors.NotFound) as not_found:

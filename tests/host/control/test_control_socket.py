@@ -344,20 +344,20 @@ async def test_a_tracer_that_does_not_read_gets_the_number_of_dropped_records(
     monkeypatch.setattr("exthost.host.control.server_connection.UNREAD_SECONDS", 0.01)
     monkeypatch.setattr("exthost.host.control.requests.TraceBuffer", lambda: TraceBuffer(100))
     async with open_host(home, entry("h", str(HOSTILE))) as control:
-        host, observed = control.requests._host, list[TraceRecord]()
+        host, traced_records = control.requests._host, list[TraceRecord]()
         tracer = await connect_and_send(control, {"verb": "trace", "id": 1})
         assert (await tracer.next())["event"]["records"] == []
-        host.traffic.subscribe(observed.append)
+        host.traffic.subscribe(traced_records.append)
         tracer.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(10):  # much more than the socket and the buffer can contain
             calls = [host["h"].call("echo", "x" * 4096) for _ in range(50)]
             assert len(await asyncio.gather(*calls)) == 50  # no call waits for the tracer
         tracer.writer.transport.resume_reading()  # type: ignore[attr-defined]
         records = dropped = 0
-        while records + dropped < len(observed):
+        while records + dropped < len(traced_records):
             event = (await tracer.next())["event"]
             records, dropped = records + len(event["records"]), dropped + event["dropped"]
-        assert records + dropped == len(observed) and dropped > 0 and records >= 100
+        assert records + dropped == len(traced_records) and dropped > 0 and records >= 100
         tracer.writer.close()
 
 

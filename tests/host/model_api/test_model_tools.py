@@ -40,7 +40,7 @@ def test_such_a_keyword_in_a_nested_schema_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "schema", "reported"),
+    ("form", "schema", "expected_text"),
     [
         ("mcp", {"type": "array"}, "not one of an object"),
         ("openai", {"properties": {"a": {"$ref": "https://example.org/s"}}}, "example.org"),
@@ -48,10 +48,10 @@ def test_such_a_keyword_in_a_nested_schema_is_kept() -> None:
     ],
 )
 def test_other_parts_that_an_api_does_not_accept_are_reported(
-    form: Form, schema: Any, reported: str
+    form: Form, schema: Any, expected_text: str
 ) -> None:
     [change] = model_tool(form, "t", "", schema).changes
-    assert change.startswith("t: ") and reported in change
+    assert change.startswith("t: ") and expected_text in change
 
 
 def test_a_description_is_cut_to_the_limit_of_the_api() -> None:

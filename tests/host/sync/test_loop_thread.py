@@ -101,10 +101,10 @@ def test_a_call_in_progress_when_the_thread_is_closed_is_an_error(
                 await asyncio.Event().wait()
 
     with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(loop_thread.run, wait_for_ever)
+        call = threads.submit(loop_thread.run, wait_for_ever)
         assert started.wait(60)
         loop_thread.close()
-        error = waiting.exception(60)
+        error = call.exception(60)
     assert isinstance(error, errors.UsageError) and error.code == "X1315"
     with pytest.raises(errors.UsageError, match="not open"):
         loop_thread.run(wait_for_ever)

@@ -97,11 +97,11 @@ def test_a_stream_that_times_out_raises_in_the_reading_thread(tmp_path: Path, cl
             ext.call_tool("heard")  # the loop reads the clock when it handles this call
 
         with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}, timeout=600) as events:
-            observed = iter(events)
-            next(observed)
+            iterator = iter(events)
+            next(iterator)
             thread = run_when_waiting(move_clock)
             with pytest.raises(errors.CallTimeout):
-                next(observed)
+                next(iterator)
             thread.join()
 
 
@@ -157,11 +157,11 @@ def test_ctrl_c_interrupts_the_wait_for_a_stream_event(tmp_path: Path) -> None:
     script = {"script": [["ack"], ["event", TICK]]}
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
         with host["toy"].tasks.execute(script, timeout=3600) as events:
-            observed = iter(events)
-            next(observed)
+            iterator = iter(events)
+            next(iterator)
             thread = run_when_waiting(lambda: os.kill(os.getpid(), signal.SIGINT))
             with pytest.raises(KeyboardInterrupt):
-                next(observed)
+                next(iterator)
             thread.join()
         assert host["toy"].call_tool("echo", {}).is_error is False
 
