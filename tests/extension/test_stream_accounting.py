@@ -238,6 +238,7 @@ async def test_a_stream_that_is_left_while_it_waits_to_be_sent_is_cancelled(
         accounts.assert_agree("run", "cancelled")
 
 
+@pytest.mark.more
 async def test_a_stream_with_too_many_unread_events_is_an_error_of_the_caller(
     tmp_path: Path,
 ) -> None:

@@ -67,6 +67,7 @@ async def test_a_flood_on_stderr_is_read_and_dropped(name: str, folder: Path) ->
     await trials.run(at_once=1)
 
 
+@pytest.mark.more
 async def test_a_flood_of_notifications_loses_no_answer(folder: Path) -> None:
     """The host reads some thousands of notifications a second, so the flood lasts for seconds."""
 
@@ -92,7 +93,7 @@ async def test_a_flood_of_notifications_loses_no_answer(folder: Path) -> None:
     await trials.run(at_once=1)
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(1 / 6)
 @pytest.mark.parametrize("name", PEERS)
 async def test_a_flood_of_noise_does_not_block_the_loop(name: str, folder: Path) -> None:
     """The child writes as many short stray lines as fit into the largest read."""
@@ -147,7 +148,7 @@ def floods_of(peer: HostilePeer) -> dict[str, bytes]:
     return floods
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(1 / 5)
 @pytest.mark.parametrize("name", [peer.dialect for peer in all_peers(but=("cigen",))])
 async def test_messages_that_no_call_waits_for_are_a_flood(name: str, folder: Path) -> None:
     """cigen is excluded: a reply without a request ends its session."""
@@ -345,6 +346,7 @@ async def test_a_child_that_never_reads_is_ended_at_the_write_deadline(folder: P
     await trials.run()
 
 
+@pytest.mark.more
 async def test_a_child_blocked_in_a_write_can_be_ended(folder: Path) -> None:
     """The host has paused reading, as for a slow consumer of a stream, so the child blocks in its
     write. It can still be ended."""

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from exthost.authoring.testing.behaviours import ID, NEXT, PREVIOUS
 from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.dialects import find
@@ -284,6 +286,7 @@ ODD_JSON: dict[str, tuple[bytes, Any]] = {
 }
 
 
+@pytest.mark.more
 async def test_an_answer_that_is_not_json_fails_at_most_its_call(folder: Path) -> None:
     async def no_json(peer: HostilePeer, texts: Mapping[str, bytes]) -> None:
         async with run_hostile(peer, folder) as child:

@@ -7,6 +7,8 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from exthost.authoring.testing.peers import HostilePeer
 from exthost.errors import ExthostError
 from tests.extensions.harness import until
@@ -30,6 +32,7 @@ async def misbehave(child: HostileRun, rng: random.Random) -> None:
         await rng.choice(behaviours)()
 
 
+@pytest.mark.more
 async def test_a_hostile_neighbour_does_not_affect_a_thousand_calls_of_another(
     folder: Path,
 ) -> None:
@@ -99,6 +102,7 @@ async def test_many_cancelled_calls_leave_no_pending_call(folder: Path) -> None:
     await trials.run(at_once=2)
 
 
+@pytest.mark.more
 async def test_restarts_under_a_storm_of_calls_lose_no_call(folder: Path) -> None:
     """At a restart the old process answers its calls while the new one starts. If the process is
     killed instead, its calls fail."""

@@ -5,6 +5,8 @@ import os
 import sys
 from typing import Any
 
+import pytest
+
 import exthost
 from exthost.events import Bus, LogLine
 from exthost.process.stdout_reader import StdoutReader
@@ -53,6 +55,7 @@ async def test_stray_output_is_passed_on_in_slices() -> None:
         os.close(write_end)
 
 
+@pytest.mark.more
 async def test_many_stray_lines_do_not_prevent_a_reply() -> None:
     async with exthost.connect(COMMAND, dialect="morphir") as ext:
         assert await ext.call("junk", 5_000, timeout=60) == []

@@ -71,6 +71,7 @@ def stdio_host(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]
                 process.kill()
 
 
+@pytest.mark.sampled(1 / 2)
 @pytest.mark.parametrize("arguments", [["gateway", "--own"], ["run", "--mcp-stdio"]])
 def test_a_host_that_serves_mcp_can_be_queried_and_controlled(
     tmp_path: Path, arguments: list[str]
@@ -101,6 +102,7 @@ def test_run_serves_http_and_its_control_socket(tmp_path: Path) -> None:
         assert host.returncode == 130
 
 
+@pytest.mark.more
 def test_a_gateway_warns_that_it_is_separate_from_the_running_host(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     with (

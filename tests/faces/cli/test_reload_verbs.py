@@ -153,6 +153,7 @@ def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> No
     assert exthost(tmp_path, "up", "-d").returncode == 3
 
 
+@pytest.mark.more
 def test_a_second_up_leaves_the_output_of_the_running_host_alone(tmp_path: Path) -> None:
     path = write_config(tmp_path, extension("one"))
     output = Path(log_file(os.environ, config_key(path), "one")).with_name("host.out")

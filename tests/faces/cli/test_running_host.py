@@ -350,6 +350,7 @@ def test_the_error_for_a_host_that_hangs_names_it_and_says_that_nothing_was_done
     assert f"kill -CONT {host.pid}" in error["help"] and "--timeout" not in error["help"]
 
 
+@pytest.mark.more
 def test_a_slow_host_finishes_the_requests_it_accepted(tmp_path: Path) -> None:
     write_config(tmp_path, extension("s", *hostile_command("stubborn")))
     with running(tmp_path, program=PATIENT) as host:

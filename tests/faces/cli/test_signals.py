@@ -241,6 +241,7 @@ def test_the_host_continues_when_its_stderr_is_closed(tmp_path: Path) -> None:
     assert (tmp_path / "drained").exists()
 
 
+@pytest.mark.sampled(1 / 2)
 @pytest.mark.parametrize("arguments", [[], ["--json"]])
 def test_a_reader_that_does_not_read_does_not_block_the_host(
     tmp_path: Path, arguments: list[str]
@@ -276,6 +277,7 @@ def test_a_stopped_terminal_does_not_block_the_host(tmp_path: Path) -> None:
         assert screen.end() == 130
 
 
+@pytest.mark.sampled(1 / 2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_many_signals_do_not_change_the_exit_code(tmp_path: Path, number: signal.Signals) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))

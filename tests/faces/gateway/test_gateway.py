@@ -255,6 +255,7 @@ async def check_everything(
     await check_changed_extensions(client, era, handler, folder, id)
 
 
+@pytest.mark.sampled(1 / 2)
 @shows(
     "gateway-tools-01",
     "gateway-tools-03",

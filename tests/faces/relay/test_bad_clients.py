@@ -30,6 +30,7 @@ def clients_of(config: Path) -> int:
     return len(status(config)["clients"])
 
 
+@pytest.mark.more
 def test_a_client_that_floods_and_never_reads_is_held_back(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as good:
@@ -60,6 +61,7 @@ def test_a_client_that_floods_and_never_reads_is_held_back(tmp_path: Path) -> No
         assert good.text("ext_child_echo", a=3) == '{"a": 3}'
 
 
+@pytest.mark.more
 def test_a_client_that_ends_in_the_middle_of_a_call_or_a_line_leaves_nothing(
     tmp_path: Path,
 ) -> None:
@@ -84,6 +86,7 @@ def test_a_client_that_ends_in_the_middle_of_a_call_or_a_line_leaves_nothing(
         assert good.text("ext_child_echo", a=1) == '{"a": 1}'
 
 
+@pytest.mark.more
 def test_clients_that_come_and_go_leave_nothing(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as good:
@@ -106,6 +109,7 @@ def test_clients_that_come_and_go_leave_nothing(tmp_path: Path) -> None:
         assert len(server_pids(config)) == 1 and host_pid(config) == host
 
 
+@pytest.mark.more
 def test_a_server_that_is_killed_fails_its_calls_and_comes_back(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as one, joined(config) as other:

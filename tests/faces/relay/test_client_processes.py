@@ -35,6 +35,7 @@ def unshared(folder: Path, **settings: Any) -> Path:
     return shared_config(folder, {"mcp_servers": servers})
 
 
+@pytest.mark.more
 def test_each_client_has_a_process_of_a_server_that_is_not_shared(tmp_path: Path) -> None:
     config = unshared(tmp_path, share=False)
     with joined(config) as one:
@@ -51,6 +52,7 @@ def test_each_client_has_a_process_of_a_server_that_is_not_shared(tmp_path: Path
     wait_until_gone(first, host)
 
 
+@pytest.mark.more
 def test_the_process_of_the_first_client_ends_with_it_too(tmp_path: Path) -> None:
     config = unshared(tmp_path, share=False)
     one = RelayClient(config)
@@ -110,6 +112,7 @@ def test_a_server_that_asks_its_client_has_a_process_for_each_from_then_on(tmp_p
         assert len(server_pids(config)) == 2
 
 
+@pytest.mark.more
 def test_share_true_insists(tmp_path: Path) -> None:
     config = unshared(tmp_path, share=True)
     with able(config) as one, able(config) as other:

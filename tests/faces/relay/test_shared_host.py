@@ -56,6 +56,7 @@ def test_two_clients_that_start_at_the_same_moment_get_one_host(tmp_path: Path) 
         assert len(status(config)["clients"]) == 3 and len(server_pids(config)) == 1
 
 
+@pytest.mark.more
 def test_a_client_uses_the_host_of_run_which_stays(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with running(tmp_path) as host:
@@ -143,6 +144,7 @@ def test_a_config_that_changed_is_read_again_by_a_host_of_its_clients(tmp_path: 
             assert client.text("ext_second_echo", a=2) == '{"a": 2}'
 
 
+@pytest.mark.more
 def test_a_config_that_changed_is_reported_for_a_host_of_run(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with running(tmp_path) as host:
@@ -157,6 +159,7 @@ def test_a_config_that_changed_is_reported_for_a_host_of_run(tmp_path: Path) -> 
 # -- reasons for a host of its own -----------------------------------------------------------
 
 
+@pytest.mark.more
 def test_a_client_with_other_variables_gets_a_host_of_its_own(tmp_path: Path) -> None:
     servers = server()
     servers["child"]["env"] = {"TOKEN": {"from": "MY_TOKEN"}, "MODE": {"from": "MY_MODE"}}
@@ -171,6 +174,7 @@ def test_a_client_with_other_variables_gets_a_host_of_its_own(tmp_path: Path) ->
         assert len(status(config)["clients"]) == 2
 
 
+@pytest.mark.more
 def test_a_client_of_another_version_gets_a_host_of_its_own(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     (tmp_path / "older").mkdir()
@@ -184,6 +188,7 @@ def test_a_client_of_another_version_gets_a_host_of_its_own(tmp_path: Path) -> N
         assert "exthost 0.0.1" in said and "its own host" in said
 
 
+@pytest.mark.more
 def test_a_stale_socket_is_named_and_replaced(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as client:
@@ -196,6 +201,7 @@ def test_a_stale_socket_is_named_and_replaced(tmp_path: Path) -> None:
             assert "left over from a host that has crashed" in other.said()
 
 
+@pytest.mark.more
 def test_without_a_state_folder_a_client_gets_a_host_of_its_own(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     home = tmp_path / "file"
@@ -206,6 +212,7 @@ def test_without_a_state_folder_a_client_gets_a_host_of_its_own(tmp_path: Path) 
     assert "the state folder cannot be written" in said and "its own host" in said
 
 
+@pytest.mark.more
 def test_a_host_that_belongs_to_a_single_client_is_not_joined(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config, "--own"):
@@ -230,6 +237,7 @@ def test_a_config_with_a_mistake_is_reported_as_by_run(tmp_path: Path) -> None:
 # -- the lines -------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_lines_of_any_form_get_one_answer_each(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as client:
@@ -243,6 +251,7 @@ def test_lines_of_any_form_get_one_answer_each(tmp_path: Path) -> None:
         assert json.loads(client.text("ext_child_echo", a=large)) == {"a": large}
 
 
+@pytest.mark.more
 def test_calls_in_flight_are_answered_after_the_end_of_stdin(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     client = RelayClient(config)
@@ -343,6 +352,7 @@ def test_the_second_host_lists_the_tools_before_it_has_imported_mcp(tmp_path: Pa
         assert len(ids) == len(set(ids)), "a request was answered twice"
 
 
+@pytest.mark.more
 def test_a_client_of_its_own_kind_of_names_gets_them(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as client, joined(config, "--plain-names") as plain:
