@@ -10,7 +10,7 @@ differences between the two, so subscribers see one extension all the time.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from exthost.errors import ExthostError
@@ -18,6 +18,7 @@ from exthost.events import Bus, OfferChanged, ProcessLost, Quarantined, StateCha
 from exthost.extension.call_factory import PreparedTool
 from exthost.extension.lifecycle import INITIAL_STATE, Event, Health, State, step
 from exthost.extension.restart_tracker import Retry
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.lock_record import Quarantine, judge_tools
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
@@ -67,11 +68,8 @@ class Status:
 
     __slots__ = (
         "_bus",
-        "_id",
-        "_is_pool",
-        "_lock",
         "_on_change",
-        "_tool_settings",
+        "_spec",
         "cause",
         "gone_tools",
         "handshake_seconds",
@@ -98,14 +96,12 @@ class Status:
         on_change: Callable[[], None] | None = None,
         publishes_changes: bool = True,
     ) -> None:
-        self._id = spec.id
+        self._spec = spec
         self._bus = bus
         self._on_change = on_change
         self.publishes_changes = publishes_changes
         self.state = INITIAL_STATE
-        self._lock = spec.lock
-        self._is_pool = (spec.pool.max or 1) > 1
-        self.quarantined: Mapping[str, Quarantine] = {}
+        self.quarantined: Mapping[str, Quarantine] = EMPTY_MAPPING
         hooks = tuple(dict.fromkeys((*spec.declared_hooks, *spec.known_hooks)))
         known = spec.known_offer
         self.is_offer_remembered = known is not None
@@ -114,9 +110,8 @@ class Status:
         else:
             offer = Offer(tools=spec.declared_tools, version=spec.version, hooks=hooks)
         self.offer = self._quarantine(offer)
-        self._tool_settings = spec.tools
         self.tools, self.hidden_tools = choose_tools(self.offer.tools, spec.tools)
-        self.gone_tools: frozenset[str] = frozenset()
+        self.gone_tools: Collection[str] = ()
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
         self.lost_process: tuple[ExthostError, float] | None = None
@@ -147,42 +142,45 @@ class Status:
         old_tools = self.tools
         offer = self._quarantine(offer)
         self.offer, self.offer_is_known = offer, True
-        self.tools, self.hidden_tools = choose_tools(offer.tools, self._tool_settings)
+        self.tools, self.hidden_tools = choose_tools(offer.tools, self._spec.tools)
         if self.is_offer_remembered:
             self.is_offer_remembered = False
             self.gone_tools = frozenset(old_tools.keys() - self.tools.keys())
         self.prepared_tools = {}
         self._notify_host()
         for warning in offer.warnings:
-            _log.warning("[%s] %s", self._id, warning)
+            _log.warning("[%s] %s", self._spec.id, warning)
         self._publish_tools(old_tools)
 
     def _quarantine(self, offer: Offer) -> Offer:
         """Return the offer without the tools that differ from the lock, and keep those apart."""
-        if self._lock is None:
+        lock = self._spec.lock
+        if lock is None:
             return offer
-        allowed, quarantined = judge_tools(self._lock.record, offer.tools)
+        allowed, quarantined = judge_tools(lock.record, offer.tools)
         before = self.quarantined
-        if self._is_pool:  # another process may still have the tool as it was quarantined
+        if (self._spec.pool.max or 1) > 1:  # another process may still have a quarantined tool
             quarantined = {**before, **quarantined}
             allowed = tuple(tool for tool in allowed if tool.name not in quarantined)
         self.quarantined = quarantined
         self._publish_quarantine(before)
-        if self._lock.mode == "enforce":
+        if lock.mode == "enforce":
             return replace(offer, tools=allowed) if quarantined else offer
-        self.quarantined = {}
+        self.quarantined = EMPTY_MAPPING
         return offer
 
     def _publish_quarantine(self, before: Mapping[str, Quarantine]) -> None:
         """Log and publish the tools that are in quarantine for another reason than `before`."""
-        if not self.publishes_changes or self._lock is None:
+        lock = self._spec.lock
+        if not self.publishes_changes or lock is None:
             return
-        is_enforced = self._lock.mode == "enforce"
+        is_enforced = lock.mode == "enforce"
         verb = "is quarantined" if is_enforced else "differs from the lock"
         for name, quarantine in self.quarantined.items():
             if name not in before or before[name].changes != quarantine.changes:
-                _log.warning("[%s] the tool %s %s: %s", self._id, name, verb, quarantine.reason)
-                self._bus.publish(Quarantined(self._id, name, quarantine.reason, is_enforced))
+                id, reason = self._spec.id, quarantine.reason
+                _log.warning("[%s] the tool %s %s: %s", id, name, verb, reason)
+                self._bus.publish(Quarantined(id, name, reason, is_enforced))
 
     def set_tools(self, tools: tuple[Tool, ...]) -> None:
         """Replace the tools of the offer, as the running process lists them now."""
@@ -210,7 +208,7 @@ class Status:
     def _publish_state(self, old_state: State, reason: str, retry: Retry | None = None) -> None:
         if self.publishes_changes and StateChanged in self._bus.listeners:
             states = old_state.value, self.state.value
-            self._bus.publish(StateChanged(self._id, *states, reason, *(retry or ())))
+            self._bus.publish(StateChanged(self._spec.id, *states, reason, *(retry or ())))
 
     def _log_trouble(self, old_state: State, reason: str) -> None:
         level = _LOG_LEVELS.get(self.state)
@@ -223,7 +221,8 @@ class Status:
         cause = self.cause
         code = f" [{cause.code}]" if cause is not None else ""
         help = f"; {cause.help}" if cause is not None and cause.help else ""
-        _state_log.log(level, "[%s] %s: %s%s%s", self._id, self.state.value, reason, code, help)
+        state = self.state.value
+        _state_log.log(level, "[%s] %s: %s%s%s", self._spec.id, state, reason, code, help)
 
     def _publish_tools(self, old_tools: Mapping[str, Tool]) -> None:
         if not self.publishes_changes or OfferChanged not in self._bus.listeners:
@@ -234,7 +233,7 @@ class Status:
         kept_names = old_tools.keys() & tools.keys()
         changed = tuple(sorted(name for name in kept_names if old_tools[name] != tools[name]))
         if added or removed or changed:
-            self._bus.publish(OfferChanged(self._id, added, removed, changed))
+            self._bus.publish(OfferChanged(self._spec.id, added, removed, changed))
 
     def _notify_host(self) -> None:
         """Let the host update its registry of tools."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from exthost.model.documents.setting_keys import ToolSettings
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import Tool
 from exthost.model.patterns import compile_pattern, fits_any
 
@@ -36,7 +37,7 @@ class ChosenTools(NamedTuple):
 def choose_tools(offered: Iterable[Tool], settings: ToolSettings) -> ChosenTools:
     """Return the tools that an operator chose of those that an extension offers."""
     if settings == _NO_CHOICE:
-        return ChosenTools({tool.name: tool for tool in offered})
+        return ChosenTools({tool.name: tool for tool in offered} or EMPTY_MAPPING)
     # An extension may announce a name twice; the last one counts, as without a choice.
     by_name = {tool.name: tool for tool in offered}
     names, texts = dict(settings.rename or ()), dict(settings.describe or ())
