@@ -26,6 +26,24 @@ GATEWAY_ROWS: tuple[Row, ...] = (
         measure=gateway.lines(in_flight=True),
         direction=Direction.AT_LEAST,
     ),
+    Row(
+        key="relay-lines",
+        name="one call through a relay and a shared host / a gateway of its own, bare client",
+        measure=gateway.relayed(),
+        must=1.3,
+    ),
+    Row(
+        key="relay-lines-in-flight",
+        name="calls/s through a relay and a shared host / a gateway of its own, 100 in flight",
+        measure=gateway.relayed(in_flight=True),
+        direction=Direction.AT_LEAST,
+    ),
+    Row(
+        key="relay-start",
+        name="initialize answered by a relay, where a host runs / python -c pass",
+        measure=gateway.relay_start,
+        must=2,
+    ),
     *(
         row
         for transport in TRANSPORTS

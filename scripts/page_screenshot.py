@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.faces.web.browser import Browser, find_program, launched
+from tests.faces.web.browser import Browser, find_program, launch
 from tests.faces.web.page_process import FRAGILE, PLUGINS, Page, entry, page, showcase_config
 
 ROOT = Path(__file__).parents[1]
@@ -20,7 +20,7 @@ GUARDED = "permissions = { network = false, filesystem = [] }"
 
 def take(browser: Browser, running: Page, file: Path) -> None:
     """Make some calls, so that the page shows them, and take the picture."""
-    browser.look(width=1180, height=860)
+    browser.set_screen(width=1180, height=860)
     browser.go(f"{running.url}?token={running.token}")
     browser.wait_for("document.querySelectorAll('.ext').length > 3")
     for name, tool in (("guarded", "divide"), ("showcase", "count")):
@@ -59,7 +59,7 @@ def main() -> None:
             entry("guarded", "morphir", "-S", "-E", str(FRAGILE), more=GUARDED),
             f'[discovery]\nsearch_paths = ["{PLUGINS / "notes"}"]\n',
         )
-        with page(folder) as running, launched(program, folder / "profile") as browser:
+        with page(folder) as running, launch(program, folder / "profile") as browser:
             take(browser, running, file)
     print(f"{file}: {file.stat().st_size} bytes")
 

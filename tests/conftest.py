@@ -1,19 +1,21 @@
-"""Checks of every test: it ends in bounded time, and it leaves nothing behind.
+"""Hooks and fixtures for every test: time limits, a check for leaks, and the choice of tests.
 
-After each test there must be no new child (zombies included), no new process with our marker
-variable, no new descriptor and no new thread. Whatever is about to end gets a short time to do so.
+After each test there must be no new child (zombies included), no new process with the marker
+variable of the tests, no new descriptor and no new thread. Processes and threads that are about to
+end have GRACE_SECONDS to do so.
 
-An `async def` test runs on asyncio; with `@pytest.mark.both_loops` once on asyncio and once on
-uvloop, for claims that concern the loop. Its own limit is shorter than the test's, so that a hang
-shows as a traceback of where it hangs.
+An `async def` test runs on asyncio; with `@pytest.mark.both_loops` it runs once on asyncio and once
+on uvloop, for claims that concern the loop. The limit of an `async def` test is shorter than that
+of other tests, so that a test that hangs fails with a traceback of the line where it hangs.
 
-`@pytest.mark.more` is for a test that needs a toolchain, another project's program or another user:
-`make test` leaves it to `make test-more`, and says so. Skipped tests are listed with their reasons.
+`@pytest.mark.more` is for a slow test, or one that needs a toolchain, another project's program or
+another user: `make test` leaves it to `make test-more` and prints how many tests it left out.
+Skipped tests are listed with their reasons.
 
 `@pytest.mark.sampled` is for a table of rows that each start a process: `make test` runs a quarter
-of them, another quarter with each commit, and `make test-more` the rest. A test on both loops runs
-each row on one of them, chosen in the same way. The seed is that of the trials
-(`faults/trials.py`).
+of the rows, another quarter with each commit, and `make test-more` runs the rest. A test on both
+loops runs each row on one of the loops, chosen in the same way. The seed of the choice is that of
+the randomised fault tests (`faults/trials.py`).
 """
 
 import asyncio
@@ -44,8 +46,9 @@ from tests.sandbox.rows import count_by_row
 
 TESTS = Path(__file__).parent
 
-# A test that takes longer hangs: on a busy machine one of a few seconds may take a minute. The
-# first limit cancels an `async def` test, the second interrupts any, the third ends the worker.
+# A test that takes longer than this hangs; on a busy machine a test of a few seconds can take a
+# minute. The first limit cancels an `async def` test, the second interrupts any test, and the third
+# ends the worker process.
 ASYNC_SECONDS = 200
 TEST_SECONDS = 240
 WORKER_SECONDS = 300
@@ -53,7 +56,7 @@ WORKER_SECONDS = 300
 # For processes, descriptors and threads that are about to end when the test returns.
 GRACE_SECONDS = 30.0
 
-# State of ours must not end up in the home folder of the developer.
+# exthost must not write its state into the home folder of the developer.
 _HOME = tempfile.TemporaryDirectory(prefix="exthost-tests-")
 os.environ["EXTHOST_HOME"] = _HOME.name
 os.environ["XDG_RUNTIME_DIR"] = _HOME.name
@@ -63,11 +66,11 @@ atexit.register(_HOME.cleanup)
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
-# libuv creates a pipe for signals with its first loop and keeps it: that is no leak of a test.
+# libuv creates a pipe for signals with its first loop and keeps it: that is not a leak of a test.
 uvloop.new_event_loop().close()
 
-# A shell that starts pytest in the background has it ignore Ctrl-C, and nohup has it ignore SIGHUP.
-# So would every program that a test starts: tests of these signals would wait in vain.
+# A process in the background of a shell ignores Ctrl-C, and a process under nohup ignores SIGHUP.
+# Programs that a test starts would inherit that, and tests of these signals would never end.
 for _number, _handler in (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGHUP, signal.SIG_DFL),
@@ -84,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "trial: a trial of SECURITY.md, counted in the summary")
     config.addinivalue_line("markers", "more: `make test` leaves it to `make test-more`")
     config.addinivalue_line("markers", "sampled: `make test` runs a quarter of its rows")
-    # Workers are started later, and inherit it: all of them take the same sample.
+    # Workers are started later and inherit this variable: all workers run the same sample.
     os.environ.setdefault(SAMPLE_VARIABLE, default_seed())
 
 
@@ -99,27 +102,27 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None
-    wanted = inspect.signature(test).parameters
+    parameters = inspect.signature(test).parameters
     clock = pyfuncitem.funcargs.get("clock")
-    arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
+    arguments = {name: pyfuncitem.funcargs[name] for name in parameters}
 
-    async def bounded() -> None:
-        # Of the loop's time, which a clock that the test moves would bring to its end.
+    async def run_with_timeout() -> None:
+        # A test that moves the clock would exceed this limit, which counts the loop's time.
         async with asyncio.timeout(None if isinstance(clock, Clock) else ASYNC_SECONDS):
             await test(**arguments)
 
-    rows = pyfuncitem.callspec.params if hasattr(pyfuncitem, "callspec") else {}
-    make: Callable[[], asyncio.AbstractEventLoop] | None = None
-    if rows.get("loop_kind") == "uvloop":
-        make = partial(Uvloop, clock) if isinstance(clock, Clock) else uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=make) as runner:
-        runner.run(bounded())
+    row = pyfuncitem.callspec.params if hasattr(pyfuncitem, "callspec") else {}
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    if row.get("loop_kind") == "uvloop":
+        loop_factory = partial(Uvloop, clock) if isinstance(clock, Clock) else uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(run_with_timeout())
     return True
 
 
 @pytest.fixture
 def clock() -> Iterator[Clock]:
-    """The clock of the test's process, to be moved by the test."""
+    """A clock that the test moves; the loop and the code under test read it."""
     with installed_clock() as clock:
         yield clock
 
@@ -129,7 +132,7 @@ def clock() -> Iterator[Clock]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[None]:
-    """Show a test that cannot be interrupted, and end its worker."""
+    """Print the traceback of a test that cannot be interrupted, and end its worker process."""
     faulthandler.dump_traceback_later(WORKER_SECONDS, exit=True)
     try:
         return (yield)
@@ -139,39 +142,38 @@ def pytest_runtest_protocol() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """Interrupt a test that hangs, but not the work of pytest after it."""
+    """Interrupt a test that hangs, but not its fixtures or the reports of pytest."""
 
-    def interrupt(_: int, frame: FrameType | None) -> None:
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"this test took longer than {TEST_SECONDS} s")
 
-    before = signal.signal(signal.SIGALRM, interrupt)
+    previous_handler = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS)
     try:
         return (yield)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)
 
 
-# -- nothing left ----------------------------------------------------------------------------
+# -- leaks -----------------------------------------------------------------------------------
 
 
-def _more(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:
+def _new_entries(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:
     """Return the entries of `after` that are new or have changed."""
-    return {key: what for key, what in after.items() if before.get(key) != what}
+    return {key: value for key, value in after.items() if before.get(key) != value}
 
 
-def _left(
-    before: tuple[frozenset[int], dict[int, str], dict[int, str]],
-) -> list[str]:
+def _leaks_since(before: tuple[frozenset[int], dict[int, str], dict[int, str]]) -> list[str]:
+    """Describe the processes, descriptors and threads that did not exist before."""
     pids, descriptors, threads = before
+    processes = our_processes(but=pids)
+    new_descriptors = _new_entries(descriptors, our_descriptors())
+    new_threads = _new_entries(threads, our_threads())
     return [
-        *(f"process {pid} ({what})" for pid, what in our_processes(but=pids).items()),
-        *(
-            f"descriptor {fd} ({what})"
-            for fd, what in _more(descriptors, our_descriptors()).items()
-        ),
-        *(f"thread {name!r}" for name in _more(threads, our_threads()).values()),
+        *(f"process {pid} ({description})" for pid, description in processes.items()),
+        *(f"descriptor {fd} ({target})" for fd, target in new_descriptors.items()),
+        *(f"thread {name!r}" for name in new_threads.values()),
     ]
 
 
@@ -181,20 +183,20 @@ def nothing_left() -> Iterator[None]:
     before = frozenset(all_pids()), our_descriptors(), our_threads()
     yield
     deadline = time.monotonic() + GRACE_SECONDS
-    while left := _left(before):
+    while leaks := _leaks_since(before):
         gc.collect()  # objects that were dropped without being closed close themselves now
         if time.monotonic() > deadline:
-            pytest.fail("this test left behind: " + "; ".join(left))
+            pytest.fail("this test left behind: " + "; ".join(leaks))
         time.sleep(0.01)
 
 
-# -- what is collected -----------------------------------------------------------------------
+# -- collection ------------------------------------------------------------------------------
 
-# Tests that `-m "not more"` has left out, by file.
+# The number of tests that `-m "not more"` left out, by file.
 LEFT_OUT: Counter[str] = Counter()
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest deselects any
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects tests by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _refuse_duplicates(items)
     for item in unsampled_items(items, os.environ[SAMPLE_VARIABLE]):
@@ -203,17 +205,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _refuse_duplicates(items: list[pytest.Item]) -> None:
     """Fail if a test is collected twice, for example because another file imports it."""
-    observed: dict[tuple[object, str], str] = {}
+    first_nodeids: dict[tuple[object, str], str] = {}
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
         parameters = item.callspec.id if hasattr(item, "callspec") else ""
         code = getattr(inspect.unwrap(item.function), "__code__", None)
         if code is None or not Path(code.co_filename).is_relative_to(TESTS):
-            continue  # one that a library has made
+            continue  # a test function that a library has made
         key = (code, f"{item.originalname} {parameters}")
-        if observed.setdefault(key, item.nodeid) != item.nodeid:
-            raise pytest.UsageError(f"{item.nodeid} is {observed[key]}, collected again")
+        if first_nodeids.setdefault(key, item.nodeid) != item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid} is {first_nodeids[key]}, collected again")
 
 
 def pytest_collection_finish() -> None:
@@ -228,13 +230,13 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
             LEFT_OUT[item.nodeid.partition("::")[0]] += 1
 
 
-# -- trials are counted ----------------------------------------------------------------------
+# -- summary ---------------------------------------------------------------------------------
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send the counts of a worker to the process that adds them up."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["trials"] = [[*one, times] for one, times in COUNTS.items()]
+        session.config.workeroutput["trials"] = [[*key, times] for key, times in COUNTS.items()]
         session.config.workeroutput["left out"] = dict(LEFT_OUT)
 
 
@@ -248,24 +250,25 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print how many trials were run, by dialect. These numbers must not shrink."""
+    """Print how many attacks on the sandbox and fault tests ran, and which tests did not run."""
+    # The outcomes of the sandbox tests that ran as root and as an ordinary user.
     counts: dict[str, Counter[str]] = {"root": Counter(), "user": Counter()}
     passed: list[str] = []
     for outcome in ("passed", "failed", "skipped"):
         for report in terminalreporter.stats.get(outcome, ()):
             name = str(getattr(report, "nodeid", ""))
-            for person in counts:
-                if f"test_trials.py::test_trial[{person}-" in name:
-                    counts[person][outcome] += 1
+            for user in counts:
+                if f"test_trials.py::test_trial[{user}-" in name:
+                    counts[user][outcome] += 1
                     if outcome == "passed":
-                        passed.append(name.partition(f"[{person}-")[2].removesuffix("]"))
+                        passed.append(name.partition(f"[{user}-")[2].removesuffix("]"))
     if any(map(Counter.total, counts.values())):
         reports = [
-            f"{person} {found['passed']} passed"
-            + (f", {found['failed']} FAILED" if found["failed"] else "")
-            for person, found in counts.items()
+            f"{user} {outcomes['passed']} passed"
+            + (f", {outcomes['failed']} FAILED" if outcomes["failed"] else "")
+            for user, outcomes in counts.items()
         ]
-        skipped = sum(found["skipped"] for found in counts.values())
+        skipped = sum(outcomes["skipped"] for outcomes in counts.values())
         terminalreporter.write_line(f"sandbox trials: {', '.join(reports)}, {skipped} skipped")
         terminalreporter.write_line(f"sandbox trials by row: {count_by_row(passed)}")
     for line in [*summary(), *missing_lines(terminalreporter), *left_out_lines()]:
@@ -273,7 +276,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def missing_lines(terminalreporter: Any) -> list[str]:
-    """Return the reasons why tests were skipped: what this machine lacks."""
+    """Return a line for each reason why tests were skipped, such as a missing program."""
     reasons: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", ()):
         if isinstance(report.longrepr, tuple):
@@ -282,6 +285,7 @@ def missing_lines(terminalreporter: Any) -> list[str]:
 
 
 def left_out_lines() -> list[str]:
+    """Return a line with the numbers of the tests that are left to `make test-more`."""
     if not LEFT_OUT:
         return []
     files = ", ".join(f"{name} {times}" for name, times in sorted(LEFT_OUT.items()))

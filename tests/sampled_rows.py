@@ -1,7 +1,8 @@
-"""Which rows of a parametrized test `make test` runs, where each row starts processes of its own.
+"""The choice of the rows of slow parametrized tests that `make test` runs.
 
-`@pytest.mark.sampled` asks for a share of them, a quarter unless it says another; a test that runs
-on both event loops runs each row on one. The rows are chosen by a seed, the same for the same seed.
+`@pytest.mark.sampled` runs a quarter of the rows, `@pytest.mark.sampled(share)` another share. A
+test with `@pytest.mark.both_loops` runs each row on one of the two event loops. The choice depends
+only on the seed.
 """
 
 import math
@@ -15,7 +16,7 @@ SHARE = 1 / 4
 
 
 def unsampled_items(items: Sequence[pytest.Item], seed: str) -> Iterator[pytest.Item]:
-    """Yield the tests that the sample of this seed leaves out; none for the seed "all"."""
+    """Yield the tests that are not in the sample of this seed; none for the seed "all"."""
     if seed == "all":
         return
     tables: dict[str, list[pytest.Item]] = defaultdict(list)
@@ -29,6 +30,7 @@ def unsampled_items(items: Sequence[pytest.Item], seed: str) -> Iterator[pytest.
 
 
 def _choose(rows: list[pytest.Item], generator: random.Random) -> list[pytest.Item]:
+    """Return the rows of one test that are in the sample."""
     if rows[0].get_closest_marker("both_loops"):
         pairs: dict[str, list[pytest.Item]] = defaultdict(list)
         for row in rows:
@@ -42,5 +44,6 @@ def _choose(rows: list[pytest.Item], generator: random.Random) -> list[pytest.It
 
 
 def _without_loop(row: pytest.Item) -> str:
+    """Return the id of a row without the name of its event loop."""
     callspec = getattr(row, "callspec")  # noqa: B009  (of a pytest.Function)
     return f"-{callspec.id}-".replace(f"-{callspec.params['loop_kind']}-", "-", 1)

@@ -1,8 +1,8 @@
-"""Rules that are checked from the source: no cycles of imports, no long modules, complete maps.
+"""Rules that are checked in the source: no cycles of imports, and complete lists of the modules.
 
-The graph is built with `ast`. Imports inside functions and under TYPE_CHECKING count as well,
-because a cycle is a cycle for the reader, too. Between packages a module's name in a
-string counts, too: `importlib` could import it from there.
+The graph of imports is built with `ast`. Imports inside functions and under TYPE_CHECKING count,
+because such a cycle is as hard to read as any other. Between packages, the name of a module in a
+string counts too, because `importlib` could import the module by that name.
 """
 
 import ast
@@ -24,34 +24,37 @@ Graph = Mapping[str, frozenset[str]]
 
 def modules(source: Path, package: str) -> dict[str, Path]:
     """Return every module by its dotted name."""
-    found = {}
+    modules_by_name = {}
     for path in sorted((source / package).rglob("*.py")):
         parts = path.relative_to(source).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        modules_by_name[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules_by_name
 
 
 @cache
 def import_graph(source: Path, package: str, *, in_strings: bool = False) -> Graph:
-    """Return which modules each module imports, those of the package only. With `in_strings`,
-    also those whose name is in a string."""
-    known = modules(source, package)
+    """Return the modules of the package that each of its modules imports. With `in_strings`, a
+    module whose name is in a string counts as imported."""
+    known_modules = modules(source, package)
     graph = {}
-    for name, path in known.items():
+    for name, path in known_modules.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         is_package = path.name == "__init__.py"
-        imported = {*_imports(tree, name, is_package, known.keys())}
+        imported = {*_imported_modules(tree, name, is_package, known_modules.keys())}
         if in_strings:
-            imported |= {*_named(tree, known.keys())}
+            imported |= {*_modules_named_in_strings(tree, known_modules.keys())}
         graph[name] = frozenset(imported) - {name}
     return graph
 
 
-def _imports(tree: ast.AST, name: str, is_package: bool, known: Set[str]) -> Iterator[str]:
+def _imported_modules(
+    tree: ast.AST, name: str, is_package: bool, known_modules: Set[str]
+) -> Iterator[str]:
+    """Yield the modules that the import statements of a module name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _longest_known(alias.name, known)
+                yield from _longest_known_prefix(alias.name, known_modules)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -59,24 +62,25 @@ def _imports(tree: ast.AST, name: str, is_package: bool, known: Set[str]) -> Ite
                 parents = parents[: len(parents) - node.level + is_package]
                 base = ".".join([*parents, base] if base else parents)
             for alias in node.names:
-                # `from package import module` imports the module; `from module import name`
-                # imports what holds the name.
-                yield from _longest_known(f"{base}.{alias.name}", known)
+                # In `from package import module`, the longest known name is the module itself; in
+                # `from module import name`, it is the module that defines the name.
+                yield from _longest_known_prefix(f"{base}.{alias.name}", known_modules)
 
 
-def _named(tree: ast.AST, known: Set[str]) -> Iterator[str]:
-    """Yield the modules that strings name, also by a beginning such as in
-    f"exthost.faces.cli.{verb}"."""
+def _modules_named_in_strings(tree: ast.AST, known_modules: Set[str]) -> Iterator[str]:
+    """Yield the modules that are named in strings, and the packages that are the beginning of an
+    f-string such as f"exthost.faces.cli.{verb}"."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             dotted = node.value.rstrip(".")
-            if "." in dotted and dotted in known:
+            if "." in dotted and dotted in known_modules:
                 yield dotted
 
 
-def _longest_known(dotted: str, known: Set[str]) -> Iterator[str]:
+def _longest_known_prefix(dotted: str, known_modules: Set[str]) -> Iterator[str]:
+    """Yield the longest beginning of a dotted name that is a module, if there is one."""
     while dotted:
-        if dotted in known:
+        if dotted in known_modules:
             yield dotted
             return
         dotted = dotted.rpartition(".")[0]
@@ -99,10 +103,10 @@ def cycles(graph: Graph) -> frozenset[frozenset[str]]:
             elif other in stack:
                 low[name] = min(low[name], index[other])
         if low[name] == index[name]:
-            at = stack.index(name)
-            if len(stack) - at > 1:
-                found.add(frozenset(stack[at:]))
-            del stack[at:]
+            position = stack.index(name)
+            if len(stack) - position > 1:
+                found.add(frozenset(stack[position:]))
+            del stack[position:]
 
     for name in sorted(graph):
         if name not in index:
@@ -111,26 +115,29 @@ def cycles(graph: Graph) -> frozenset[frozenset[str]]:
 
 
 def package_graph(graph: Graph) -> Graph:
-    """Return the same for the packages and modules right under the root; the root package itself
-    gathers public names from everywhere and is left out."""
-    rooms: dict[str, set[str]] = {}
+    """Return the graph of the packages and modules directly below the root package. The root
+    package itself imports its public names from everywhere and is left out."""
+    graph_of_packages: dict[str, set[str]] = {}
     for name, imported in graph.items():
-        if (room := _room(name)) is None:
+        if (package := _top_level_package(name)) is None:
             continue
-        rooms.setdefault(room, set()).update(
-            other for item in imported if (other := _room(item)) is not None and other != room
+        graph_of_packages.setdefault(package, set()).update(
+            other
+            for item in imported
+            if (other := _top_level_package(item)) is not None and other != package
         )
-    return {room: frozenset(others) for room, others in rooms.items()}
+    return {package: frozenset(others) for package, others in graph_of_packages.items()}
 
 
-def _room(name: str) -> str | None:
+def _top_level_package(name: str) -> str | None:
+    """Return the package below the root that a module is part of."""
     parts = name.split(".")
     return parts[1] if len(parts) > 1 else None
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    new = cycles(import_graph(SOURCE, PACKAGE))
-    assert not new, "\n".join(" <-> ".join(sorted(cycle)) for cycle in new)
+    found = cycles(import_graph(SOURCE, PACKAGE))
+    assert not found, "\n".join(" <-> ".join(sorted(cycle)) for cycle in found)
 
 
 def test_no_packages_import_one_another_in_a_circle() -> None:
@@ -140,7 +147,7 @@ def test_no_packages_import_one_another_in_a_circle() -> None:
 
 def test_dialects_do_not_import_one_another_and_shared_code_does_not_import_them() -> None:
     dialects = f"{PACKAGE}.dialects"
-    # It lists the facets of all of them, for type checkers.
+    # `facet_attributes` lists the facets of all dialects for type checkers, so it is left out.
     graph = {
         name: imported
         for name, imported in import_graph(SOURCE, PACKAGE).items()
@@ -152,21 +159,22 @@ def test_dialects_do_not_import_one_another_and_shared_code_does_not_import_them
         if path.name == "__init__.py" and name.rpartition(".")[0] == dialects
     }
 
-    def package(name: str) -> str:
-        own = ".".join(name.split(".")[:3])
-        return own if own in packages else ""
+    def dialect_of(module: str) -> str:
+        """Return the package of the dialect that the module is part of, or an empty string."""
+        package = ".".join(module.split(".")[:3])
+        return package if package in packages else ""
 
-    assert len(packages) >= 6
+    assert len(packages) >= 6  # the built-in dialects: otherwise the search above is wrong
     wrong = {
         (name, other)
         for name, imported in graph.items()
         for other in imported
-        if package(other) not in ("", package(name))
+        if dialect_of(other) not in ("", dialect_of(name))
     }
     assert not wrong
 
 
-def _maps() -> Iterator[tuple[Path, str]]:
+def _package_docstrings() -> Iterator[tuple[Path, str]]:
     """Yield the folder and the docstring of each package below the root."""
     for path in sorted((SOURCE / PACKAGE).glob("*/**/__init__.py")):
         yield path.parent, ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
@@ -174,26 +182,26 @@ def _maps() -> Iterator[tuple[Path, str]]:
 
 def test_the_docstring_of_a_package_names_each_of_its_modules() -> None:
     # These are listed elsewhere: verbs have a table, and each package of `dialects` is a dialect.
-    listed = {"cli": set(VERBS), "dialects": set(BUILT_IN)}
+    listed_elsewhere = {"cli": set(VERBS), "dialects": set(BUILT_IN)}
     missing = {}
-    for folder, text in _maps():
+    for folder, text in _package_docstrings():
         names = {path.stem for path in folder.glob("*.py")}
         names |= {path.parent.name for path in folder.glob("*/__init__.py")}
         names = {name for name in names if not name.startswith("_")}
-        names -= {*re.findall(r"\w+", text)} | listed.get(folder.name, set())
+        names -= {*re.findall(r"\w+", text)} | listed_elsewhere.get(folder.name, set())
         if names:
             missing[folder.name] = sorted(names)
     assert not missing
 
 
-def test_the_docstring_of_a_package_names_no_module_that_is_not_there() -> None:
-    gone = {}
-    for folder, text in _maps():
+def test_the_docstring_of_a_package_names_only_existing_modules() -> None:
+    missing = {}
+    for folder, text in _package_docstrings():
         columns = re.findall(r"^    ([a-z0-9_]+(?:, [a-z0-9_]+)*)/?  +\S", text, re.MULTILINE)
         names = {name for column in columns for name in column.split(", ")}
         if names := {n for n in names if not [*folder.glob(f"{n}.*"), *folder.glob(n)]}:
-            gone[folder.name] = sorted(names)
-    assert not gone
+            missing[folder.name] = sorted(names)
+    assert not missing
 
 
 def _layers() -> set[str]:
@@ -203,21 +211,22 @@ def _layers() -> set[str]:
     return {name for line in layers.splitlines() for name in line.replace("|", " ").split()}
 
 
-def test_the_page_shows_each_package_and_no_other() -> None:
+def test_the_architecture_page_lists_exactly_the_packages() -> None:
     page = (SOURCE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.split("## Packages\n")[1].split("\n## ")[0]
-    shown = re.findall(r"^\| `(\w+)/` \|", section, re.MULTILINE)
+    listed = re.findall(r"^\| `(\w+)/` \|", section, re.MULTILINE)
     packages = {path.parent.name for path in (SOURCE / PACKAGE).glob("*/__init__.py")}
-    assert sorted(shown) == sorted(packages - {"sdk"})  # `exthost.sdk` has only public names
-    assert len(shown) == 13
-    assert set(shown) <= _layers()
+    assert sorted(listed) == sorted(packages - {"sdk"})  # `exthost.sdk` has only public names
+    assert len(listed) == 13  # the number that the page itself gives
+    assert set(listed) <= _layers()
     assert {name.split(".")[1] for name in modules(SOURCE, PACKAGE) if "." in name} == _layers()
 
 
-# -- the check itself ------------------------------------------------------------------------
+# -- tests of the functions above ------------------------------------------------------------
 
 
-def write(folder: Path, files: dict[str, str]) -> Graph:
+def write_package(folder: Path, files: dict[str, str]) -> Graph:
+    """Write the modules of a package `p`; return the graph of its imports."""
     for name, text in files.items():
         path = folder / "p" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -238,8 +247,8 @@ def write(folder: Path, files: dict[str, str]) -> Graph:
         "try:\n    import p.b\nexcept ImportError:\n    pass",
     ],
 )
-def test_a_cycle_is_seen_however_it_is_written(tmp_path: Path, text: str) -> None:
-    graph = write(tmp_path, {"__init__.py": "", "a.py": text, "b.py": "from p.a import x"})
+def test_a_cycle_is_found_for_every_form_of_import(tmp_path: Path, text: str) -> None:
+    graph = write_package(tmp_path, {"__init__.py": "", "a.py": text, "b.py": "from p.a import x"})
     assert cycles(graph) == {frozenset({"p.a", "p.b"})}
 
 
@@ -252,15 +261,15 @@ def test_a_longer_cycle_is_found_without_the_nodes_that_depend_on_it(tmp_path: P
         "c.py": "import p.a, p.d",
         "d.py": "import json",
     }
-    assert cycles(write(tmp_path, files)) == {frozenset({"p.a", "p.q.b", "p.c"})}
+    assert cycles(write_package(tmp_path, files)) == {frozenset({"p.a", "p.q.b", "p.c"})}
 
 
 def test_modules_that_only_import_downwards_have_no_cycle(tmp_path: Path) -> None:
     files = {"__init__.py": "", "a.py": "import p.b, p.c", "b.py": "from . import c", "c.py": ""}
-    assert cycles(write(tmp_path, files)) == frozenset()
+    assert cycles(write_package(tmp_path, files)) == frozenset()
 
 
-def test_packages_may_be_a_circle_though_their_modules_are_not(tmp_path: Path) -> None:
+def test_a_cycle_of_packages_is_found_though_their_modules_have_no_cycle(tmp_path: Path) -> None:
     files = {
         "__init__.py": "from p.x import a, d",
         "x/__init__.py": "",
@@ -269,13 +278,13 @@ def test_packages_may_be_a_circle_though_their_modules_are_not(tmp_path: Path) -
         "y/b.py": "import p.x.d",
         "x/d.py": "",
     }
-    graph = write(tmp_path, files)
+    graph = write_package(tmp_path, files)
     assert cycles(graph) == frozenset()
     assert cycles(package_graph(graph)) == {frozenset({"x", "y"})}
 
 
 @pytest.mark.parametrize("text", ["'p.y.b'", "f'p.y.{name}'"])
-def test_a_package_that_is_imported_by_a_string_is_seen(tmp_path: Path, text: str) -> None:
+def test_a_cycle_by_a_module_name_in_a_string_is_found(tmp_path: Path, text: str) -> None:
     files = {
         "__init__.py": "",
         "x/__init__.py": "",
@@ -283,6 +292,6 @@ def test_a_package_that_is_imported_by_a_string_is_seen(tmp_path: Path, text: st
         "y/__init__.py": "",
         "y/b.py": "import p.x.a",
     }
-    write(tmp_path, files)
+    write_package(tmp_path, files)
     graph = import_graph(tmp_path, "p", in_strings=True)
     assert cycles(package_graph(graph)) == {frozenset({"x", "y"})}

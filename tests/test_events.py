@@ -1,4 +1,4 @@
-"""The event bus."""
+"""The event bus: subscriptions that would never receive an event are errors."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from exthost.events import EVERYTHING, Bus, LogLine, StateChanged
 
 
 @pytest.mark.parametrize("kind", ["StateChanged", str, None, (StateChanged, "Exited")])
-def test_a_kind_that_is_never_published_is_an_error(kind: Any) -> None:
+def test_subscribing_to_a_class_that_is_not_an_event_is_an_error(kind: Any) -> None:
     with pytest.raises(UsageError, match="not a kind of event") as caught:
         Bus().subscribe(kind, lambda event: None)
     assert caught.value.code == "X1331" and "StateChanged" in caught.value.help
@@ -22,35 +22,35 @@ async def listen(event: Any) -> None:
 
 
 @pytest.mark.parametrize("listener", [listen, None, "print"])
-def test_a_listener_that_would_never_run_is_an_error(listener: Any) -> None:
+def test_a_listener_that_cannot_be_called_is_an_error(listener: Any) -> None:
     with pytest.raises(UsageError) as caught:
         Bus().subscribe(StateChanged, listener)
     assert caught.value.code == "X1332"
 
 
 def test_a_listener_is_called_until_it_unsubscribes() -> None:
-    bus, observed = Bus(), list[Any]()
-    unsubscribe = bus.subscribe(EVERYTHING, observed.append)
+    bus, received = Bus(), list[Any]()
+    unsubscribe = bus.subscribe(EVERYTHING, received.append)
     line = LogLine("a", "stderr", 20, "hello")
     bus.publish(line)
     unsubscribe()
     bus.publish(line)
-    assert observed == [line] and not bus.listeners
+    assert received == [line] and not bus.listeners
 
 
-def test_a_listener_that_raises_keeps_no_other_from_the_event() -> None:
-    bus, observed = Bus(), list[Any]()
+def test_a_listener_that_raises_does_not_keep_the_event_from_others() -> None:
+    bus, received = Bus(), list[Any]()
     raised: list[type[BaseException]] = [ValueError, asyncio.CancelledError, GeneratorExit]
 
     def fail(_: Any) -> None:
-        # CancelledError is what `task.result()` raises for a task that was cancelled.
-        raise raised[len(observed)]
+        # `task.result()` of a cancelled task raises CancelledError.
+        raise raised[len(received)]
 
     bus.subscribe(LogLine, fail)
-    bus.subscribe(LogLine, observed.append)
+    bus.subscribe(LogLine, received.append)
     for _ in raised:
         bus.publish(LogLine("a", "stderr", 20, "hello"))
-    assert len(observed) == len(raised)
+    assert len(received) == len(raised)
 
 
 @pytest.mark.parametrize("dialect", ["morphir", None])

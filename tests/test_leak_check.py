@@ -1,4 +1,4 @@
-"""The guard that every test is under would notice what it promises to notice."""
+"""The leak check in conftest.py finds processes, descriptors and threads that a test leaves."""
 
 import asyncio
 import os
@@ -13,54 +13,55 @@ import uvloop
 
 ROOT = Path(__file__).parents[1]
 
-LEAKY = """
+# A test that leaves an open file, a thread, a child, a zombie and a process in another session.
+LEAKY_TEST = """
 import glob, os, subprocess, threading, time
 from tests import conftest
 
-HELD = []
-conftest.GRACE_SECONDS = 0.0  # nothing of this is on its way out
+OPEN_FILES = []
+conftest.GRACE_SECONDS = 0.0  # nothing that this test leaves is about to end
 
 def test_that_leaks():
-    HELD.append(open("/dev/null"))
+    OPEN_FILES.append(open("/dev/null"))
     threading.Thread(target=time.sleep, args=(99,), name="forgotten", daemon=True).start()
     child = subprocess.Popen(["/bin/sleep", "99.25"])
     zombie = subprocess.Popen(["/bin/true"])
     os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
     child.returncode = zombie.returncode = 0
-    # And one that is nobody's child any more, in a session of its own.
+    # A process in another session, whose parent has ended.
     subprocess.run(["/bin/sh", "-c", "setsid sleep 99.125 & exit 0"], check=True)
-    while not is_running("99.125"):  # the shell may end before it has become what it is to be
+    while not is_running("99.125"):  # the shell can end before setsid has executed sleep
         time.sleep(0.01)
 
-def is_running(word):
+def is_running(seconds):
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             with open(path, "rb") as file:
-                if file.read().split(bytes(1))[:2] == [b"sleep", word.encode()]:
+                if file.read().split(bytes(1))[:2] == [b"sleep", seconds.encode()]:
                     return True
         except OSError:
-            pass  # it has ended meanwhile
+            pass  # the process has ended
     return False
 """
 
 
-def test_the_guard_names_every_kind_of_leak(tmp_path: Path) -> None:
-    (tmp_path / "test_leaky.py").write_text(LEAKY)
-    ran = subprocess.run(
+def test_the_leak_check_names_every_kind_of_leak(tmp_path: Path) -> None:
+    (tmp_path / "test_leaky.py").write_text(LEAKY_TEST)
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider",
          "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path / "test_leaky.py")],
         cwd=ROOT, capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
-    lines = [line for line in ran.stdout.splitlines() if line.startswith("E ")]
+    lines = [line for line in result.stdout.splitlines() if line.startswith("E ")]
     report = next((line for line in lines if "left behind" in line), "")
     for pid in re.findall(r"process (\d+) \(state S", report):
-        os.kill(int(pid), signal.SIGKILL)  # what is left of a leak that was made on purpose
-    assert ran.returncode == 1, ran.stdout
-    for what in ("/dev/null", "'forgotten'", "sleep 99.25", "sleep 99.125", "state Z"):
-        assert what in report
+        os.kill(int(pid), signal.SIGKILL)  # end the processes that the test above has left
+    assert result.returncode == 1, result.stdout
+    for leak in ("/dev/null", "'forgotten'", "sleep 99.25", "sleep 99.125", "state Z"):
+        assert leak in report
 
 
 @pytest.mark.both_loops
-async def test_both_loops_are_of_the_named_kind(loop_kind: str) -> None:
+async def test_the_both_loops_marker_runs_the_test_on_the_named_loop(loop_kind: str) -> None:
     is_uvloop = isinstance(asyncio.get_running_loop(), uvloop.Loop)
     assert is_uvloop == (loop_kind == "uvloop")

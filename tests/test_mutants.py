@@ -1,4 +1,4 @@
-"""The changes of conditions that `make mutants` makes."""
+"""The mutation tool of `make mutants`, which changes one condition of the source at a time."""
 
 import subprocess
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 from scripts import mutants
 from scripts.mutants import find_mutants, near_tests, sample
 
-TEXT = """
+# A module with five conditions to change; the letter é makes byte and character positions differ.
+MODULE_TEXT = """
 def function(a, b, é):
     if a < b and not é:
         return [x for x in b if x.ready]
@@ -19,7 +20,7 @@ def function(a, b, é):
 
 def test_each_condition_is_changed_once(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
-    path.write_text(TEXT, encoding="utf-8")
+    path.write_text(MODULE_TEXT, encoding="utf-8")
     found = list(find_mutants(path))
     assert sorted((item.before, item.text) for item in found) == sorted(
         [
@@ -30,7 +31,7 @@ def test_each_condition_is_changed_once(tmp_path: Path) -> None:
             ('"é" == é', "('é' != é)"),
         ]
     )
-    data = TEXT.encode()
+    data = MODULE_TEXT.encode()
     for item in found:
         assert data[item.start : item.end].decode() == item.before
         compile(data[: item.start] + item.text.encode() + data[item.end :], "module.py", "exec")
@@ -42,21 +43,21 @@ def test_a_sample_is_the_same_for_the_same_seed_and_has_tests_near_it() -> None:
     assert all(near_tests(item.path) for item in chosen)
 
 
-@pytest.mark.parametrize(("returned", "noticed"), [(1, True), (0, False)])
+@pytest.mark.parametrize(("exit_code", "noticed"), [(1, True), (0, False)])
 def test_a_change_is_noticed_if_tests_fail(
-    returned: int, noticed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    exit_code: int, noticed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = mutants.ROOT / "src" / "exthost" / "model" / "semver.py"
     copy = tmp_path / "src" / "exthost" / "model" / "semver.py"
     copy.parent.mkdir(parents=True)
     copy.write_bytes(path.read_bytes())
     mutant = next(find_mutants(path))
-    observed: list[bytes] = []
+    tested_sources: list[bytes] = []
 
     def run(*_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
-        observed.append(copy.read_bytes())
-        return subprocess.CompletedProcess((), returned)
+        tested_sources.append(copy.read_bytes())
+        return subprocess.CompletedProcess((), exit_code)
 
     monkeypatch.setattr(subprocess, "run", run)
     assert mutants.is_noticed(mutant, tmp_path) is noticed
-    assert mutant.text.encode() in observed[0] and copy.read_bytes() == path.read_bytes()
+    assert mutant.text.encode() in tested_sources[0] and copy.read_bytes() == path.read_bytes()

@@ -33,22 +33,24 @@ def exporter() -> InMemorySpanExporter:
 
 @pytest.fixture
 def provider(exporter: InMemorySpanExporter) -> Iterator[TracerProvider]:
+    """A provider whose spans the exporter keeps."""
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     yield provider
     provider.shutdown()
 
 
-def entry(name: str, dialect: str, *words: str) -> dict[str, Any]:
-    source = {"type": "process", "command": sys.executable, "args": ["-S", "-E", *words]}
+def config_entry(name: str, dialect: str, *arguments: str) -> dict[str, Any]:
+    """Return the config of an extension that is a Python program with these arguments."""
+    source = {"type": "process", "command": sys.executable, "args": ["-S", "-E", *arguments]}
     return {"name": name, "dialect": dialect, "source": source}
 
 
-async def test_each_call_is_a_child_of_the_span_that_is_current_where_it_is_made(
+async def test_the_span_of_a_call_has_the_current_span_of_the_caller_as_parent(
     provider: TracerProvider, exporter: InMemorySpanExporter
 ) -> None:
     tracer = provider.get_tracer("test")
-    config = {"extensions": [entry("fragile", "morphir", str(FRAGILE))]}
+    config = {"extensions": [config_entry("fragile", "morphir", str(FRAGILE))]}
     host = exthost.Host.from_config(config)
     spans = CallSpans(host.events, provider)
     async with host:
@@ -63,12 +65,11 @@ async def test_each_call_is_a_child_of_the_span_that_is_current_where_it_is_made
         spans.close()
         await host["fragile"].restart()
         await host.call_tool("ext_fragile_divide", {"a": 1, "b": 1})
-    done = exporter.get_finished_spans()
-    parents = {span.context.span_id: span for span in done if span.name.startswith("parent")}
-    calls = [span for span in done if not span.name.startswith("parent")]
-    assert len(calls) == 6, "none after it was closed"
-    ours = [span for span in calls if span.parent is not None]
-    assert {parents[span.parent.span_id].name for span in ours if span.parent} == {
+    finished = exporter.get_finished_spans()
+    parents = {span.context.span_id: span for span in finished if span.name.startswith("parent")}
+    calls = [span for span in finished if not span.name.startswith("parent")]
+    assert len(calls) == 6, "five calls and a crash; no span is made after `spans.close()`"
+    assert {parents[span.parent.span_id].name for span in calls if span.parent is not None} == {
         f"parent {number}" for number in range(5)
     }
     (crashed,) = [span for span in calls if span.parent is None]
@@ -98,29 +99,32 @@ def test_calls_that_end_in_another_order_keep_their_parents(
     for name in "bca":
         bus.publish(CallEnded("x", f"of {name}", "result", 1.0, key="abc".index(name)))
     bus.publish(CallEnded("x", "never begun", "result", 0.5, key=7))
-    done = exporter.get_finished_spans()
-    names = {span.context.span_id: span.name for span in done}
-    found = {span.name: names[span.parent.span_id] for span in done if span.parent is not None}
-    assert found == {"x of a": "a", "x of b": "b", "x of c": "c"}
+    finished = exporter.get_finished_spans()
+    names = {span.context.span_id: span.name for span in finished}
+    parents = {
+        span.name: names[span.parent.span_id] for span in finished if span.parent is not None
+    }
+    assert parents == {"x of a": "a", "x of b": "b", "x of c": "c"}
 
 
 async def test_the_trace_context_of_a_call_is_sent_where_its_dialect_has_a_place_for_it(
     provider: TracerProvider, exporter: InMemorySpanExporter, tmp_path: Path
 ) -> None:
-    received = tmp_path / "heard"
-    child = entry("child", "mcp", str(MCP_CHILD), json.dumps({"heard": str(received)}))
+    log = tmp_path / "received"
+    child = config_entry("child", "mcp", str(MCP_CHILD), json.dumps({"heard": str(log)}))
     host = exthost.Host.from_config({"extensions": [child]})
     CallSpans(host.events, provider)
     async with host:
         with provider.get_tracer("test").start_as_current_span("caller"):
             context = trace_context()
         await host.call_tool("ext_child_echo", {"text": "hi"}, context=context)
-    sent = [json.loads(line) for line in received.read_text().splitlines()]
-    (call,) = [message for message in sent if message.get("method") == "tools/call"]
+    messages = [json.loads(line) for line in log.read_text().splitlines()]
+    (call,) = [message for message in messages if message.get("method") == "tools/call"]
     assert call["params"]["_meta"]["traceparent"] == context["traceparent"]
     assert "progressToken" in call["params"]["_meta"]
-    caller, called = exporter.get_finished_spans()
-    assert called.parent is not None and called.parent.span_id == caller.context.span_id
+    caller_span, call_span = exporter.get_finished_spans()
+    assert call_span.parent is not None
+    assert call_span.parent.span_id == caller_span.context.span_id
 
 
 def durations(reader: InMemoryMetricReader) -> list[Any]:
@@ -139,8 +143,8 @@ async def test_tool_calls_of_each_dialect_follow_the_conventions(
     meters = MeterProvider([reader], shutdown_on_exit=False)
     config = {
         "extensions": [
-            entry("fragile", "morphir", str(FRAGILE)),
-            entry("painter", "mcp", str(MCP_CHILD.with_name("painter.py"))),
+            config_entry("fragile", "morphir", str(FRAGILE)),
+            config_entry("painter", "mcp", str(MCP_CHILD.with_name("painter.py"))),
         ]
     }
     host = exthost.Host.from_config(config)
@@ -179,7 +183,7 @@ async def test_tool_calls_of_each_dialect_follow_the_conventions(
 def test_a_blocking_call_names_its_tool(
     provider: TracerProvider, exporter: InMemorySpanExporter
 ) -> None:
-    config = {"extensions": [entry("fragile", "morphir", str(FRAGILE))]}
+    config = {"extensions": [config_entry("fragile", "morphir", str(FRAGILE))]}
     with exthost.SyncHost.from_config(config) as host:
         CallSpans(host.events, provider)
         host.call_tool("ext_fragile_divide", {"a": 1, "b": 2})
@@ -188,7 +192,7 @@ def test_a_blocking_call_names_its_tool(
 
 
 class Collector(BaseHTTPRequestHandler):
-    """Keeps what it is sent."""
+    """An HTTP handler that appends each request body to `bodies`, which a subclass defines."""
 
     bodies: list[bytes]
 
@@ -213,8 +217,7 @@ def test_a_host_sends_its_spans_to_a_collector(tmp_path: Path) -> None:
             address = f"http://127.0.0.1:{server.server_address[1]}"
             variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "NO_PROXY": "127.0.0.1"}
             with running(tmp_path, "--otel", **variables) as host:
-                words = ("call", "fragile", "divide", "a=1", "b=2")
-                assert run_json(tmp_path, *words) == 0.5
+                assert run_json(tmp_path, "call", "fragile", "divide", "a=1", "b=2") == 0.5
                 host.terminate()
                 host.communicate(timeout=RUN_SECONDS)
         finally:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-# Checking takes ten seconds; pyright fetches its own parts when it runs for the first time.
+# A check takes ten seconds, and pyright downloads parts of itself when it first runs.
 CHECK_SECONDS = 300
 
+# The beginning of both programs.
 HEAD = """\
 import exthost
 from exthost.events import CallEnded, CallStarted, Exited
@@ -29,6 +30,7 @@ def on_exit(event: Exited) -> None:
 
 """
 
+# A program without mistakes.
 RIGHT = """\
 def on_call(event: CallStarted | CallEnded) -> None:
     print(event.extension, event.key)
@@ -73,6 +75,7 @@ def right_blocking(host: exthost.SyncHost) -> None:
         print(error.public().as_dict())
 """
 
+# A program with a mistake in each line of its function.
 WRONG = """\
 async def wrong(host: exthost.Host, ext: Extension, sync_host: exthost.SyncHost) -> None:
     host.events.subscribe((CallStarted, CallEnded), on_exit)
@@ -105,7 +108,7 @@ async def wrong(host: exthost.Host, ext: Extension, sync_host: exthost.SyncHost)
 """
 
 
-def write(folder: Path) -> set[int]:
+def write_programs(folder: Path) -> set[int]:
     """Write both programs; return the numbers of the lines that have a mistake."""
     (folder / "right.py").write_text(f"{HEAD}\n\n{RIGHT}")
     (folder / "wrong.py").write_text(f"{HEAD}\n\n{WRONG}")
@@ -117,25 +120,27 @@ Errors = dict[tuple[str, int], str]
 
 
 def mypy_errors(folder: Path) -> Errors:
+    """Return the errors of mypy, by program and line."""
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file="]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, f"--cache-dir={folder / 'cache'}", "right.py", "wrong.py"],
         cwd=folder,
         capture_output=True,
         text=True,
         timeout=CHECK_SECONDS,
     )
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    found = re.findall(r"^(\w+)\.py:(\d+): error: (.*)", done.stdout, re.MULTILINE)
+    assert result.returncode in (0, 1), result.stdout + result.stderr
+    found = re.findall(r"^(\w+)\.py:(\d+): error: (.*)", result.stdout, re.MULTILINE)
     return {(program, int(line)): text for program, line, text in found}
 
 
 def pyright_errors(folder: Path) -> Errors:
+    """Return the errors of pyright, by program and line."""
     if importlib.util.find_spec("pyright") is None:
         pytest.skip("pyright is not installed")
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [*command, "right.py", "wrong.py"],
             cwd=folder,
             capture_output=True,
@@ -143,21 +148,21 @@ def pyright_errors(folder: Path) -> Errors:
             timeout=CHECK_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        pytest.skip("pyright does not run here: it cannot fetch its own parts")
-    if not done.stdout.startswith("{"):
-        pytest.skip(f"pyright does not run here: {done.stderr.strip()[-200:]}")
+        pytest.skip("pyright does not run here: it cannot download parts of itself")
+    if not result.stdout.startswith("{"):
+        pytest.skip(f"pyright does not run here: {result.stderr.strip()[-200:]}")
     return {
         (Path(item["file"]).stem, item["range"]["start"]["line"] + 1): item["message"]
-        for item in json.loads(done.stdout)["generalDiagnostics"]
+        for item in json.loads(result.stdout)["generalDiagnostics"]
         if item["severity"] == "error"
     }
 
 
 @pytest.mark.more
 @pytest.mark.parametrize("check", [mypy_errors, pyright_errors])
-def test_each_misspelt_name_and_setting_is_an_error_and_nothing_else_is(
+def test_type_checkers_report_exactly_the_misspelt_names_and_settings(
     check: Callable[[Path], Errors], tmp_path: Path
 ) -> None:
-    lines = write(tmp_path)
+    lines = write_programs(tmp_path)
     errors = check(tmp_path)
     assert set(errors) == {("wrong", line) for line in lines}, errors

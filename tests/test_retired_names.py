@@ -1,6 +1,6 @@
-"""Names that were replaced by plain ones do not come back.
+"""The names in retired_names.txt are not used again.
 
-Only identifiers and module names count: a word may still be used in a sentence.
+Only identifiers and module names count: a retired name is allowed as a word of a sentence.
 """
 
 import io
@@ -26,12 +26,12 @@ def identifiers(text: str) -> set[str]:
 def test_no_retired_name_is_used(folder: str) -> None:
     files = [*(ROOT / folder).rglob("*.py")]
     assert files
-    found = {
+    used_names = {
         str(path.relative_to(ROOT)): {name: RETIRED[name] for name in used}
         for path in files
         if (used := identifiers(path.read_text(encoding="utf-8")) & RETIRED.keys())
     }
-    assert not found
+    assert not used_names
 
 
 def test_no_module_has_a_retired_name() -> None:

@@ -1,6 +1,6 @@
-"""The size of the public surface, and one name for one thing.
+"""The public names: how many an extension has, the facets of each dialect, and no class name twice.
 
-A name without an underscore is public.
+A name without a leading underscore is public.
 """
 
 import ast
@@ -23,7 +23,7 @@ from exthost.model.spec import Spec
 
 SOURCE = Path(__file__).parents[1] / "src" / "exthost"
 
-# Both are the object that a user works with, on either side of the pipe. Nobody imports both.
+# `exthost.sdk` has the class for the authors of extensions, the host has the class for its users.
 SHARED_CLASS_NAMES = {"Extension"}
 
 MAX_NAMES_OF_AN_EXTENSION = 32
@@ -40,6 +40,7 @@ def make_extension(dialect: str) -> Extension:
 
 
 def make_sync_extension(dialect: str) -> SyncExtension:
+    """Return a blocking extension that is never started."""
     loop_thread: Any = None
     return SyncExtension(make_extension(dialect), loop_thread)
 
@@ -85,9 +86,8 @@ def test_any_other_missing_name_is_a_plain_attribute_error(make: Any) -> None:
     ext = make("mcp")
     with pytest.raises(AttributeError, match="Extension' object has no attribute 'resorces'"):
         _ = ext.resorces
-    assert not isinstance(
-        copy.copy(ext), UsageError
-    )  # copies, though it has no attributes at first
+    # The copy is created without attributes first, and must not fail then.
+    assert not isinstance(copy.copy(ext), UsageError)
 
 
 def test_no_two_public_classes_have_the_same_name() -> None:
@@ -96,5 +96,5 @@ def test_no_two_public_classes_have_the_same_name() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{path.relative_to(SOURCE)}:{node.lineno}")
-    shared = {name: found for name, found in places.items() if len(found) > 1}
+    shared = {name: paths for name, paths in places.items() if len(paths) > 1}
     assert shared.keys() == SHARED_CLASS_NAMES, shared

@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -39,8 +40,14 @@ FEW_CALLS = 5 * IN_FLIGHT
 START_S = 30.0
 
 
-def _gateway(config: Path, *words: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "exthost", "gateway", "--config", str(config), *words)
+def _gateway(config: Path) -> tuple[str, ...]:
+    """Return the command of a gateway with a host for one client."""
+    return (*_relay(config), "--own")
+
+
+def _relay(config: Path) -> tuple[str, ...]:
+    """Return the command of a gateway that relays its client to a shared host."""
+    return (sys.executable, "-m", "exthost", "gateway", "--config", str(config))
 
 
 def _environment() -> dict[str, str]:
@@ -52,7 +59,8 @@ def _write_config(folder: str, words: tuple[str, ...]) -> Path:
     """Write a config with this command as the MCP server `c`."""
     program, *args = (json.dumps(word) for word in words)
     config = Path(folder, "exthost.toml")
-    config.write_text(f"[mcp_servers.c]\ncommand = {program}\nargs = [{', '.join(args)}]\n")
+    entry = f"[mcp_servers.c]\ncommand = {program}\nargs = [{', '.join(args)}]\n"
+    config.write_text(f'[gateway]\nlinger = "0s"\n{entry}')
     return config
 
 
@@ -106,6 +114,68 @@ def lines(*, in_flight: bool = False) -> Measure:
         return _reading(took, in_flight, note)
 
     return measure
+
+
+def relayed(*, in_flight: bool = False) -> Measure:
+    """The same client and server: one call at a time, the time through a relay and a shared host /
+    through a gateway with a host of its own; or a hundred in flight, the calls per second."""
+
+    def measure(setting: Setting) -> Reading:
+        installed("mcp")
+        calls = IN_FLIGHT if in_flight else BLOCK_CALLS
+        blocks = {}
+        line = MCP_LINE.replace(b'"echo"', b'"ext_c_echo"')
+        with ExitStack() as stack:
+            # Two configs, because a host of its own is not shared.
+            for name, command in (("directly", _gateway), ("gateway", _relay)):
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                words = command(_write_config(folder, server(setting)))
+                variables = (f"{key}={value}" for key, value in _environment().items())
+                child = stack.enter_context(bare(("env", *variables, *words)))
+                shake_hands(child)
+                one = ping_pong(child, calls, line)
+                blocks[name] = pipelined(child, line) if in_flight else one
+                one()
+            took = take_turns(blocks, setting.rounds, calls)
+        return _reading(took, in_flight, "")
+
+    return measure
+
+
+def relay_start(setting: Setting) -> Reading:
+    """The time until `exthost gateway` has answered `initialize`, where a host runs, / that of
+    `python -c pass`."""
+    installed("mcp")
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        words = _relay(_write_config(folder, server(setting)))
+        variables = (f"{key}={value}" for key, value in _environment().items())
+        command = ("env", *variables, *words)
+        shake_hands(stack.enter_context(bare(command)))  # this client keeps the host running
+
+        def join() -> float:
+            began_at = time.perf_counter()
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+                assert client.stdin is not None and client.stdout is not None
+                client.stdin.write(_INITIALIZE)
+                client.stdin.flush()
+                client.stdout.readline()
+                took = time.perf_counter() - began_at
+                client.stdin.close()
+            return took
+
+        def nothing() -> float:
+            began_at = time.perf_counter()
+            subprocess.run((sys.executable, "-c", "pass"), check=True)
+            return time.perf_counter() - began_at
+
+        took = take_turns({"gateway": join, "directly": nothing}, setting.rounds)
+    return _reading(took, False, "")
+
+
+_INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",'
+    b'"capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}\n'
+)
 
 
 # -- the official client and server ---------------------------------------------------------------

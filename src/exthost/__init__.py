@@ -7,12 +7,13 @@ describes the packages, and the path of a call through them.
 --help` does not have to import asyncio.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from exthost._version import __version__
 
+# As in `typing`, whose import takes longer than the start of the relay of `exthost gateway`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from exthost import errors as errors
     from exthost import events as events
     from exthost.events import Bus as Bus
@@ -49,7 +50,9 @@ _MODULES_BY_NAME = {
 __all__ = ["__version__", *_MODULES_BY_NAME]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    import importlib
+
     module_name = _MODULES_BY_NAME.get(name)
     if module_name is None:
         raise AttributeError(f"module 'exthost' has no attribute {name!r}{_suggest_module(name)}")
@@ -62,6 +65,8 @@ def __getattr__(name: str) -> Any:
 
 def _suggest_module(name: str) -> str:
     """Return the end of an error message: the public module that has this name, or ""."""
+    import importlib
+
     for module_name in ("exthost.errors", "exthost.events"):
         value = getattr(importlib.import_module(module_name), name, None)
         if getattr(value, "__module__", "") == module_name:

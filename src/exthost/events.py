@@ -78,8 +78,28 @@ class HookFailed(NamedTuple):
     context: Any = None
 
 
+class RuleApplied(NamedTuple):
+    """A rule of the config decided about a tool call, before any hook was called.
+
+    `tool_name` is the registered name of the tool. `rule` is the position of the rule in the
+    config, from 1, and `reason` the reason that it gives. `outcome` is "allowed" or "denied" if the
+    rule decided by itself, "agreed" or "declined" if a person did, and "unanswered" if nobody could
+    be asked or nobody answered. `client` is the name of the gateway's client, None for any other
+    caller.
+    """
+
+    extension: str
+    tool_name: str
+    rule: int
+    outcome: str
+    reason: str = ""
+    client: str | None = None
+    context: Any = None
+
+
 class HooksSkipped(NamedTuple):
-    """A tool was called without hooks, because its caller requested that (`hooks=False`).
+    """A tool was called without rules and hooks, because its caller requested that
+    (`hooks=False`).
 
     `tool_name` is the registered name of the tool. Published before the call is sent.
     """
@@ -151,6 +171,34 @@ class OfferChanged(NamedTuple):
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...] = ()
+
+
+class Quarantined(NamedTuple):
+    """A tool differs from the lock of the config, or the lock does not have it.
+
+    `tool` is its own name, and `reason` says what differs. The tool is not offered to callers while
+    `is_enforced`; otherwise the config only wants to know (`trust.lock = "warn"`).
+    """
+
+    extension: str
+    tool: str
+    reason: str
+    is_enforced: bool = True
+
+
+class LockMismatch(NamedTuple):
+    """An extension differs from its record in the lock of the config.
+
+    `key` is the key of the record, `line` its line in the lock (0 if unknown), and `reason` says
+    what differs. The extension is not started if `is_enforced`; otherwise the config only wants to
+    know (`trust.lock = "warn"`).
+    """
+
+    extension: str
+    key: str
+    line: int
+    reason: str
+    is_enforced: bool = True
 
 
 class ToolsChanged(NamedTuple):
@@ -315,10 +363,13 @@ Event: TypeAlias = (
     | CallEnded
     | HookFailed
     | HooksSkipped
+    | RuleApplied
     | OutputReplaced
     | Progressed
     | StateChanged
     | OfferChanged
+    | Quarantined
+    | LockMismatch
     | ToolsChanged
     | Spawned
     | ContainmentWeakened

@@ -109,7 +109,8 @@ def block_text(block: Block) -> str:
 class ResultReader(NamedTuple):
     """The functions by which a dialect reads its tool results.
 
-    `is_error` is None in a dialect whose results are never errors. Each function accepts any value,
+    `is_error` is None in a dialect whose results are never errors. `whole` is the reader without a
+    limit, if this one limits texts (`limits.result`). Each function accepts any value,
     because a hook may replace a result with anything. The functions must be defined at the top
     level of a module, so that results can be pickled.
     """
@@ -118,6 +119,7 @@ class ResultReader(NamedTuple):
     text: Callable[[Any], str]
     data: Callable[[Any], Any]
     content: Callable[[Any], tuple[Block, ...]]
+    whole: "ResultReader | None" = None
 
 
 class ToolResult:
@@ -168,6 +170,14 @@ class ToolResult:
     def raw(self) -> Any:
         """The result as the extension sent it, or as a hook replaced it."""
         return self._raw
+
+    @property
+    def whole(self) -> "ToolResult":
+        """The same result without the limit of its text (`limits.result`)."""
+        reader = self._reader.whole
+        if reader is None:
+            return self
+        return _AnnotatedResult(self._raw, reader, self.error_reply, self.warnings)
 
     @property
     def is_error(self) -> bool:

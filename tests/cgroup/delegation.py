@@ -1,4 +1,4 @@
-"""A cgroup that is delegated to a user, and a host that is started in it."""
+"""Helpers that make a cgroup delegated to a user, and run a program in it."""
 
 import os
 import subprocess
@@ -13,15 +13,15 @@ from tests.sandbox.trial_users import command
 
 _NOBODY = 65534
 
-# What a user needs to own, by the kernel's own description of a delegation.
-_MADE_OVER = ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads")
+# The files that a user must own in a delegated cgroup, by the documentation of the kernel.
+_OWNED_FILES = ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads")
 
 # How long killed processes may take to exit.
 _GONE_SECONDS = 10.0
 
 
 def tree() -> Path | None:
-    """Return our own cgroup, if we may create others in it; else None."""
+    """Return the cgroup of this process, or None if it is not writable."""
     texts = (Path(f"/proc/self/{name}").read_text() for name in ("cgroup", "mountinfo"))
     folder, _ = locate(*texts)
     return Path(folder) if folder and os.geteuid() == 0 and os.access(folder, os.W_OK) else None
@@ -30,22 +30,22 @@ def tree() -> Path | None:
 @contextmanager
 def delegated(user: str) -> Iterator[Path]:
     """Yield a new cgroup that this user owns. Remove it at the end, with all processes in it."""
-    above = tree()
-    assert above is not None
-    group = above / f"trial-{uuid.uuid4().hex}"
+    parent = tree()
+    assert parent is not None
+    group = parent / f"trial-{uuid.uuid4().hex}"
     group.mkdir()
     try:
         if user == "root":
             os.setxattr(group, "trusted.delegate", b"1")  # as systemd does
         else:
-            for name in _MADE_OVER:
+            for name in _OWNED_FILES:
                 os.chown(group / name, _NOBODY, _NOBODY)
         yield group
     finally:
         (group / "cgroup.kill").write_text("1")
-        until = time.monotonic() + _GONE_SECONDS
+        deadline = time.monotonic() + _GONE_SECONDS
         while "populated 1" in (group / "cgroup.events").read_text():
-            assert time.monotonic() < until, "what was killed is still there"
+            assert time.monotonic() < deadline, "killed processes are still in the cgroup"
             time.sleep(0.01)
         for path in sorted(group.rglob("*/"), reverse=True):
             path.rmdir()
@@ -53,14 +53,14 @@ def delegated(user: str) -> Iterator[Path]:
 
 
 def run_in(
-    group: Path, user: str, words: Sequence[str], seconds: float
+    group: Path, user: str, arguments: Sequence[str], seconds: float
 ) -> "subprocess.CompletedProcess[str]":
     """Run Python with these arguments as this user, alone in this cgroup."""
-    with command(user, words) as (started, variables):
-        # Its shell has no other child: whoever it becomes is the only one in there.
+    with command(user, arguments) as (command_line, variables):
+        # The shell enters the cgroup and becomes the program, so no other process is in it.
         enter = ("/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(group / "cgroup.procs"))
         return subprocess.run(
-            [*enter, *started],
+            [*enter, *command_line],
             env=variables,
             cwd="/",
             stdout=subprocess.PIPE,

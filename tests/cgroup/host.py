@@ -1,9 +1,10 @@
-"""A host that is alone in a cgroup: it starts a program in another one, and reports what it saw.
+"""A test program: a host that is alone in a cgroup, starts a program in another cgroup, and prints
+a report as JSON.
 
     python -m tests.cgroup.host BASE WAY [END]
 
-WAY is the containment of the program: plain, tree or strict. END is how the host ends: regularly,
-or by SIGKILL while the program runs.
+WAY is the lifetime setting of the program: plain, tree or strict. END is "killed" if the host is to
+end by SIGKILL while the program runs.
 """
 
 import dataclasses
@@ -21,9 +22,9 @@ from exthost.launch.sandbox import pid_namespace, strict
 from exthost.launch.sandbox.initcode import INIT
 from exthost.model.launch_plan import Cgroup, LaunchPlan, Wrapper
 from exthost.process.child import Child
-from exthost.process.own_process import harden
+from exthost.process.host_protection import harden
 
-# Starts somebody in a session of its own, who stays; then waits for the end of its input.
+# A program that starts a process in a new session and waits for the end of stdin.
 PROGRAM = """
 import os, subprocess, sys
 fds = sorted(int(one) for one in os.listdir("/proc/self/fd"))[:-1]
@@ -37,38 +38,38 @@ sys.stdin.read()
 WAIT_SECONDS = 20.0
 
 
-def wrapper(way: str, argv: tuple[str, ...]) -> Wrapper | None:
+def plan_wrapper_for(lifetime: str, argv: tuple[str, ...]) -> Wrapper | None:
     support = sandbox_probe.find_sandbox_support()
-    if way == "plain":
+    if lifetime == "plain":
         return None
-    if way == "tree":
+    if lifetime == "tree":
         return pid_namespace.plan_wrapper(support.machine)
     view = compute_view(ViewRequest(extension="host", argv=argv, cwd="/"))
     return strict.plan_wrapper(support, view, network=False)
 
 
-def processes(folder: Path) -> list[int]:
+def pids_in(folder: Path) -> list[int]:
     return [int(word) for word in (folder / "cgroup.procs").read_text().split()]
 
 
 def uid_inside(group: Cgroup) -> int:
-    """Who a root host's program is that everybody can reach, once it has entered this group."""
-    wrapper = strict.plan_wrapper(
+    """Return the user id of a program that runs as nobody, after it has entered this group."""
+    plan_wrapper_for = strict.plan_wrapper(
         sandbox_probe.find_sandbox_support(),
         dataclasses.replace(system_view(), uid=strict.NOBODY),
         network=False,
     )
     argv = ("/bin/sh", "-c", "echo; read line")
-    child = Child(LaunchPlan(argv=argv, cwd="/", wrapper=wrapper, group=group))
+    child = Child(LaunchPlan(argv=argv, cwd="/", wrapper=plan_wrapper_for, group=group))
     try:
         select.select([child.stdout, child.exit_fd], [], [], WAIT_SECONDS)
-        found = [
+        pids = [
             process
             for path in Path(group.base).glob("exthost-*-*[0-9]")
-            for process in processes(path)
+            for process in pids_in(path)
         ]
-        assert len(found) == 1, (found, child.see_exit())
-        status = Path(f"/proc/{found[0]}/status").read_text()
+        assert len(pids) == 1, (pids, child.see_exit())
+        status = Path(f"/proc/{pids[0]}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1])
     finally:
         child.kill()
@@ -78,7 +79,7 @@ def uid_inside(group: Cgroup) -> int:
         child.close_outputs()
 
 
-def main(base: str, way: str, end: str = "") -> None:
+def main(base: str, lifetime: str, end: str = "") -> None:
     harden()  # as the command line does: less of /proc is ours then
     argv = (sys.executable, "-S", "-E", "-c", PROGRAM)
     machine = sandbox_probe.find_sandbox_support().machine
@@ -86,20 +87,20 @@ def main(base: str, way: str, end: str = "") -> None:
     # The interpreter's own library may be found by this variable alone.
     library = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     env = {"WORD": "a", **library}
-    plan = LaunchPlan(argv=argv, cwd="/", env=env, wrapper=wrapper(way, argv))
+    plan = LaunchPlan(argv=argv, cwd="/", env=env, wrapper=plan_wrapper_for(lifetime, argv))
     before = set(Path("/proc/self/fd").iterdir())
     child = Child(dataclasses.replace(plan, group=group))
     select.select([child.stdout], [], [], WAIT_SECONDS)
     output = os.read(child.stdout, 4096).decode()
     (folder,) = [path for path in Path(base).glob("exthost-*") if path.name[-1] != "t"]
-    inside = processes(folder)
+    inside = pids_in(folder)
     behaviour: dict[str, Any] = {
         "said": output,
         "grouped": child.has_cgroup,
         "inside": len(inside),
-        "wrapper is inside": way != "plain" and child.pid in inside,
-        "base is empty": not processes(Path(base)),
-        "host is in its leaf": os.getpid() in processes(next(Path(base).glob("exthost-*-host"))),
+        "wrapper is inside": lifetime != "plain" and child.pid in inside,
+        "base is empty": not pids_in(Path(base)),
+        "host is in its leaf": os.getpid() in pids_in(next(Path(base).glob("exthost-*-host"))),
         "pids": inside,
     }
     if end == "killed":

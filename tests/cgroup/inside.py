@@ -1,7 +1,7 @@
-"""The trials inside the virtual machine: the kernel limits memory and processes.
+"""The tests inside the virtual machine of `machine.py`: the kernel limits memory and processes.
 
-They are run by root in the machine's own cgroup, by root in a cgroup that is marked as delegated,
-as systemd does it, and by an ordinary user in a cgroup that is delegated to that user.
+They run as root in the root cgroup, as root in a cgroup that is marked as delegated, as systemd
+does it, and as an ordinary user in a cgroup that is delegated to this user.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ from tests.sandbox.trials import run
 USERS = (("root", "root in a group"), ("user", "user"))
 MEMORY = 64 * 2**20
 
-# Emulated, and the first of them reads every file of ours through a slow pipe.
+# The machine is emulated, and the first run reads all files through a slow pipe.
 USER_SECONDS = 400
 GONE_SECONDS = 20.0
 
 
-def groups() -> list[Path]:
+def extension_cgroups() -> list[Path]:
     """Return the cgroups of extensions that exist now."""
     base = Path(cgroups.find_base().folder)
     return [path for path in base.glob("exthost-*") if not path.name.endswith("-host")]
 
 
-async def gone(code: str, facts: dict[str, int], **settings: object) -> str:
+async def call_until_ended(code: str, facts: dict[str, int], **settings: object) -> str:
     """Return the message of the error of a call whose extension was ended."""
     async with exploring(**settings) as ext:
         try:
@@ -52,35 +52,35 @@ async def memory_is_capped_by_the_kernel_and_the_limit_is_named() -> None:
     settings = {"permissions": {"max_memory": MEMORY}}
     async with exploring(**settings) as ext:
         assert ext.enforced["memory"] == "cgroup", ext.enforced
-        (group,) = groups()
+        (group,) = extension_cgroups()
         report = {
             name: (group / name).read_text().strip() for name in ("memory.max", "cgroup.procs")
         }
         assert report["memory.max"] == str(MEMORY) and len(report["cgroup.procs"].split()) == 1
         assert (group / "memory.oom.group").read_text().strip() == "1"
         peak = 0
-        taking = asyncio.ensure_future(explore(ext, HOG, forks=0))
-        while not taking.done() and (group / "memory.peak").exists():
+        allocating = asyncio.ensure_future(explore(ext, HOG, forks=0))
+        while not allocating.done() and (group / "memory.peak").exists():
             try:
                 peak = max(peak, int((group / "memory.peak").read_text()))
             except OSError:
                 break
             await asyncio.sleep(0.01)
         try:
-            await taking
+            await allocating
         except ExtensionGone as error:
             assert "used all its memory (permissions.max_memory is 64 MiB)" in error.message, error
             assert "SIGKILL" in error.evidence.exit, error.evidence.exit
         else:
             raise AssertionError("it was not ended")
         assert 0 < peak <= MEMORY, peak
-    assert not groups()
+    assert not extension_cgroups()
 
 
 async def hogs_that_fork_are_ended_together() -> None:
     settings = {"permissions": {"max_memory": 2 * MEMORY}}
-    assert "max_memory is 128 MiB" in await gone(HOG, {"forks": 3}, **settings)
-    assert not groups()
+    assert "max_memory is 128 MiB" in await call_until_ended(HOG, {"forks": 3}, **settings)
+    assert not extension_cgroups()
 
 
 async def files_that_it_reads_do_not_count_against_it() -> None:
@@ -90,16 +90,16 @@ async def files_that_it_reads_do_not_count_against_it() -> None:
             while part := file.read(65536):
                 result += len(part)
     """
-    path = shutil.which("qemu-system-x86_64")  # what this machine runs on is large enough
-    most = 14 * 2**20
-    async with exploring(permissions={"max_memory": most}, limits={"call": 120}) as ext:
-        assert await explore(ext, code, path=path) > most
+    path = shutil.which("qemu-system-x86_64")  # a large file
+    max_memory = 14 * 2**20
+    async with exploring(permissions={"max_memory": max_memory}, limits={"call": 120}) as ext:
+        assert await explore(ext, code, path=path) > max_memory
 
 
 async def a_fork_bomb_is_ended_and_its_limit_named() -> None:
-    report = await gone(BOMB, {}, limits={"nproc": 20})
+    report = await call_until_ended(BOMB, {}, limits={"nproc": 20})
     assert "limits.nproc is 20" in report, report
-    assert not groups()
+    assert not extension_cgroups()
 
 
 async def threads_run_out_for_the_extension_alone_even_for_root() -> None:
@@ -117,7 +117,7 @@ async def threads_run_out_for_the_extension_alone_even_for_root() -> None:
     """
     async with exploring(limits={"nproc": 20}) as ext, exploring() as neighbour:
         assert ext.enforced["processes"] == "watchdog+cgroup", ext.enforced
-        (group,) = groups()
+        (group,) = extension_cgroups()
         assert (group / "pids.max").read_text().strip() == "56"
         count = await explore(ext, code)
         assert 20 < count < 56, count
@@ -131,19 +131,24 @@ async def a_daemon_without_a_namespace_is_gone_with_its_extension() -> None:
         quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
         result = subprocess.Popen(words, start_new_session=True, **quiet).pid
     """
-    plain = {"permissions": {}, "sandbox": "off", "lifetime": "plain", "limits": {"nproc": 20}}
-    async with exploring(**plain) as ext:
+    without_sandbox = {
+        "permissions": {},
+        "sandbox": "off",
+        "lifetime": "plain",
+        "limits": {"nproc": 20},
+    }
+    async with exploring(**without_sandbox) as ext:
         assert ext.enforced["pids"] == "process group"
         pid = await explore(ext, code)
-        (group,) = groups()
+        (group,) = extension_cgroups()
         assert str(pid) in (group / "cgroup.procs").read_text().split()
-    until = time.monotonic() + GONE_SECONDS
-    while alive(pid) or groups():
-        assert time.monotonic() < until
+    deadline = time.monotonic() + GONE_SECONDS
+    while is_alive(pid) or extension_cgroups():
+        assert time.monotonic() < deadline
         await asyncio.sleep(0.05)
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -152,16 +157,16 @@ def alive(pid: int) -> bool:
 
 async def a_killed_hosts_group_is_removed_by_the_next_one() -> None:
     async with exploring(permissions={"max_memory": MEMORY}):
-        pass  # this host has settled
-    dead = Path(
+        pass  # this host has removed groups of dead hosts
+    dead_group = Path(
         cgroups.find_base().folder,
         cgroups._this_host()._replace(started=1).extension_cgroup_name(7),
     )
-    dead.mkdir()
-    words = ("-m", "tests.cgroup.inside", "next")
-    other = await asyncio.create_subprocess_exec(sys.executable, *words)
-    assert await other.wait() == 0
-    assert not dead.exists() and not groups(), groups()
+    dead_group.mkdir()
+    arguments = ("-m", "tests.cgroup.inside", "next")
+    other_host = await asyncio.create_subprocess_exec(sys.executable, *arguments)
+    assert await other_host.wait() == 0
+    assert not dead_group.exists() and not extension_cgroups(), extension_cgroups()
 
 
 async def a_process_that_becomes_nobody_first_enters_too() -> None:
@@ -169,7 +174,7 @@ async def a_process_that_becomes_nobody_first_enters_too() -> None:
     assert group is not None
     if os.geteuid() == 0:
         assert uid_inside(group) == NOBODY
-    assert not groups()
+    assert not extension_cgroups()
 
 
 TRIALS: tuple[Callable[[], Awaitable[None]], ...] = (
@@ -184,34 +189,34 @@ TRIALS: tuple[Callable[[], Awaitable[None]], ...] = (
 )
 
 
-async def one_more() -> None:
+async def start_one_extension() -> None:
     async with exploring(permissions={"max_memory": MEMORY}) as ext:
         assert ext.enforced["memory"] == "cgroup", cgroups.find_base()
 
 
-def try_all(who: str) -> None:
+def run_all(who: str) -> None:
     for work in TRIALS:
         began = time.monotonic()
-        wrong = asyncio.run(run(work))
+        error = asyncio.run(run(work))
         seconds = round(time.monotonic() - began, 1)
-        row = {"who": who, "trial": work.__name__, "wrong": wrong, "seconds": seconds}
+        row = {"who": who, "trial": work.__name__, "wrong": error, "seconds": seconds}
         print(json.dumps(row), flush=True)
 
 
-def main(words: list[str]) -> None:
-    if words == ["next"]:
-        asyncio.run(one_more())
+def main(arguments: list[str]) -> None:
+    if arguments == ["next"]:
+        asyncio.run(start_one_extension())
         return
-    if words:
-        try_all(words[0])
+    if arguments:
+        run_all(arguments[0])
         return
-    try_all("root at the top")
-    # From here on as if systemd ran here: being able to write is not enough any more.
+    run_all("root at the top")
+    # From here on it looks as if systemd runs: a cgroup must be delegated to be used.
     Path("/run/systemd/system").mkdir(parents=True)
     for user, who in USERS:
         with delegated(user) as group:
-            ran = run_in(group, user, ("-m", "tests.cgroup.inside", who), USER_SECONDS)
-            print(ran.stdout, flush=True)
+            result = run_in(group, user, ("-m", "tests.cgroup.inside", who), USER_SECONDS)
+            print(result.stdout, flush=True)
     print(f"all {len(TRIALS) * (1 + len(USERS))} trials were run", flush=True)
 
 

@@ -2,9 +2,9 @@
 
     make trial-cgroup KERNEL=linux-image-….deb
 
-The kernel comes from a Debian package. The files are those of this machine, read-only. It needs no
-privileges and no KVM; without KVM it takes a minute or two. Nothing is installed: what is missing
-is reported.
+The kernel comes from a Debian package. The virtual machine sees the files of this machine
+read-only. It needs no privileges and no KVM; without KVM it takes a minute or two. Missing programs
+are reported.
 """
 
 import json
@@ -19,7 +19,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
 
-# Emulated, on a busy machine.
+# The time limit of the emulated machine, on a busy host.
 MACHINE_SECONDS = 900
 
 NEEDS = {
@@ -30,13 +30,14 @@ NEEDS = {
     "setpriv": "apt install util-linux",
 }
 
-# In the order in which they need one another; a kernel may have some of them built in.
+# Kernel modules in the order of their dependencies. A kernel may have some of them built in.
 MODULES = (
     *("virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci"),
     *("netfs", "fscache", "9pnet", "9pnet_virtio", "9p"),
 )
 
-FIRST = """#!/bin/busybox sh
+# The init program of the virtual machine: it mounts the files of this machine and runs SECOND_INIT.
+FIRST_INIT = """#!/bin/busybox sh
 export PATH=/bin
 echo
 for one in /modules/*; do busybox insmod $one; done
@@ -51,7 +52,7 @@ busybox cp /second /new/tmp/second
 exec busybox switch_root /new /bin/sh /tmp/second
 """
 
-SECOND = """
+SECOND_INIT = """
 export HOME=/tmp PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={project}:{project}/src EXTHOST_HOME=/tmp/state
 cd {project}
@@ -60,12 +61,12 @@ cd {project}
 """
 
 
-def missing(kernel: str) -> list[str]:
-    """Return what must be installed or downloaded first."""
-    lacks = [f"{name}: {how}" for name, how in NEEDS.items() if shutil.which(name) is None]
+def find_missing(kernel: str) -> list[str]:
+    """Return the programs and files that must be installed or downloaded first."""
+    missing_items = [f"{name}: {how}" for name, how in NEEDS.items() if shutil.which(name) is None]
     if not Path(kernel).is_file():
-        lacks.append("KERNEL=FILE: apt-get download linux-image-VERSION-amd64-unsigned")
-    return lacks
+        missing_items.append("KERNEL=FILE: apt-get download linux-image-VERSION-amd64-unsigned")
+    return missing_items
 
 
 def build(kernel: str, folder: Path) -> tuple[Path, Path]:
@@ -77,22 +78,22 @@ def build(kernel: str, folder: Path) -> tuple[Path, Path]:
     busybox = shutil.which("busybox")
     assert busybox is not None
     shutil.copy(busybox, root / "bin" / "busybox")
-    for at, name in enumerate(MODULES):
+    for number, name in enumerate(MODULES):
         for file in sorted((folder / "kernel").rglob(f"{name}.ko*"))[:1]:
             code = file.read_bytes()
-            plain = lzma.decompress(code) if file.suffix == ".xz" else code
-            (root / "modules" / f"{at:02}-{name}.ko").write_bytes(plain)
-    (root / "init").write_text(FIRST)
+            uncompressed = lzma.decompress(code) if file.suffix == ".xz" else code
+            (root / "modules" / f"{number:02}-{name}.ko").write_bytes(uncompressed)
+    (root / "init").write_text(FIRST_INIT)
     (root / "init").chmod(0o755)
-    words = {"project": PROJECT, "python": sys.executable, "busybox": busybox}
-    (root / "second").write_text(SECOND.format(**words))
+    values = {"project": PROJECT, "python": sys.executable, "busybox": busybox}
+    (root / "second").write_text(SECOND_INIT.format(**values))
     names = "\n".join(str(path.relative_to(root)) for path in root.rglob("*"))
     image = folder / "first.cpio"
-    with image.open("wb") as written:
+    with image.open("wb") as output:
         subprocess.run(
             [busybox, "cpio", "-o", "-H", "newc"],
             input=names.encode(),
-            stdout=written,
+            stdout=output,
             stderr=subprocess.DEVNULL,
             cwd=root,
             check=True,
@@ -101,8 +102,8 @@ def build(kernel: str, folder: Path) -> tuple[Path, Path]:
 
 
 def boot(kernel: Path, image: Path) -> list[str]:
-    """Boot the machine; return its output."""
-    words = (
+    """Boot the machine, and return the lines of its output."""
+    argv = (
         *("qemu-system-x86_64", "-m", "1024", "-smp", "2", "-nographic", "-no-reboot"),
         *("-nodefaults", "-serial", "stdio", "-kernel", str(kernel), "-initrd", str(image)),
         *("-append", "console=ttyS0 loglevel=1 panic=-1"),
@@ -110,21 +111,21 @@ def boot(kernel: Path, image: Path) -> list[str]:
         *("-device", "virtio-9p-pci,fsdev=files,mount_tag=files"),
     )
     messages = []
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as machine:
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as machine:
         assert machine.stdout is not None
-        too_long = threading.Timer(MACHINE_SECONDS, machine.kill)
-        too_long.start()
+        timer = threading.Timer(MACHINE_SECONDS, machine.kill)
+        timer.start()
         for line in machine.stdout:
             messages.append(line.decode("utf-8", "replace").strip())
             print(messages[-1], file=sys.stderr, flush=True)
-        too_long.cancel()
+        timer.cancel()
     return messages
 
 
 def main() -> int:
     kernel = os.environ.get("KERNEL", "")
-    if lacks := missing(kernel):
-        print("this trial needs:", *lacks, sep="\n  ")
+    if missing_items := find_missing(kernel):
+        print("this trial needs:", *missing_items, sep="\n  ")
         return 2
     with tempfile.TemporaryDirectory(prefix="exthost-machine-") as name:
         output = boot(*build(kernel, Path(name)))

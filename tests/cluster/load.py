@@ -1,4 +1,4 @@
-"""Calls at a steady rate while something is killed, and how each of them ended for its caller."""
+"""Makes calls at a steady rate while a test kills processes, and counts how the calls ended."""
 
 import asyncio
 from collections import Counter
@@ -11,15 +11,15 @@ from tests.extensions.harness import until
 
 CALLS_PER_SECOND = 200
 
-# A child that may die is there again at once, as often as it takes.
-REVIVED = {"strategy": "immediate", "max_retries": "unlimited"}
+# Restart a dead process immediately and without a limit.
+ALWAYS_RESTART = {"strategy": "immediate", "max_retries": "unlimited"}
 
-# A pool that loses processes again and again is not to be left alone.
+# A breaker that never opens, although many processes are lost.
 PATIENT_BREAKER = {"failures": 1_000_000}
 
 
 class Load:
-    """The calls that were made, and how each ended; one that ended twice is an error."""
+    """Counts the calls that were made and how each of them ended."""
 
     def __init__(self, extension: Extension) -> None:
         self._extension = extension
@@ -37,7 +37,7 @@ class Load:
             self.ends["result"] += 1
 
     async def make_calls(self) -> None:
-        """Make calls until cancelled, however the earlier ones fare."""
+        """Make calls until cancelled, without waiting for earlier calls."""
         loop = asyncio.get_running_loop()
         began, first = loop.time(), self.made
         while True:
@@ -57,7 +57,7 @@ class Load:
 
 @asynccontextmanager
 async def under_load(extension: Extension) -> AsyncIterator[Load]:
-    """Make calls for the time of the block, and settle them at its end."""
+    """Make calls during the block, and wait for all of them at its end."""
     load = Load(extension)
     making = asyncio.create_task(load.make_calls())
     try:
@@ -74,8 +74,8 @@ async def kill_repeatedly(
     kill: Callable[[], Awaitable[Callable[[], bool]]],
     processes: int,
 ) -> Load:
-    """Kill this often under load, and let the pool recover in between. `kill` returns what becomes
-    true when nothing is left of what it killed. Return the account of the calls."""
+    """Call `kill` this often under load, and let the pool recover after each time. `kill` returns a
+    condition that becomes true when all killed processes have ended. Return the counts of calls."""
     async with under_load(extension) as load:
         for _ in range(rounds):
             before = load.ends["result"]

@@ -1,9 +1,9 @@
-"""A host with an extension on nodes, under load until it is killed.
+"""A program that runs a host with an extension on nodes under load, until a test kills it.
 
     python -m tests.cluster.loaded_host CONFIG
 
-CONFIG is JSON; its one extension has a pool. Prints the pids of the pool's processes when all of
-them serve and calls have been answered.
+CONFIG is JSON with one extension, which has a pool. The program prints the pids of the pool when
+all processes are ready and calls have been answered.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.extensions.proc import descendants_of, runs
 
 ROOT = Path(__file__).parents[2]
 
-# So many answers show that the load is on.
+# The number of answers that shows that the load has begun.
 ANSWERS = 100
 
 
@@ -48,8 +48,8 @@ def kill_loaded_host(
     is_empty: Callable[[], bool] | None = None,
     **variables: str,
 ) -> float:
-    """Start a host, kill it under load, and wait until nothing of it is left: none of its processes
-    and of those on nodes, and whatever `is_empty` looks at. Return how many seconds that took."""
+    """Start a host, kill it under load, and wait until all of its processes have ended, also on
+    nodes, and until `is_empty` returns true. Return how many seconds that took."""
     host = subprocess.Popen(
         [sys.executable, "-m", "tests.cluster.loaded_host", json.dumps(config)],
         stdout=subprocess.PIPE,

@@ -1,11 +1,11 @@
-"""A Ray cluster of several nodes on this machine, in a process of its own.
+"""A program that runs a Ray cluster of several nodes on this machine, for tests.
 
     python ray_cluster.py FOLDER
 
-Prints a line of JSON for each line that it reads, and one at the start, which has the address and
-the pids of the head's own processes. `add` starts a node and prints its id and the pids of its own
-processes; `remove ID` ends one, of which anything may be dead already; `drain ID` has one emptied;
-`actors` prints how many there are. The cluster ends with its stdin.
+It prints a line of JSON at the start, with the address and the pids of the head's processes, and
+one line for each command that it reads: `add` starts a node and prints its id and pids, `remove ID`
+ends a node, `drain ID` drains a node, and `actors` prints the number of actors. The cluster ends at
+the end of stdin.
 """
 
 import json
@@ -14,28 +14,33 @@ import sys
 import threading
 from typing import Any
 
-# On a busy machine its processes take longer to start than Ray allows.
+# On a busy machine the processes of Ray take longer to start than Ray allows.
 os.environ["RAY_agent_register_timeout_ms"] = "120000"  # noqa: SIM112 - Ray's own spelling
-# An actor of ours is a process of its own, so those that Ray starts in advance would idle.
+# Each actor is a new process, so the workers that Ray starts in advance are not needed.
 os.environ["RAY_prestart_worker_first_driver"] = "0"  # noqa: SIM112
 
-# As little as Ray accepts of each.
-LEAST: dict[str, Any] = {"object_store_memory": 80 * 1024 * 1024, "include_log_monitor": False}
+# The smallest values that Ray accepts.
+MINIMAL_NODE: dict[str, Any] = {
+    "object_store_memory": 80 * 1024 * 1024,
+    "include_log_monitor": False,
+}
 
-# Ray waits 30 s for a node to register, which is not enough beside other work.
+# Ray waits 30 s for a node to register, which is not enough on a busy machine.
 TRIES = 3
 
 
 class Nodes:
-    """The cluster, and its nodes by their ids. The head has no processors: nothing is placed there,
-    unless it asks for none."""
+    """The cluster, and its nodes by their ids. The head has no processors, so only actors that need
+    none are placed there."""
 
     def __init__(self, folder: str) -> None:
         from ray.cluster_utils import Cluster
 
         self._cluster = Cluster()
         self._nodes: dict[str, Any] = {}
-        head = self._cluster.add_node(num_cpus=0, include_dashboard=False, temp_dir=folder, **LEAST)
+        head = self._cluster.add_node(
+            num_cpus=0, include_dashboard=False, temp_dir=folder, **MINIMAL_NODE
+        )
         self.head = pids_of(head)
         self.address: str = self._cluster.address
 
@@ -43,24 +48,24 @@ class Nodes:
         """Start a node of two processors."""
         for n in range(TRIES):
             try:
-                node: Any = self._cluster.add_node(num_cpus=2, **LEAST)
+                node: Any = self._cluster.add_node(num_cpus=2, **MINIMAL_NODE)
                 break
             except Exception:
                 if n == TRIES - 1:
                     raise
         self._nodes[node.node_id] = node
-        # Ray's workers live on while their dead raylet is not reaped.
+        # The workers of Ray run until their dead raylet is reaped.
         for process in node.all_processes["raylet"]:
             threading.Thread(target=process.process.wait, daemon=True).start()
         return {"id": node.node_id, "pids": pids_of(node)}
 
     def remove(self, id: str) -> dict[str, Any]:
-        """End what is left of a node."""
+        """End the remaining processes of a node."""
         self._cluster.remove_node(self._nodes.pop(id), allow_graceful=False)
         return {}
 
     def drain(self, id: str) -> dict[str, Any]:
-        """Have a node emptied; Ray itself ends nothing for years."""
+        """Drain a node, with a deadline so late that Ray itself ends no process."""
         from ray._raylet import GcsClient  # type: ignore[attr-defined,unused-ignore]
         from ray.core.generated import autoscaler_pb2
 
@@ -89,12 +94,12 @@ def pids_of(node: Any) -> dict[str, int]:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever Ray prints goes to stderr
+    os.dup2(2, 1)  # output of Ray goes to stderr
     nodes = Nodes(sys.argv[1])
     print(json.dumps({"address": nodes.address, "head": nodes.head}), file=answers)
     for line in sys.stdin:
-        verb, *words = line.split()
-        print(json.dumps(getattr(nodes, verb)(*words)), file=answers)
+        verb, *args = line.split()
+        print(json.dumps(getattr(nodes, verb)(*args)), file=answers)
     nodes.close()
 
 

@@ -1,4 +1,4 @@
-"""A pool on a Ray cluster of three nodes, of which something is killed under load."""
+"""Helpers for tests that kill a part of a Ray cluster of three nodes under load."""
 
 import asyncio
 import json
@@ -19,33 +19,33 @@ from exthost.cluster.ray_nodes import RayNodes
 from exthost.config import spec_from_mapping
 from exthost.config.cluster import ClusterSettings
 from exthost.extension.extension import Extension
-from tests.cluster.load import PATIENT_BREAKER, REVIVED, Load, kill_repeatedly
+from tests.cluster.load import ALWAYS_RESTART, PATIENT_BREAKER, Load, kill_repeatedly
 from tests.cluster.loaded_host import kill_loaded_host
 from tests.extensions.harness import IMPATIENT, Ledger, command, until
 from tests.extensions.proc import MARK, all_pids, descendants_of, environment_of, read_process, runs
 
 NODES = 3
 
-# An actor takes seconds to start, many on a busy machine.
+# An actor takes seconds to start, and longer on a busy machine.
 PLACE_SECONDS = 150.0
 
-# Not the usual silence: beside much other work, this process may not run for seconds.
-USUAL = ClusterSettings(place=PLACE_SECONDS, silence=30.0)
+# The silence is longer than the default: on a busy machine this process may not run for seconds.
+CLUSTER_SETTINGS = ClusterSettings(place=PLACE_SECONDS, silence=30.0)
 
-# A variable of everything that Ray starts on the nodes of one cluster.
+# A variable that all processes on the nodes of one cluster have.
 CLUSTER_MARK = "RAY_EXTHOST_TEST_CLUSTER"
 
 _PROGRAM = Path(__file__).parent / "ray_cluster.py"
 
 
 class RayFailed(Exception):
-    """Ray's own processes did not start."""
+    """The processes of Ray did not start."""
 
 
 class RayCluster:
-    """A cluster of some nodes; the pids of each node's own processes by its id.
+    """A cluster of several nodes. `nodes` has the pids of the processes of each node by its id.
 
-    Its processes belong to no test, so they do not have the mark of those.
+    The processes of Ray belong to no test, so they do not have the variable MARK.
     """
 
     def __init__(self, count: int = NODES) -> None:
@@ -79,57 +79,57 @@ class RayCluster:
         message: dict[str, Any] = json.loads(line)
         return message
 
-    def _ask(self, *words: str) -> dict[str, Any]:
+    def _send_command(self, *arguments: str) -> dict[str, Any]:
         assert self._process.stdin is not None
-        self._process.stdin.write(" ".join(words).encode() + b"\n")
+        self._process.stdin.write(" ".join(arguments).encode() + b"\n")
         self._process.stdin.flush()
         return self._read()
 
     def add(self) -> None:
         """Start a node."""
-        node = self._ask("add")
+        node = self._send_command("add")
         self.nodes[node["id"]] = node["pids"]
 
     def replace(self, id: str) -> None:
-        """End what is left of a node, and start another."""
+        """End the remaining processes of a node, and start another node."""
         del self.nodes[id]
-        self._ask("remove", id)
+        self._send_command("remove", id)
         self.add()
 
     def drain(self, id: str) -> bool:
-        """Have a node emptied."""
-        return bool(self._ask("drain", id)["accepted"])
+        """Drain a node, and return whether Ray accepted it."""
+        return bool(self._send_command("drain", id)["accepted"])
 
     def kill_head(self) -> None:
-        """Kill the process that keeps Ray's account of the cluster."""
+        """Kill the process of the head that manages the cluster."""
         self._has_head = False
         os.kill(self._head["gcs_server"], signal.SIGKILL)
 
     def count_actors(self) -> int:
         """Return the number of actors that Ray has not ended."""
-        return int(self._ask("actors")["count"])
+        return int(self._send_command("actors")["count"])
 
     def node_processes(self) -> list[int]:
-        """Return the pids of our processes on the nodes."""
+        """Return the pids of exthost's processes on the nodes."""
         mark = f"{CLUSTER_MARK}={self.mark}".encode()
         return [
             pid
             for pid in all_pids()
-            if (observed := read_process(pid)) is not None
-            and "exthost.cluster.node_process" in observed.command
+            if (process := read_process(pid)) is not None
+            and "exthost.cluster.node_process" in process.command
             and mark in environment_of(pid)
         ]
 
     def is_empty(self) -> bool:
-        """Return whether nothing of ours is left on any node."""
+        """Return whether no process and no actor of exthost runs on any node."""
         return not self.node_processes() and (not self._has_head or self.count_actors() == 0)
 
     def has_file(self, path: str) -> bool:
-        """Return whether a path is in Ray's own folder."""
+        """Return whether a path is in the folder of Ray."""
         return Path(path).is_relative_to(self._folder)
 
     def logs(self) -> bytes:
-        """Return everything that Ray has written."""
+        """Return the content of all files that Ray has written."""
         files = (path for path in Path(self._folder).rglob("*") if path.is_file())
         return b"".join(path.read_bytes() for path in files)
 
@@ -159,17 +159,17 @@ class OnRay:
 
     @property
     def nodes(self) -> set[str]:
-        """The ids of the nodes on which it has processes."""
+        """Return the ids of the nodes on which the extension has processes."""
         ends = [name.rpartition("/")[2] for name in self.extension.stats.nodes]
         return {id for id in self.ray.nodes if any(map(id.startswith, ends))}
 
 
 @asynccontextmanager
 async def on_ray(
-    ray: RayCluster, cluster_settings: ClusterSettings = USUAL, **settings: Any
+    ray: RayCluster, cluster_settings: ClusterSettings = CLUSTER_SETTINGS, **settings: Any
 ) -> AsyncIterator[OnRay]:
-    """Start a pool of a process for each node. At the end every call is accounted for, and nothing
-    is left on any node."""
+    """Start a pool with one process for each node. At the end, check that every call ended once and
+    that no process remains on any node."""
     program, *args = command()
     size = len(ray.nodes)
     pool = {"engine": "ray", "min": size, "max": size, "resources": {"CPU": 1}, "spread": True}
@@ -177,10 +177,10 @@ async def on_ray(
         "name": "hostile",
         "source": {"type": "process", "command": program, "args": args},
         "pool": pool,
-        "restart": REVIVED,
+        "restart": ALWAYS_RESTART,
         "breaker": PATIENT_BREAKER,
         **settings,
-        # With the mark, a process that is left is noticed at the end of the test.
+        # With this variable, the test finds a process that remains at its end.
         "env": {MARK: os.environ[MARK], **settings.get("env", {})},
     }
     spec, ledger = spec_from_mapping(entry), Ledger()
@@ -208,34 +208,32 @@ def _wait_until_empty(ray: RayCluster) -> None:
     asyncio.run(until(ray.is_empty))
 
 
-# -- what is killed --------------------------------------------------------------------------
+# -- the parts that can be killed --------------------------------------------------------------
 
 
 def ancestors_of(pid: int) -> list[int]:
-    """Return the pids of a process's parent, and of all above it."""
-    found: list[int] = []
-    while (
-        observed := read_process(found[-1] if found else pid)
-    ) is not None and observed.parent > 0:
-        found.append(observed.parent)
-    return found
+    """Return the pids of the parent of a process and of all further ancestors."""
+    pids: list[int] = []
+    while (process := read_process(pids[-1] if pids else pid)) is not None and process.parent > 0:
+        pids.append(process.parent)
+    return pids
 
 
 class Victim:
-    """A process of the pool, and what is above it."""
+    """A process of the pool, with its actor, its raylet and its node."""
 
     def __init__(self, r: OnRay) -> None:
         self.pid = r.extension.stats.pid or 0
-        above = ancestors_of(self.pid)
+        ancestors = ancestors_of(self.pid)
         raylets = {pids["raylet"]: id for id, pids in r.ray.nodes.items()}
-        place = next(n for n, pid in enumerate(above) if pid in raylets)
-        self.raylet = above[place]
-        self.actor = above[place - 1]
+        position = next(n for n, pid in enumerate(ancestors) if pid in raylets)
+        self.raylet = ancestors[position]
+        self.actor = ancestors[position - 1]
         self.node = raylets[self.raylet]
         self.node_pids = list(r.ray.nodes[self.node].values())
 
 
-# Returns the pids that are killed, and those that must end with them.
+# A function that returns the pids to kill, and the pids that must end with them.
 Kill = Callable[[OnRay, Victim], tuple[Collection[int], Collection[int]]]
 
 
@@ -257,9 +255,11 @@ def _node(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
 
 
 def _connection(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
-    """The process of ours that talks to Ray: every actor ends."""
-    left = [pid for node_process in r.ray.node_processes() for pid in descendants_of(node_process)]
-    return [r.placers[-1]._process.pid], left
+    """Kill the process of the host that is connected to Ray: every actor ends."""
+    ended_pids = [
+        pid for node_process in r.ray.node_processes() for pid in descendants_of(node_process)
+    ]
+    return [r.placers[-1]._process.pid], ended_pids
 
 
 KILLS: dict[str, Kill] = {
@@ -271,20 +271,20 @@ KILLS: dict[str, Kill] = {
 }
 
 
-async def kill_on(r: OnRay, what: str, rounds: int) -> Load:
-    """Kill this often. Return the account of the calls."""
+async def kill_on(r: OnRay, part: str, rounds: int) -> Load:
+    """Kill this part of the cluster this often under load, and return the counts of calls."""
 
     async def kill() -> Callable[[], bool]:
         await until(lambda: runs(r.extension.stats.pid or 0), PLACE_SECONDS)
         victim = Victim(r)
-        killed, left = KILLS[what](r, victim)
+        killed, ended_pids = KILLS[part](r, victim)
         for pid in killed:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # it has ended with another
-        await until(lambda: not any(map(runs, left)), 90)
-        if what in ("raylet", "node"):
+                pass  # it has ended with another process
+        await until(lambda: not any(map(runs, ended_pids)), 90)
+        if part in ("raylet", "node"):
             await asyncio.to_thread(r.ray.replace, victim.node)
         return lambda: True
 
@@ -292,8 +292,8 @@ async def kill_on(r: OnRay, what: str, rounds: int) -> Load:
 
 
 def kill_host(ray: RayCluster) -> float:
-    """Kill a program with a pool on the cluster, whose processes do not end with their stdin.
-    Return how many seconds later nothing of it is left on any node."""
+    """Kill a program with a pool on the cluster, whose processes ignore the end of stdin. Return
+    after how many seconds no process remains on any node."""
     program, *args = command("ignore_eof")
     entry = {
         "name": "hostile",

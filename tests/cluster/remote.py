@@ -13,8 +13,9 @@ from exthost.extension.extension import Extension
 from tests.extensions.harness import IMPATIENT, Ledger, command
 
 
-class Remote:
-    """An extension whose processes run on nodes, the placer of those, and the account of calls."""
+class RemoteExtension:
+    """An extension whose processes run on simulated nodes, with its placer and its ledger of
+    calls."""
 
     def __init__(
         self, extension: Extension, nodes: LocalNodes, ledger: Ledger, cluster: Cluster
@@ -26,15 +27,15 @@ class Remote:
 
     @property
     def node_pids(self) -> list[int]:
-        """The pids of the node processes."""
+        """Return the pids of the node processes."""
         return [process.pid for process in self.nodes.running.values()]
 
     def children(self) -> dict[int, int]:
-        """The pid of each node process, and of what it has started."""
+        """Return the pid of the child of each node process, by the pid of the node process."""
         return {pid: next(iter(_children_of(pid)), 0) for pid in self.node_pids}
 
     def pids_of_node(self, name: str) -> list[int]:
-        """The pids of all processes on a node, node processes first."""
+        """Return the pids of all processes on a node, node processes first."""
         ids = [id for id, placed in self.nodes.placements.items() if placed.node.name == name]
         pids = [process.pid for id, process in self.nodes.running.items() if id in ids]
         return pids + [child for pid in pids for child in _children_of(pid)]
@@ -54,18 +55,19 @@ async def remote(
     cluster: ClusterSettings | None = None,
     argv: list[str] | None = None,
     **settings: Any,
-) -> AsyncIterator[Remote]:
-    """One hostile extension that is not started. At the end every call is accounted for."""
+) -> AsyncIterator[RemoteExtension]:
+    """Yield a hostile extension that is not started. At the end, check that every call ended
+    once."""
     program, *args = argv or command(*flags)
     source = {"type": "process", "command": program, "args": args}
     spec = spec_from_mapping({"name": "hostile", "source": source, **settings})
     placer = LocalNodes(nodes)
     ledger = Ledger()
-    # Not the usual silence: beside much other work, this process may not run for seconds.
+    # Longer than the default: on a busy machine this process may not run for seconds.
     engine = Cluster(cluster or ClusterSettings(silence=60.0), lambda: placer)
     extension = Extension(spec, IMPATIENT, bus=ledger.bus, spawn=engine.spawner(spec))
     try:
-        yield Remote(extension, placer, ledger, engine)
+        yield RemoteExtension(extension, placer, ledger, engine)
     finally:
         await extension.close()
         await engine.close()

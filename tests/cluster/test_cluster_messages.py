@@ -1,4 +1,4 @@
-"""The messages on the control connection: what was encoded is decoded, however it is cut."""
+"""The messages of the control connection are the same after encoding, cutting and decoding."""
 
 import pytest
 from hypothesis import given, settings
@@ -30,7 +30,7 @@ PLANS = st.builds(
     cwd=st.none() | TEXT,
     env=st.dictionaries(TEXT, TEXT, max_size=4).map(Variables),
     before=WORDS,
-    # Without NaN, which is not equal to itself.
+    # NaN is excluded because it is not equal to itself.
     ceiling=st.builds(Ceiling, st.none() | COUNT, cpu=st.none() | st.floats(0, 1000)),
     wrapper=st.none()
     | st.builds(

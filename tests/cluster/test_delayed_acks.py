@@ -1,4 +1,4 @@
-"""Connections that only receive have their acknowledgements delayed, and stay usable."""
+"""Acknowledgements of connections that only receive data are delayed."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ from exthost.cluster.poller import Poller
 from exthost.cluster.relay import Relay
 
 
-def connected() -> tuple[socket.socket, socket.socket]:
+def make_connection() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         near = socket.create_connection(server.getsockname(), timeout=10)
         far, _ = server.accept()
@@ -19,8 +19,8 @@ def is_immediate(connection: socket.socket) -> bool:
     return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
 
 
-def test_a_connection_is_asked_to_delay_them() -> None:
-    near, far = connected()
+def test_acknowledgements_of_a_connection_are_delayed() -> None:
+    near, far = make_connection()
     with near, far:
         assert is_immediate(near)
         delay_acknowledgements(near.fileno())
@@ -37,20 +37,20 @@ def test_a_socket_to_the_encryption_is_left_unchanged() -> None:
         assert near.recv(100) == b"still open"
 
 
-def test_a_descriptor_that_a_forked_copy_has_replaced_is_left_as_it_is() -> None:
+def test_a_descriptor_that_is_not_a_socket_is_ignored() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     delay_acknowledgements(null)
     os.close(null)
 
 
-def test_a_relay_that_has_ended_touches_no_connection_that_has_its_old_number() -> None:
-    near, far = connected()
+def test_a_closed_relay_does_not_change_a_connection_with_the_same_number() -> None:
+    near, far = make_connection()
     read_end, write_end = os.pipe()
     poller = Poller()
     relay = Relay(poller, number := near.detach(), write_end)
     relay.close()
-    other, another = connected()
-    os.dup2(other.fileno(), number)  # as if it had been opened next
+    other, another = make_connection()
+    os.dup2(other.fileno(), number)  # as if the new connection had the old number
     relay.delay_acknowledgements()
     assert is_immediate(other)
     for connection in (far, other, another):

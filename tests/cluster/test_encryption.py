@@ -1,4 +1,4 @@
-"""With a certificate, everything between nodes and the host is encrypted, and works as before."""
+"""With a certificate, the connections between nodes and the host are encrypted."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ ENCRYPTED = ClusterSettings(certificate=CERTIFICATE, key=KEY, silence=60.0)
 
 @pytest.mark.more
 @pytest.mark.both_loops
-async def test_calls_large_messages_stderr_and_the_exit_status_travel_encrypted() -> None:
+async def test_calls_stderr_and_the_exit_status_are_sent_over_tls() -> None:
     async with remote(cluster=ENCRYPTED, restart={"strategy": "immediate"}) as r:
         extension = await r.extension.start()
         assert await extension.call("echo", {"x": 1}) == {"x": 1}
@@ -46,38 +46,38 @@ async def test_calls_large_messages_stderr_and_the_exit_status_travel_encrypted(
 
 
 @pytest.mark.more
-async def test_a_frozen_node_is_noticed_though_its_connections_are_encrypted() -> None:
+async def test_a_frozen_node_with_encrypted_connections_is_detected() -> None:
     cluster = ClusterSettings(certificate=CERTIFICATE, key=KEY, silence=2.0)
     async with remote(cluster=cluster) as r:
         extension = await r.extension.start()
         (pid,), child = r.node_pids, extension.stats.pid or 0
-        under_way = asyncio.create_task(failing(extension.call("keep", 1)))
+        call_in_flight = asyncio.create_task(failing(extension.call("keep", 1)))
         await until(lambda: extension.stats.in_flight == 1)
         os.kill(pid, signal.SIGSTOP)
-        assert isinstance(await under_way, ExtensionGone)
+        assert isinstance(await call_in_flight, ExtensionGone)
         await until(lambda: not runs(child) and not runs(pid))
 
 
-async def test_a_node_does_not_talk_to_a_host_with_another_certificate() -> None:
+async def test_a_node_does_not_connect_to_a_host_with_another_certificate() -> None:
     listener = NodeListener(ENCRYPTED)
     await listener.open()
     nonce, expected = listener.expect()
-    right = HostAddress(listener.address, listener.certificate)
-    wrong = HostAddress(listener.address, "0" * 64)
+    correct_host = HostAddress(listener.address, listener.certificate)
+    wrong_host = HostAddress(listener.address, "0" * 64)
     try:
         with pytest.raises(OSError, match="certificate"):
-            await asyncio.to_thread(wrong.connect, nonce)
-        assert not expected.done()  # the nonce was not shown to it
-        theirs = await asyncio.to_thread(right.connect, nonce)
-        ours = await expected
-        theirs.sendall(b"hello")
-        assert await asyncio.get_running_loop().sock_recv(ours, 100) == b"hello"
-        theirs.close()
-        assert await asyncio.get_running_loop().sock_recv(ours, 100) == b""
-        ours.close()
+            await asyncio.to_thread(wrong_host.connect, nonce)
+        assert not expected.done()  # the nonce was not sent
+        node_connection = await asyncio.to_thread(correct_host.connect, nonce)
+        host_connection = await expected
+        node_connection.sendall(b"hello")
+        assert await asyncio.get_running_loop().sock_recv(host_connection, 100) == b"hello"
+        node_connection.close()
+        assert await asyncio.get_running_loop().sock_recv(host_connection, 100) == b""
+        host_connection.close()
     finally:
-        await asyncio.to_thread(right.close)
-        await asyncio.to_thread(wrong.close)
+        await asyncio.to_thread(correct_host.close)
+        await asyncio.to_thread(wrong_host.close)
         await listener.close()
 
 
@@ -103,7 +103,9 @@ async def test_a_client_without_encryption_is_not_admitted() -> None:
         ({"listen": "0.0.0.0:0"}, "set certificate and key, or insecure = true"),
     ],
 )
-def test_mistakes_are_reported(settings: dict[str, object], reason: str) -> None:
+def test_mistakes_in_the_encryption_settings_are_reported(
+    settings: dict[str, object], reason: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         exthost.Host.from_config({"extensions": [], "cluster": settings})
     assert reason in str(caught.value)
@@ -127,10 +129,10 @@ async def test_files_that_are_not_a_certificate_with_its_key_are_reported(
     assert caught.value.code == "X0172"
 
 
-async def test_a_port_for_other_machines_without_encryption_is_reported(
+async def test_a_public_address_without_encryption_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with socket.create_server(("127.0.0.2", 0)):  # not one of the names of the loopback
+    with socket.create_server(("127.0.0.2", 0)):  # not one of the known loopback names
         pass
     with caplog.at_level(logging.WARNING, "exthost.cluster"):
         listener = NodeListener(ClusterSettings(host="127.0.0.2"))

@@ -1,4 +1,4 @@
-"""Node processes that are kept for the next start of their extension."""
+"""Idle node processes are kept for the next start of the same extension."""
 
 import os
 import signal
@@ -16,15 +16,15 @@ from tests.extensions.harness import until
 from tests.extensions.proc import runs
 
 NODE = Node(id="n", name="n", free={"CPU": 1.0})
-ELSEWHERE = Node(id="m", name="m", free={"CPU": 1.0})
+OTHER_NODE = Node(id="m", name="m", free={"CPU": 1.0})
 
 
 def placement(id: int, node: Node = NODE, **resources: float) -> Placement:
     return Placement(id=id, node=node, host_address="", nonce="", resources=resources)
 
 
-class Kept:
-    """Node processes that are kept, each with the other end of its connection."""
+class KeptProcesses:
+    """Kept node processes, with the other end of the connection of each."""
 
     def __init__(self) -> None:
         self.idle = IdleNodeProcesses()
@@ -32,81 +32,85 @@ class Kept:
         self.peers: dict[int, socket.socket] = {}
 
     def keep(self, placement: Placement, extension: str = "a") -> None:
-        ours, self.peers[placement.id] = socket.socketpair()
-        ours.setblocking(False)
-        self.idle.keep(extension, placement, ours, lambda: self.released.append(placement.id))
+        our_end, self.peers[placement.id] = socket.socketpair()
+        our_end.setblocking(False)
+        self.idle.keep(extension, placement, our_end, lambda: self.released.append(placement.id))
 
     def take(self, extension: str = "a", node: Node = NODE, **resources: float) -> int | None:
-        taken = self.idle.take(extension, node, resources)
-        if taken is None:
+        kept_process = self.idle.take(extension, node, resources)
+        if kept_process is None:
             return None
-        taken[1].close()
-        return taken[0].id
+        kept_process[1].close()
+        return kept_process[0].id
 
 
 @pytest.fixture
-def kept() -> Iterator[Kept]:
-    kept = Kept()
-    yield kept
-    kept.idle.close()
-    for peer in kept.peers.values():
+def kept_processes() -> Iterator[KeptProcesses]:
+    kept_processes = KeptProcesses()
+    yield kept_processes
+    kept_processes.idle.close()
+    for peer in kept_processes.peers.values():
         assert peer.recv(1) == b"", "each connection was closed"
         peer.close()
 
 
-async def test_only_the_same_extension_node_and_resources_get_it(kept: Kept) -> None:
-    kept.keep(placement(1, CPU=1))
-    assert kept.take("b", CPU=1) is None
-    assert kept.take(CPU=2) is None
-    assert kept.take(node=ELSEWHERE, CPU=1) is None
-    assert kept.take(CPU=1) == 1
-    assert kept.take(CPU=1) is None
-    assert kept.released == []
+async def test_a_kept_process_is_used_only_for_the_same_extension_node_and_resources(
+    kept_processes: KeptProcesses,
+) -> None:
+    kept_processes.keep(placement(1, CPU=1))
+    assert kept_processes.take("b", CPU=1) is None
+    assert kept_processes.take(CPU=2) is None
+    assert kept_processes.take(node=OTHER_NODE, CPU=1) is None
+    assert kept_processes.take(CPU=1) == 1
+    assert kept_processes.take(CPU=1) is None
+    assert kept_processes.released == []
 
 
-async def test_an_extension_that_has_ended_is_released_and_not_used(kept: Kept) -> None:
-    kept.keep(placement(1))
-    kept.keep(placement(2))
-    kept.keep(placement(3))
-    kept.peers[1].shutdown(socket.SHUT_RDWR)
-    kept.peers.pop(2).close()
-    assert kept.take() == 3
-    assert kept.released == [1, 2]
+async def test_a_kept_process_that_has_ended_is_released_and_not_used(
+    kept_processes: KeptProcesses,
+) -> None:
+    kept_processes.keep(placement(1))
+    kept_processes.keep(placement(2))
+    kept_processes.keep(placement(3))
+    kept_processes.peers[1].shutdown(socket.SHUT_RDWR)
+    kept_processes.peers.pop(2).close()
+    assert kept_processes.take() == 3
+    assert kept_processes.released == [1, 2]
 
 
-async def test_a_connection_that_was_reset_is_not_used(kept: Kept) -> None:
+async def test_a_connection_that_was_reset_is_not_used(kept_processes: KeptProcesses) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        ours = socket.create_connection(listener.getsockname())
+        our_end = socket.create_connection(listener.getsockname())
         peer, _ = listener.accept()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     peer.close()  # sends a reset
-    ours.setblocking(False)
-    kept.idle.keep("a", placement(1), ours, lambda: kept.released.append(1))
-    assert kept.take() is None and kept.released == [1]
+    our_end.setblocking(False)
+    kept_processes.idle.keep("a", placement(1), our_end, lambda: kept_processes.released.append(1))
+    assert kept_processes.take() is None and kept_processes.released == [1]
 
 
-async def test_kept_resources_count_as_free_and_are_released_for_others(kept: Kept) -> None:
-    kept.keep(placement(1, CPU=2, GPU=1))
-    kept.keep(placement(2, ELSEWHERE, CPU=1))
+async def test_the_resources_of_kept_processes_count_as_free(kept_processes: KeptProcesses) -> None:
+    kept_processes.keep(placement(1, CPU=2, GPU=1))
+    kept_processes.keep(placement(2, OTHER_NODE, CPU=1))
     unknown = Node(id="u", name="u")
-    nodes = kept.idle.with_kept_resources([NODE, ELSEWHERE, unknown])
+    nodes = kept_processes.idle.with_kept_resources([NODE, OTHER_NODE, unknown])
     assert [node.free for node in nodes] == [{"CPU": 3.0, "GPU": 1}, {"CPU": 2.0}, None]
-    kept.idle.drop_on(["n"])
-    assert kept.released == [1]
-    assert kept.take(node=ELSEWHERE, CPU=1) == 2
+    kept_processes.idle.drop_on(["n"])
+    assert kept_processes.released == [1]
+    assert kept_processes.take(node=OTHER_NODE, CPU=1) == 2
 
 
-async def test_one_that_is_not_used_is_released_after_a_while(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+async def test_a_kept_process_that_is_not_used_is_released_after_a_while(
+    kept_processes: KeptProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idle_nodes, "_KEPT_SECONDS", 0.01)
-    kept.keep(placement(1))
-    await until(lambda: kept.released == [1])
-    assert kept.take() is None
+    kept_processes.keep(placement(1))
+    await until(lambda: kept_processes.released == [1])
+    assert kept_processes.take() is None
 
 
 @pytest.mark.more
-async def test_the_next_process_of_an_extension_has_the_same_node_process() -> None:
+async def test_the_next_process_of_an_extension_uses_the_same_node_process() -> None:
     async with remote(nodes=1, restart={"strategy": "immediate"}) as r:
         extension = await r.extension.start()
         (node_pid,), pids = r.node_pids, [extension.stats.pid or 0]

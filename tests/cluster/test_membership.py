@@ -1,4 +1,4 @@
-"""Nodes that join, drain, freeze or lag, and files that are sent to them."""
+"""Nodes that join, drain, freeze or die, files that are sent to nodes, and forks of the host."""
 
 import asyncio
 import os
@@ -16,27 +16,25 @@ from exthost.cluster.local_nodes import LocalNodes
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
 from exthost.errors import Refused, SpawnFailed
-from tests.cluster.load import REVIVED, under_load
-from tests.cluster.remote import Remote, remote
+from tests.cluster.load import ALWAYS_RESTART, under_load
+from tests.cluster.remote import RemoteExtension, remote
 from tests.extensions.harness import HOSTILE, command, failing, until
 from tests.extensions.proc import runs
 
 pytestmark = pytest.mark.more
 
 
-def see_cwd(pid: int | None) -> Path:
+def read_cwd(pid: int | None) -> Path:
     return Path(f"/proc/{pid}/cwd").readlink()
 
 
-def nodes_of(r: Remote) -> set[str]:
+def nodes_of(r: RemoteExtension) -> set[str]:
     return set(r.extension.stats.nodes)
 
 
-async def test_a_node_that_joins_is_used_and_one_that_drains_is_emptied_without_a_lost_call() -> (
-    None
-):
+async def test_new_nodes_are_used_and_draining_nodes_are_emptied() -> None:
     pool = {"engine": "local", "min": 2, "max": 2, "per_node": 1}
-    async with remote(nodes=1, pool=pool, restart=REVIVED, limits={"idle": "1h"}) as r:
+    async with remote(nodes=1, pool=pool, restart=ALWAYS_RESTART, limits={"idle": "1h"}) as r:
         await r.extension.start()
         async with under_load(r.extension) as load:
             await until(lambda: load.ends["result"] > 50)
@@ -51,8 +49,8 @@ async def test_a_node_that_joins_is_used_and_one_that_drains_is_emptied_without_
         assert set(load.ends) == {"result"}, load.ends
 
 
-async def test_a_draining_node_without_another_goes_on_until_there_is_one() -> None:
-    async with remote(nodes=1, pool={"engine": "local"}, restart=REVIVED) as r:
+async def test_a_draining_node_is_used_until_another_node_joins() -> None:
+    async with remote(nodes=1, pool={"engine": "local"}, restart=ALWAYS_RESTART) as r:
         await r.extension.start()
         r.nodes.drain("local-1")
         (child,) = r.extension._supervisor.processes.workers
@@ -63,36 +61,34 @@ async def test_a_draining_node_without_another_goes_on_until_there_is_one() -> N
         assert await r.extension.call("echo", 2) == 2
 
 
-async def test_a_frozen_node_is_noticed_within_the_default_and_its_share_goes_to_the_others() -> (
-    None
-):
+async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes() -> None:
     pool = {"engine": "local", "min": 2, "max": 2}
     async with remote(
         cluster=ClusterSettings(),
         nodes=2,
         pool=pool,
-        restart=REVIVED,
+        restart=ALWAYS_RESTART,
         breaker={"failures": 10**6},
     ) as r:
         await r.extension.start()
         await until(lambda: r.extension.stats.processes == 2)
         async with under_load(r.extension) as load:
             await until(lambda: load.ends["result"] > 20)
-            frozen = r.node_pids[0]
-            name = next(p.node.name for p in r.nodes.placements.values())
+            frozen_pid = r.node_pids[0]
+            name = next(placement.node.name for placement in r.nodes.placements.values())
             began = time.monotonic()
-            os.kill(frozen, signal.SIGSTOP)
+            os.kill(frozen_pid, signal.SIGSTOP)
             await until(lambda: load.ends["ExtensionGone"] > 0)
-            # The setting is 5 s, and beats are a second apart; the rest is for a busy machine.
+            # The default is 5 s, with a heartbeat each second. A busy machine needs more time.
             assert 3 < time.monotonic() - began < 30
             await until(lambda: r.extension.stats.processes == 2)
             assert name not in nodes_of(r)
-            await until(lambda: not runs(frozen))
+            await until(lambda: not runs(frozen_pid))
         assert set(load.ends) == {"result", "ExtensionGone"}
 
 
-class Lagging(LocalNodes):
-    """Lists a node as alive on which nothing can be started any more."""
+class LaggingNodes(LocalNodes):
+    """Lists a node as alive although no process can be started on it."""
 
     async def place(self, placement: object) -> None:
         await super().place(placement)  # type: ignore[arg-type]
@@ -100,10 +96,10 @@ class Lagging(LocalNodes):
             self.running[placement.id].kill()  # type: ignore[attr-defined]
 
 
-async def test_a_node_that_is_dead_and_still_listed_is_passed_over(
+async def test_a_dead_node_that_is_still_listed_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tests.cluster.remote.LocalNodes", Lagging)
+    monkeypatch.setattr("tests.cluster.remote.LocalNodes", LaggingNodes)
     pool = {"engine": "local", "min": 2, "max": 2, "per_node": 2}
     async with remote(nodes=2, pool=pool) as r:
         await r.extension.start()
@@ -111,7 +107,9 @@ async def test_a_node_that_is_dead_and_still_listed_is_passed_over(
         assert r.extension.stats.nodes == {"local-2": 2}
 
 
-async def test_a_node_that_cannot_reach_the_host_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_that_cannot_reach_the_host_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with remote() as r:
         cluster = r.cluster
         await cluster._listener.open()
@@ -121,7 +119,7 @@ async def test_a_node_that_cannot_reach_the_host_says_so(monkeypatch: pytest.Mon
         assert "127.0.0.1:1" in error.message and "on node local-" in error.message
 
 
-async def test_the_folder_of_an_extension_is_sent_and_its_pins_are_checked_there(
+async def test_the_folder_of_an_extension_is_sent_and_its_pins_are_checked_on_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "node"))
@@ -139,7 +137,7 @@ async def test_the_folder_of_an_extension_is_sent_and_its_pins_are_checked_there
     async with exthost.Host.from_config({"extensions": [entry]}) as host:
         assert await host["a"].call("echo", 1) == 1
         (copy,) = (tmp_path / "node" / "folders").iterdir()
-        assert see_cwd(host["a"].stats.pid) == copy
+        assert read_cwd(host["a"].stats.pid) == copy
 
     pinned = {**entry, "sha256": {"package": "0" * 64}}
     async with exthost.Host.from_config({"extensions": [pinned]}) as host:
@@ -150,7 +148,7 @@ async def test_the_folder_of_an_extension_is_sent_and_its_pins_are_checked_there
         assert "on node local-" in str(error)
 
 
-async def test_a_copy_of_the_host_has_null_in_place_of_every_connection() -> None:
+async def test_a_forked_host_has_dev_null_instead_of_each_connection() -> None:
     async with remote() as r:
         extension = await r.extension.start()
         (worker,) = extension._supervisor.processes.workers
@@ -158,16 +156,18 @@ async def test_a_copy_of_the_host_has_null_in_place_of_every_connection() -> Non
         assert isinstance(child, RemoteChild) and child._control is not None
         fds = [child.stdin, child.stdout, child.stderr, child.exit_fd, child._control.fileno()]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
-            copy = os.fork()
-        if copy == 0:
-            left = [fd for fd in fds if os.readlink(f"/proc/self/fd/{fd}") != os.devnull]  # noqa: PTH115
-            os._exit(len(left))
-        _, status = await asyncio.to_thread(os.waitpid, copy, 0)
+            # About a fork in a program with threads.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            forked_pid = os.fork()
+        if forked_pid == 0:
+            open_fds = [fd for fd in fds if os.readlink(f"/proc/self/fd/{fd}") != os.devnull]  # noqa: PTH115
+            os._exit(len(open_fds))
+        _, status = await asyncio.to_thread(os.waitpid, forked_pid, 0)
         assert os.waitstatus_to_exitcode(status) == 0
         assert await extension.call("echo", 1) == 1
 
 
+# A program that runs a host, forks it, and prints the pids of the fork and of the extension.
 FORKED_HOST = """
 import asyncio, os, signal, sys
 from exthost import Host
@@ -186,22 +186,22 @@ asyncio.run(main())
 """
 
 
-def test_a_fork_of_the_host_keeps_no_connection_of_a_process_on_a_node() -> None:
-    words = [sys.executable, "-c", FORKED_HOST, *command("ignore_eof")]
+def test_a_fork_of_the_host_does_not_keep_a_connection_open() -> None:
+    argv = [sys.executable, "-c", FORKED_HOST, *command("ignore_eof")]
     environ = {**os.environ, "PYTHONPATH": str(Path(exthost.__file__).parents[1])}
-    host = subprocess.Popen(words, stdout=subprocess.PIPE, env=environ)
+    host = subprocess.Popen(argv, stdout=subprocess.PIPE, env=environ)
     assert host.stdout is not None
-    copy = 0
+    forked_pid = 0
     try:
-        copy, child = (int(word) for word in host.stdout.readline().split())
+        forked_pid, child = (int(word) for word in host.stdout.readline().split())
         host.kill()
         host.wait()
-        # The node sees the end of its connection, though the copy lives.
+        # The connection to the node is closed although the fork still runs.
         asyncio.run(until(lambda: not runs(child)))
-        assert runs(copy)
+        assert runs(forked_pid)
     finally:
         host.kill()
-        if copy:
-            os.kill(copy, signal.SIGKILL)
+        if forked_pid:
+            os.kill(forked_pid, signal.SIGKILL)
         host.wait()
         host.stdout.close()

@@ -1,4 +1,4 @@
-"""Which node gets the next process."""
+"""The choice of the node that gets the next process."""
 
 import pytest
 
@@ -20,24 +20,26 @@ DRAINING = Node(id="draining", name="draining", is_draining=True)
         ([A, B], Pool(), {"a": 1}, [], "b"),
         ([A, B], Pool(spread=False), {"b": 1}, [], "b"),
         ([A, B], Pool(spread=False, per_node=1), {"b": 1}, [], "a"),
-        ([A, B], Pool(), {"b": 5}, ["a"], "b"),  # just lost: only if there is no other
+        # A node that was just lost is used only if there is no other.
+        ([A, B], Pool(), {"b": 5}, ["a"], "b"),
         ([A], Pool(), {}, ["a"], "a"),
         ([DRAINING, B], Pool(), {"b": 5}, [], "b"),
         ([A, B], Pool(resources=(("CPU", 3),)), {"a": 5}, [], "a"),
-        ([FULL, B], Pool(resources=(("CPU", 1),)), {"b": 5}, [], "b"),  # what is free goes first
-        # One that was lost may be back; on one that is full, a process would wait.
+        # Nodes with free resources have precedence.
+        ([FULL, B], Pool(resources=(("CPU", 1),)), {"b": 5}, [], "b"),
+        # A lost node may be back, while a process would wait on a full node.
         ([FULL, A], Pool(resources=(("CPU", 1),)), {"a": 5}, ["a"], "a"),
         ([A, B], Pool(labels=(("zone", "2"),)), {"b": 5}, [], "b"),
     ],
 )
-def test_the_node_of_the_next_process(
+def test_the_expected_node_is_chosen(
     nodes: list[Node], pool: Pool, counts: dict[str, int], suspects: list[str], expected: str
 ) -> None:
     assert choose_node(nodes, pool, counts, suspects, "x").id == expected
 
 
 @pytest.mark.parametrize(
-    ("nodes", "pool", "code", "words"),
+    ("nodes", "pool", "code", "message"),
     [
         ([], Pool(), "X0421", "0 alive"),
         ([DRAINING], Pool(), "X0421", "0 alive"),
@@ -48,9 +50,9 @@ def test_the_node_of_the_next_process(
     ],
 )
 def test_no_node_is_an_error_that_names_the_request(
-    nodes: list[Node], pool: Pool, code: str, words: str
+    nodes: list[Node], pool: Pool, code: str, message: str
 ) -> None:
     with pytest.raises(SpawnFailed) as caught:
         choose_node(nodes, pool, {"a": 1}, [], "x")
     assert caught.value.code == code
-    assert words in caught.value.message
+    assert message in caught.value.message

@@ -1,4 +1,4 @@
-"""The listener pairs a connection with its nonce, once, and closes every other one."""
+"""The listener accepts one connection for each expected nonce, and closes all others."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from exthost.errors import ConfigError
 
 
 @contextlib.asynccontextmanager
-async def opened() -> AsyncIterator[NodeListener]:
+async def open_listener() -> AsyncIterator[NodeListener]:
     listener = NodeListener(ClusterSettings())
     await listener.open()
     try:
@@ -32,7 +32,7 @@ async def connect(
     return reader, writer
 
 
-async def closed_by_listener(listener: NodeListener, data: bytes) -> bool:
+async def is_closed_by_listener(listener: NodeListener, data: bytes) -> bool:
     reader, writer = await connect(listener, data)
     try:
         return await reader.read() == b""
@@ -44,22 +44,22 @@ async def closed_by_listener(listener: NodeListener, data: bytes) -> bool:
             await writer.wait_closed()
 
 
-async def test_a_nonce_is_good_for_one_connection() -> None:
-    async with opened() as listener:
+async def test_a_nonce_can_be_used_for_one_connection() -> None:
+    async with open_listener() as listener:
         nonce, expected = listener.expect()
         _, writer = await connect(listener, nonce.encode() + b"\n")
         connection = await expected
-        assert await closed_by_listener(listener, nonce.encode() + b"\n")
+        assert await is_closed_by_listener(listener, nonce.encode() + b"\n")
         connection.close()
         writer.close()
         await writer.wait_closed()
 
 
-async def test_a_wrong_nonce_gets_no_answer_and_disturbs_no_other() -> None:
-    async with opened() as listener:
+async def test_a_connection_with_a_wrong_nonce_is_closed() -> None:
+    async with open_listener() as listener:
         _, expected = listener.expect()
-        assert await closed_by_listener(listener, b"0" * 64 + b"\n")
-        assert await closed_by_listener(
+        assert await is_closed_by_listener(listener, b"0" * 64 + b"\n")
+        assert await is_closed_by_listener(
             listener, b"GET / HTTP/1.1\r\nHost: example\r\n" + b"x" * 100
         )
         assert not expected.done()
@@ -68,38 +68,40 @@ async def test_a_wrong_nonce_gets_no_answer_and_disturbs_no_other() -> None:
 
 async def test_a_connection_that_sends_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "_NONCE_SECONDS", 0.05)
-    async with opened() as listener:
-        assert await closed_by_listener(listener, b"")
-        assert await closed_by_listener(listener, b"abc")
+    async with open_listener() as listener:
+        assert await is_closed_by_listener(listener, b"")
+        assert await is_closed_by_listener(listener, b"abc")
 
 
-async def test_a_connection_that_is_no_longer_wanted_is_closed() -> None:
-    async with opened() as listener:
+async def test_a_connection_that_is_no_longer_expected_is_closed() -> None:
+    async with open_listener() as listener:
         nonce, expected = listener.expect()
         expected.cancel()
-        assert await closed_by_listener(listener, nonce.encode() + b"\n")
+        assert await is_closed_by_listener(listener, nonce.encode() + b"\n")
 
 
 async def test_a_port_in_use_is_a_mistake_in_the_configuration() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError) as caught:
-        await NodeListener(ClusterSettings(port=taken.getsockname()[1])).open()
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ConfigError) as caught:
+        await NodeListener(ClusterSettings(port=server.getsockname()[1])).open()
     assert caught.value.code == "X0171"
 
 
-@pytest.mark.parametrize("silent", [b"", b"abc"], ids=["silent", "half a nonce"])
-async def test_strangers_do_not_keep_a_node_out(silent: bytes) -> None:
-    """More than the listener keeps, from the same address. The newest stay, the oldest go."""
-    async with opened() as listener:
-        strangers = [await connect(listener, silent) for _ in range(600)]
+@pytest.mark.parametrize("first_bytes", [b"", b"abc"], ids=["silent", "half a nonce"])
+async def test_many_unknown_connections_do_not_prevent_a_node_from_connecting(
+    first_bytes: bytes,
+) -> None:
+    """The listener keeps 256 unknown connections. It closes the oldest ones first."""
+    async with open_listener() as listener:
+        unknown_connections = [await connect(listener, first_bytes) for _ in range(600)]
         nonce, expected = listener.expect()
         _, writer = await connect(listener, nonce.encode() + b"\n")
         connection = await asyncio.wait_for(expected, 60)
         assert listener.strangers_closed >= 600 - 256
         with contextlib.suppress(ConnectionResetError):
-            assert await asyncio.wait_for(strangers[0][0].read(), 60) == b""
-        assert not strangers[-1][0].at_eof()
+            assert await asyncio.wait_for(unknown_connections[0][0].read(), 60) == b""
+        assert not unknown_connections[-1][0].at_eof()
         connection.close()
-        for _, other in (*strangers, (None, writer)):
+        for _, other in (*unknown_connections, (None, writer)):
             other.close()
             with contextlib.suppress(OSError):
                 await other.wait_closed()

@@ -1,5 +1,5 @@
-"""SIGKILL of a child, a node process, a node and the host under load: every call ends once, and
-nothing is left. `python -m soak cluster` repeats each twenty times."""
+"""A child, a node process, a node or the host is killed under load: every call ends once, and no
+process remains. `python -m soak cluster` repeats each case twenty times."""
 
 import os
 import signal
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.load import PATIENT_BREAKER, REVIVED, Load, kill_repeatedly
+from tests.cluster.load import ALWAYS_RESTART, PATIENT_BREAKER, Load, kill_repeatedly
 from tests.cluster.loaded_host import kill_loaded_host
-from tests.cluster.remote import Remote, remote
+from tests.cluster.remote import RemoteExtension, remote
 from tests.extensions.harness import command, until
 from tests.extensions.proc import runs
 
@@ -19,19 +19,19 @@ pytestmark = pytest.mark.more
 POOL = {"engine": "local", "min": 3, "max": 3}
 
 
-def kill_child(r: Remote) -> Callable[[], bool]:
+def kill_child(r: RemoteExtension) -> Callable[[], bool]:
     pid = r.extension.stats.pid or 0
     os.kill(pid, signal.SIGKILL)
     return lambda: not runs(pid)
 
 
-def kill_node_process(r: Remote) -> Callable[[], bool]:
+def kill_node_process(r: RemoteExtension) -> Callable[[], bool]:
     pid, child = r.node_pids[0], r.children()[r.node_pids[0]]
     os.kill(pid, signal.SIGKILL)
     return lambda: not runs(pid) and not runs(child)
 
 
-def kill_node(r: Remote) -> Callable[[], bool]:
+def kill_node(r: RemoteExtension) -> Callable[[], bool]:
     """Kill everything on the node of the first process."""
     name = next(iter(r.nodes.placements.values())).node.name
     pids = r.pids_of_node(name)
@@ -40,7 +40,7 @@ def kill_node(r: Remote) -> Callable[[], bool]:
     return lambda: not any(map(runs, pids))
 
 
-KILLS: dict[str, Callable[[Remote], Callable[[], bool]]] = {
+KILLS: dict[str, Callable[[RemoteExtension], Callable[[], bool]]] = {
     "child": kill_child,
     "node process": kill_node_process,
     "node": kill_node,
@@ -48,42 +48,42 @@ KILLS: dict[str, Callable[[Remote], Callable[[], bool]]] = {
 
 
 async def repeated(
-    what: str, rounds: int, nodes: int = 3, **settings: Any
+    part: str, rounds: int, nodes: int = 3, **settings: Any
 ) -> tuple[Load, dict[str, int]]:
-    """Kill this often. Return the account of the calls, and the host's own."""
+    """Kill this part this often under load. Return the counts of calls, and those of the host."""
     async with remote(
-        pool=POOL, restart=REVIVED, breaker=PATIENT_BREAKER, nodes=nodes, **settings
+        pool=POOL, restart=ALWAYS_RESTART, breaker=PATIENT_BREAKER, nodes=nodes, **settings
     ) as r:
         await r.extension.start()
         await until(lambda: r.extension.stats.processes == 3)
 
         async def kill() -> Callable[[], bool]:
             await until(lambda: bool(r.nodes.placements))
-            return KILLS[what](r)
+            return KILLS[part](r)
 
         load = await kill_repeatedly(r.extension, rounds, kill, 3)
         stats = r.extension.stats
     return load, {"calls": stats.calls, "result": stats.result, "gone": stats.gone}
 
 
-@pytest.mark.parametrize("what", KILLS)
-async def test_every_call_ends_once_when_any_process_is_killed(what: str) -> None:
-    load, counts = await repeated(what, 3)
+@pytest.mark.parametrize("part", KILLS)
+async def test_every_call_ends_once_when_any_process_is_killed(part: str) -> None:
+    load, counts = await repeated(part, 3)
     assert counts["calls"] == load.made
     assert counts["result"] == load.ends["result"] and counts["gone"] == load.ends["ExtensionGone"]
     assert set(load.ends) <= {"result", "ExtensionGone"}, load.ends
 
 
-async def test_calls_that_may_be_repeated_have_a_result_though_a_node_is_killed() -> None:
-    # A call is sent again once. There are so many nodes that no node has two processes: a call
-    # that is lost with one process could be sent again to the other, and be lost again.
+async def test_with_retry_once_every_call_has_a_result_despite_a_killed_node() -> None:
+    # A call is sent again only once. With six nodes no node has two processes, so a call cannot be
+    # lost twice with the same node.
     load, _ = await repeated("node", 3, nodes=6, retry="once")
     assert set(load.ends) == {"result"}, load.ends
 
 
 def kill_host() -> float:
-    """Kill a host with two processes on nodes, which do not end with their stdin. Return how many
-    seconds later nothing of it is left."""
+    """Kill a host with two processes on nodes, which ignore the end of stdin. Return after how many
+    seconds no process remains."""
     program, *args = command("ignore_eof")
     entry = {
         "name": "a",
@@ -94,6 +94,6 @@ def kill_host() -> float:
     return kill_loaded_host({"extensions": [entry]}, 2)
 
 
-def test_nothing_is_left_of_a_host_that_is_killed_under_load() -> None:
+def test_a_host_that_is_killed_under_load_leaves_no_process() -> None:
     for _ in range(2):
         kill_host()

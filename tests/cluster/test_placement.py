@@ -1,4 +1,4 @@
-"""Which node a process is started on, and what is refused."""
+"""Starting processes on nodes: the nodes that are used, and the errors of starts."""
 
 import asyncio
 import contextlib
@@ -22,13 +22,13 @@ from exthost.process.environment import Variables
 from tests.cluster.remote import remote
 from tests.extensions.harness import command, failing, until
 
-# Three starts, each of which waits for a reply as long as the cluster allows.
+# The time that the cluster allows for the replies to three starts.
 SPAWN_LIMIT_SECONDS = 60.0
 
 PLAN = LaunchPlan(argv=("true",), env=Variables({}))
 
 
-class DeafNodes:
+class UnconnectedNodes:
     """A placer whose node processes never connect."""
 
     def __init__(self, *names: str) -> None:
@@ -55,7 +55,7 @@ class DeafNodes:
 
 
 async def test_a_node_that_never_connects_is_an_error_that_names_the_request() -> None:
-    placer = DeafNodes("far")
+    placer = UnconnectedNodes("far")
     cluster = Cluster(ClusterSettings(place=0.05), lambda: placer)
     pool = Pool(engine="local", resources=(("CPU", 2), ("tape", 1)))
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
@@ -66,7 +66,7 @@ async def test_a_node_that_never_connects_is_an_error_that_names_the_request() -
     assert len(placer.released) == 1
 
 
-# Speaks as a node process up to the reply to its order, which is the last argument.
+# A node process that connects and replies to its order with the last argument.
 HOSTILE_NODE = """
 import socket, sys, time
 nonce = sys.stdin.readline().split()[0]
@@ -108,11 +108,12 @@ class HostileNodes(LocalNodes):
         ('{"started": 4711}', "X0432"),
     ],
 )
-async def test_a_node_that_reports_a_process_and_opens_no_streams_is_an_error_soon(
+async def test_a_node_that_opens_no_streams_fails_before_the_place_limit(
     reply: str, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.cluster.cluster._STREAM_SECONDS", 0.2)
-    monkeypatch.setattr("exthost.cluster.local_nodes._END_SECONDS", 0.01)  # it does not obey
+    # This node process does not end by itself.
+    monkeypatch.setattr("exthost.cluster.local_nodes._END_SECONDS", 0.01)
     cluster = Cluster(ClusterSettings(place=60.0), lambda: HostileNodes(reply))
     pool = Pool(engine="local")
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
@@ -120,25 +121,25 @@ async def test_a_node_that_reports_a_process_and_opens_no_streams_is_an_error_so
     error = await failing(spawn(PLAN, "a"))
     await cluster.close()
     assert isinstance(error, SpawnFailed) and error.code == code, error
-    # A limit that nothing here waits for; on a busy machine a process may take seconds to start.
+    # On a busy machine a process may take seconds to start.
     assert time.monotonic() - began < 0.8 * SPAWN_LIMIT_SECONDS
 
 
-async def test_strangers_that_keep_a_node_out_are_named_as_the_cause() -> None:
-    placer = DeafNodes("far")
+async def test_unknown_connections_are_named_as_the_cause_of_a_failed_start() -> None:
+    placer = UnconnectedNodes("far")
     cluster = Cluster(ClusterSettings(place=3.0), lambda: placer)
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=Pool()))
     starting = asyncio.ensure_future(failing(spawn(PLAN, "a")))
     await until(lambda: bool(cluster._listener.address))
     await until(lambda: bool(cluster._listener._expected))
     host, _, port = cluster._listener.address.rpartition(":")
-    strangers = [(await asyncio.open_connection(host, int(port)))[1] for _ in range(300)]
+    unknown_connections = [(await asyncio.open_connection(host, int(port)))[1] for _ in range(300)]
     error = await starting
     await cluster.close()
-    for stranger in strangers:
-        stranger.close()
+    for connection in unknown_connections:
+        connection.close()
         with contextlib.suppress(OSError):
-            await stranger.wait_closed()
+            await connection.wait_closed()
     assert error.code == "X0431" and f"{host}:{port}" in error.message, error
 
 
@@ -147,14 +148,16 @@ async def test_strangers_that_keep_a_node_out_are_named_as_the_cause() -> None:
     ("pool", "expected"),
     [(Pool(per_node=1), 2), (Pool(engine="local"), 3), (Pool(spread=False), 1)],
 )
-async def test_processes_are_spread_over_the_nodes_by_default(pool: Pool, expected: int) -> None:
-    marks: Sequence[str] = ("a", "b", "c") if expected == 3 else ("a", "b")
-    async with remote(nodes=len(marks), pool=_pool_settings(pool)) as r:
+async def test_processes_are_placed_on_the_expected_number_of_nodes(
+    pool: Pool, expected: int
+) -> None:
+    node_names: Sequence[str] = ("a", "b", "c") if expected == 3 else ("a", "b")
+    async with remote(nodes=len(node_names), pool=_pool_settings(pool)) as r:
         await r.extension.start()
-        wanted = expected if pool.per_node else 3
-        await until(lambda: r.extension.stats.processes == wanted)
+        expected_processes = expected if pool.per_node else 3
+        await until(lambda: r.extension.stats.processes == expected_processes)
         assert len(r.extension.stats.nodes) == expected
-        assert sum(r.extension.stats.nodes.values()) == wanted
+        assert sum(r.extension.stats.nodes.values()) == expected_processes
 
 
 def _pool_settings(pool: Pool) -> dict[str, object]:
@@ -167,7 +170,7 @@ def _pool_settings(pool: Pool) -> dict[str, object]:
 
 
 @pytest.mark.more
-async def test_a_pool_without_room_on_any_node_is_refused() -> None:
+async def test_a_start_fails_if_every_node_has_its_maximum_of_processes() -> None:
     async with remote(nodes=1, pool={"engine": "local", "per_node": 1, "max": 2}) as r:
         await r.extension.start()
         (node,) = await r.nodes.nodes()
@@ -184,7 +187,7 @@ def entry(**settings: object) -> dict[str, object]:
 
 
 @pytest.mark.more
-async def test_a_host_starts_a_pool_that_asks_for_resources_on_a_node() -> None:
+async def test_a_host_starts_a_pool_with_resources_on_a_node() -> None:
     pool = {"engine": "local", "resources": {"CPU": 1}}
     config = {"extensions": [entry(pool=pool)], "defaults": {"pool": {"max": 2}}}
     async with exthost.Host.from_config(config) as host:
@@ -214,16 +217,18 @@ async def test_pins_are_checked_on_the_node() -> None:
         ({"adress": "auto"}, "adress"),
     ],
 )
-def test_mistakes_in_the_section_are_reported(settings: dict[str, object], reason: str) -> None:
+def test_mistakes_in_the_cluster_section_are_reported(
+    settings: dict[str, object], reason: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         exthost.Host.from_config({"extensions": [], "cluster": settings})
     assert reason in str(caught.value)
 
 
 @pytest.mark.more
-async def test_a_connection_without_a_host_has_its_processes_on_nodes_too() -> None:
-    words = command()
+async def test_a_connection_without_a_host_can_use_nodes() -> None:
+    argv = command()
     pool: PoolSettings = {"engine": "local"}
-    async with exthost.connect(words, dialect="morphir", pool=pool) as ext:
+    async with exthost.connect(argv, dialect="morphir", pool=pool) as ext:
         assert await ext.call("echo", 1) == 1
         assert sum(ext.stats.nodes.values()) == 1

@@ -1,5 +1,5 @@
-"""Pools on Ray clusters of this machine: one node that is started for a host, and three nodes of
-which something is killed. `python -m soak ray` kills each twenty times."""
+"""Pools on Ray clusters of this machine: a node that is started for a host, and a cluster of three
+nodes of which a test kills a part. `python -m soak ray` kills each part twenty times."""
 
 import asyncio
 import importlib.util
@@ -20,10 +20,10 @@ from exthost.errors import SpawnFailed
 from exthost.extension.extension import Extension
 from tests.cluster.load import under_load
 from tests.cluster.ray_loss import (
+    CLUSTER_SETTINGS,
     KILLS,
     NODES,
     PLACE_SECONDS,
-    USUAL,
     OnRay,
     RayCluster,
     kill_host,
@@ -47,13 +47,13 @@ SECRET = "s3cr3t-of-an-extension"
 
 @pytest.fixture(scope="session")
 def ray() -> Iterator[RayCluster]:
-    """Three nodes, for all tests of a worker."""
-    cluster = RayCluster()  # one that does not start fails its tests: Ray is installed
+    """Yield a cluster of three nodes for all tests of a pytest worker."""
+    cluster = RayCluster()  # Ray is installed, so a cluster that does not start is a failure
     yield cluster
     cluster.close()
 
 
-async def test_calls_crashes_and_the_end_of_a_pool_on_ray() -> None:
+async def test_calls_and_crashes_of_a_pool_on_ray() -> None:
     pool = {"engine": "ray", "min": 2, "max": 2, "resources": {"CPU": 0.5}}
     restart = {"strategy": "immediate", "max_retries": 50}
     config = {
@@ -72,18 +72,20 @@ async def test_calls_crashes_and_the_end_of_a_pool_on_ray() -> None:
         assert await extension.call("echo", 2) == 2
 
 
-async def test_a_pool_is_spread_over_three_nodes_and_behaves_as_a_local_one(
+async def test_a_pool_on_three_ray_nodes_behaves_like_a_local_pool(
     ray: RayCluster,
 ) -> None:
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     encrypted = replace(
-        USUAL, certificate=str(here / "certificate.pem"), key=str(here / "certificate.key")
+        CLUSTER_SETTINGS,
+        certificate=str(folder / "certificate.pem"),
+        key=str(folder / "certificate.key"),
     )
     async with on_ray(ray, encrypted, env={"API_TOKEN": SECRET}) as r:
         extension = r.extension
         assert r.nodes == set(ray.nodes) and sum(extension.stats.nodes.values()) == NODES
         assert await extension.call("echo", {"x": 1}) == {"x": 1}
-        for pid in ray.node_processes():  # they use the package that Ray was sent
+        for pid in ray.node_processes():  # node processes use the package that was sent to Ray
             variables = dict(
                 variable.decode().partition("=")[::2] for variable in environment_of(pid)
             )
@@ -102,20 +104,20 @@ async def test_a_pool_is_spread_over_three_nodes_and_behaves_as_a_local_one(
             await extension.restart()
             assert extension.stats.pid != before
             await until(lambda: extension.stats.processes == NODES, PLACE_SECONDS)
-            emptied = sorted(r.nodes)[0]
-            assert await asyncio.to_thread(ray.drain, emptied)
-            await until(lambda: emptied not in r.nodes, PLACE_SECONDS)
-            await asyncio.to_thread(ray.replace, emptied)
+            drained_node = sorted(r.nodes)[0]
+            assert await asyncio.to_thread(ray.drain, drained_node)
+            await until(lambda: drained_node not in r.nodes, PLACE_SECONDS)
+            await asyncio.to_thread(ray.replace, drained_node)
         assert set(load.ends) == {"result"}, load.ends
 
-        kept = asyncio.create_task(extension.call("echo", 5))
+        last_call = asyncio.create_task(extension.call("echo", 5))
         await asyncio.sleep(0)
         await extension.drain()
-        assert await kept == 5
+        assert await last_call == 5
         assert SECRET.encode() not in await asyncio.to_thread(ray.logs)
 
 
-async def stream_on(r: OnRay, params: object) -> list[object]:
+async def stream_on(on_cluster: OnRay, params: object) -> list[object]:
     """Return the events of a stream of another extension on the same nodes."""
     program = Path(askback.__file__).with_name("askback_child.py")
     source = {"type": "process", "command": sys.executable, "args": ["-S", "-E", str(program)]}
@@ -128,31 +130,31 @@ async def stream_on(r: OnRay, params: object) -> list[object]:
         spec,
         askback.DIALECT,
         handlers={"config.get": config_get},
-        spawn=r.cluster.spawner(spec),
+        spawn=on_cluster.cluster.spawner(spec),
     )
     async with closing(extension), extension.stream("run", params) as stream:
         return [event async for event in stream]
 
 
-@pytest.mark.parametrize("what", KILLS)
+@pytest.mark.parametrize("part", KILLS)
 async def test_every_call_ends_once_when_any_part_of_a_ray_cluster_is_killed(
-    ray: RayCluster, what: str
+    ray: RayCluster, part: str
 ) -> None:
     async with on_ray(ray) as r:
         # Without the connection the whole pool is lost, and takes long to come back.
-        load = await kill_on(r, what, 1 if what == "connection" else 3)
+        load = await kill_on(r, part, 1 if part == "connection" else 3)
         stats = r.extension.stats
         assert stats.calls == load.made and stats.result == load.ends["result"]
         assert stats.gone == load.ends["ExtensionGone"]
         assert set(load.ends) <= {"result", "ExtensionGone"}, load.ends
 
 
-def test_nothing_is_left_on_any_node_of_a_program_that_is_killed(ray: RayCluster) -> None:
+def test_a_killed_program_leaves_no_process_on_any_node(ray: RayCluster) -> None:
     for _ in range(3):
         kill_host(ray)
 
 
-async def test_calls_go_on_without_the_head_of_a_cluster_and_starts_report_that_it_is_gone(
+async def test_calls_work_without_the_head_of_a_cluster_and_starts_fail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ray_nodes, "_ANSWER_SECONDS", 5.0)
@@ -167,8 +169,8 @@ async def test_calls_go_on_without_the_head_of_a_cluster_and_starts_report_that_
         await asyncio.to_thread(ray.close)
 
 
-def test_no_cluster_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Ray itself would try for long.
+def test_a_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ray itself would try for a long time.
     monkeypatch.setattr(ray_nodes, "_INIT_SECONDS", 3.0)
     monkeypatch.setattr(ray_nodes, "_END_SECONDS", 1.0)
     with pytest.raises(SpawnFailed) as caught:

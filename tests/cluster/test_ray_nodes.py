@@ -1,5 +1,5 @@
-"""The process that talks to Ray, without Ray: a program plays it, or it gets a module in place of
-Ray."""
+"""`RayNodes` without Ray: the tests replace the driver process by a small program, or the module
+`ray` by another module."""
 
 import asyncio
 import json
@@ -14,20 +14,20 @@ from exthost.cluster.ray_nodes import RayNodes
 from exthost.errors import SpawnFailed
 from tests.extensions.harness import failing
 
-# Answers every request, and ends with the second. Writes down what it gets.
+# A driver that answers two requests and exits. It writes its variables and requests into a file.
 DRIVER = """
 import json, os, sys
 print(json.dumps({"number": 0, "result": None}), flush=True)
-seen = open(__file__ + ".seen", "w", buffering=1)
-print(json.dumps(dict(os.environ)), file=seen)
+log = open(__file__ + ".log", "w", buffering=1)
+print(json.dumps(dict(os.environ)), file=log)
 for n in range(2):
     request = json.loads(sys.stdin.readline())
-    print(json.dumps(request), file=seen)
+    print(json.dumps(request), file=log)
     print(json.dumps({"number": request["number"], "result": None}), flush=True)
 """
 
 
-# Answers nothing.
+# A driver that answers no request.
 SILENT_DRIVER = """
 import json, sys
 print(json.dumps({"number": 0, "result": None}), flush=True)
@@ -45,9 +45,9 @@ def make_nodes(folder: Path, monkeypatch: pytest.MonkeyPatch, driver: str = DRIV
     return RayNodes("local")
 
 
-def read_seen(folder: Path) -> list[dict[str, object]]:
-    """Return the variables of the program, and its requests."""
-    (file,) = folder.rglob("*.seen")
+def read_driver_log(folder: Path) -> list[dict[str, object]]:
+    """Return the variables of the driver, and its requests."""
+    (file,) = folder.rglob("*.log")
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
@@ -57,7 +57,7 @@ PLACEMENTS = [
 ]
 
 
-async def test_a_start_does_not_wait_for_a_process_that_talks_to_ray_and_has_ended(
+async def test_a_start_fails_if_the_driver_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = make_nodes(tmp_path, monkeypatch)
@@ -75,7 +75,7 @@ async def test_a_start_does_not_wait_for_a_process_that_talks_to_ray_and_has_end
         await nodes.close()
 
 
-async def test_a_request_without_an_answer_says_that_ray_did_not_answer(
+async def test_a_request_without_an_answer_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray_nodes, "_ANSWER_SECONDS", 0.05)
@@ -87,23 +87,24 @@ async def test_a_request_without_an_answer_says_that_ray_did_not_answer(
         await nodes.close()
 
 
-async def test_a_request_that_is_cancelled_while_its_answer_comes_is_cancelled(
+async def test_a_request_can_be_cancelled_when_its_answer_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = make_nodes(tmp_path, monkeypatch, SILENT_DRIVER)
     try:
         request = asyncio.ensure_future(nodes.nodes())
-        await asyncio.sleep(0)  # it is sent
+        await asyncio.sleep(0)  # the request is sent
         [answer] = nodes._answers.values()
         answer.set_result([])
-        asyncio.get_running_loop().call_soon(request.cancel)  # in the iteration of the answer
+        # In the iteration in which the answer arrives.
+        asyncio.get_running_loop().call_soon(request.cancel)
         await asyncio.wait([request])
         assert request.cancelled()
     finally:
         await nodes.close()
 
 
-async def test_ray_receives_no_variable_of_a_host_or_an_extension(
+async def test_the_driver_gets_no_variable_of_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "s3cr3t")
@@ -113,7 +114,7 @@ async def test_ray_receives_no_variable_of_a_host_or_an_extension(
         await nodes.release(PLACEMENTS[0])
     finally:
         await nodes.close()
-    environ, place, release = read_seen(tmp_path)
+    environ, place, release = read_driver_log(tmp_path)
     assert "API_TOKEN" not in environ
     parts = {"node", "host_address", "nonce", "certificate", "resources"}
     assert place.keys() == {"number", "do", "id"} | parts
@@ -121,7 +122,7 @@ async def test_ray_receives_no_variable_of_a_host_or_an_extension(
 
 
 @pytest.mark.parametrize(
-    ("module", "words"),
+    ("module", "message"),
     [
         ("raise ModuleNotFoundError('ray')", "not installed: pip install 'exthost[ray]'"),
         (
@@ -131,12 +132,12 @@ async def test_ray_receives_no_variable_of_a_host_or_an_extension(
         ("import os; os.write(2, b'no memory\\n'); os._exit(3)", "has ended"),
     ],
 )
-def test_a_ray_that_cannot_be_used_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, words: str
+def test_the_reason_why_ray_cannot_be_used_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, message: str
 ) -> None:
     (tmp_path / "ray.py").write_text(module)
     path = f"{tmp_path}:{package_root()}"
     monkeypatch.setattr(ray_nodes, "package_root", lambda: path)
     with pytest.raises(SpawnFailed) as caught:
         RayNodes("here:1")
-    assert caught.value.code == "X0424" and words in caught.value.message
+    assert caught.value.code == "X0424" and message in caught.value.message

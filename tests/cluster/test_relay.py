@@ -1,4 +1,4 @@
-"""A relay moves every byte, waits for a full target, and closes both ends."""
+"""A `Relay` moves every byte, waits while the target is full, and closes both ends."""
 
 import os
 from collections.abc import Iterator
@@ -17,77 +17,77 @@ def poller() -> Iterator[Poller]:
     poller.close()
 
 
-def test_the_rest_of_the_source_is_moved_also_at_its_end(poller: Poller) -> None:
-    source, ours = os.pipe()
-    theirs, target = os.pipe()
+def test_drain_moves_the_remaining_bytes_also_after_the_end_of_the_source(poller: Poller) -> None:
+    source, our_end = os.pipe()
+    their_end, target = os.pipe()
     relay = Relay(poller, source, target)
-    os.write(ours, b"last")
+    os.write(our_end, b"last")
     assert relay.drain()
-    os.write(ours, b" words")
-    os.close(ours)
+    os.write(our_end, b" bytes")
+    os.close(our_end)
     assert relay.drain()
     assert relay.has_ended
-    assert os.read(theirs, 100) == b"last words"
-    assert os.read(theirs, 100) == b""
-    os.close(theirs)
+    assert os.read(their_end, 100) == b"last bytes"
+    assert os.read(their_end, 100) == b""
+    os.close(their_end)
 
 
 def test_a_full_target_stops_the_source(poller: Poller) -> None:
-    source, ours = os.pipe()
-    theirs, target = os.pipe()
-    os.set_blocking(ours, False)
+    source, our_end = os.pipe()
+    their_end, target = os.pipe()
+    os.set_blocking(our_end, False)
     relay = Relay(poller, source, target)
-    written = b""
+    written_bytes = b""
     for _ in range(100):
         data = os.urandom(50_000)
         try:
-            written += data[: os.write(ours, data)]
+            written_bytes += data[: os.write(our_end, data)]
         except BlockingIOError:
             break
         relay.move()
     assert not relay.drain()
-    read = b""
-    while len(read) < len(written):
-        read += os.read(theirs, 7_000)  # the relay has a rest to write each time
+    read_bytes = b""
+    while len(read_bytes) < len(written_bytes):
+        read_bytes += os.read(their_end, 7_000)  # the relay has unwritten bytes each time
         relay.drain()
-    assert read == written, "each byte, in its order"
+    assert read_bytes == written_bytes, "all bytes in order"
     assert relay.drain()
     relay.close()
-    for fd in (ours, theirs):
+    for fd in (our_end, their_end):
         os.close(fd)
 
 
 def test_a_poller_calls_ready_descriptors_and_forgets_removed_ones(poller: Poller) -> None:
-    readable, ours = os.pipe()
+    readable, our_end = os.pipe()
     full, writable = os.pipe()
-    called: list[str] = []
-    poller.on_readable(readable, lambda: called.append("read"))
+    calls: list[str] = []
+    poller.on_readable(readable, lambda: calls.append("read"))
     poller.wait(0)
-    assert called == []
-    os.write(ours, b"x")
-    poller.on_writable(writable, lambda: called.append("write"))
+    assert calls == []
+    os.write(our_end, b"x")
+    poller.on_writable(writable, lambda: calls.append("write"))
     poller.wait(30)
-    assert sorted(called) == ["read", "write"]
+    assert sorted(calls) == ["read", "write"]
     poller.forget(writable)
     poller.wait(30)
-    assert sorted(called) == ["read", "read", "write"]
-    for fd in (readable, ours, full, writable):
+    assert sorted(calls) == ["read", "read", "write"]
+    for fd in (readable, our_end, full, writable):
         os.close(fd)
 
 
-def test_a_descriptor_that_an_earlier_callback_gave_up_is_not_called(poller: Poller) -> None:
+def test_a_descriptor_that_an_earlier_callback_removed_is_not_called(poller: Poller) -> None:
     pipes = [os.pipe(), os.pipe()]
-    called: list[int] = []
+    calls: list[int] = []
 
     def call(index: int) -> None:
-        called.append(index)
+        calls.append(index)
         poller.forget(pipes[1 - index][0])
 
-    for index, (readable, ours) in enumerate(pipes):
+    for index, (readable, our_end) in enumerate(pipes):
         poller.on_readable(readable, partial(call, index))
-        os.write(ours, b"x")
+        os.write(our_end, b"x")
     poller.wait(30)
-    assert len(called) == 1
+    assert len(calls) == 1
     for pipe in pipes:
         for fd in pipe:
             os.close(fd)

@@ -1,4 +1,4 @@
-"""A process on a node: calls, evidence and exit as of a local one; a lost node ends its calls."""
+"""A process on a node behaves like a local process, and its calls fail if the node is lost."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.both_loops
-async def test_calls_large_messages_stderr_and_the_exit_status_travel() -> None:
+async def test_calls_large_messages_stderr_and_the_exit_status_are_sent() -> None:
     async with remote() as r:
         extension = await r.extension.start()
         assert await extension.call("echo", {"x": 1}) == {"x": 1}
@@ -35,14 +35,14 @@ async def test_calls_large_messages_stderr_and_the_exit_status_travel() -> None:
         assert error.evidence.stderr == ("leaving, as I was told",)
 
 
-async def test_an_exit_directly_after_the_start_is_reported_with_its_last_words() -> None:
+async def test_an_exit_directly_after_the_start_is_reported_with_stderr() -> None:
     async with remote("die_at=start", "code=7") as r:
         error = await failing(r.extension.start())
         assert error.evidence.exit == "exited with 7"
         assert error.evidence.stderr == ("dying at start",)
 
 
-async def test_the_output_before_an_exit_arrives_whole() -> None:
+async def test_all_output_before_an_exit_arrives() -> None:
     program = "import os; os.write(2, b'e' * 50000 + b'\\nlast\\n'); os._exit(1)"
     async with remote(argv=[sys.executable, "-S", "-E", "-c", program]) as r:
         error = await failing(r.extension.start())
@@ -53,18 +53,22 @@ async def test_the_output_before_an_exit_arrives_whole() -> None:
 async def test_a_killed_child_and_a_killed_node_process_end_their_calls_once() -> None:
     async with remote(restart={"strategy": "immediate"}) as r:
         extension = await r.extension.start()
-        under_way = [asyncio.create_task(failing(extension.call("keep", n))) for n in range(5)]
+        calls_in_flight = [
+            asyncio.create_task(failing(extension.call("keep", n))) for n in range(5)
+        ]
         await until(lambda: extension.stats.in_flight == 5)
         os.kill(extension.stats.pid or 0, signal.SIGKILL)
-        for error in await asyncio.gather(*under_way):
+        for error in await asyncio.gather(*calls_in_flight):
             assert isinstance(error, ExtensionGone) and "SIGKILL" in error.message
-        assert await extension.call("echo", 1) == 1  # by the next process
+        assert await extension.call("echo", 1) == 1  # answered by the next process
 
         (pid,), child = r.node_pids, extension.stats.pid or 0
-        under_way = [asyncio.create_task(failing(extension.call("keep", n))) for n in range(5)]
+        calls_in_flight = [
+            asyncio.create_task(failing(extension.call("keep", n))) for n in range(5)
+        ]
         await until(lambda: extension.stats.in_flight == 5)
         os.kill(pid, signal.SIGKILL)
-        for error in await asyncio.gather(*under_way):
+        for error in await asyncio.gather(*calls_in_flight):
             assert isinstance(error, ExtensionGone)
             assert "local-" in error.message  # the node
             assert "the node failed, not the extension" in error.help
@@ -73,21 +77,21 @@ async def test_a_killed_child_and_a_killed_node_process_end_their_calls_once() -
         r.ledger.settle(extension, result=2, gone=10)
 
 
-async def test_a_frozen_node_is_lost_after_the_silence_and_its_process_ended() -> None:
+async def test_a_frozen_node_is_lost_after_its_silence_limit() -> None:
     async with remote(cluster=ClusterSettings(silence=2.0)) as r:
         extension = await r.extension.start()
         (pid,), child = r.node_pids, extension.stats.pid or 0
-        under_way = asyncio.create_task(failing(extension.call("keep", 1)))
+        call_in_flight = asyncio.create_task(failing(extension.call("keep", 1)))
         await until(lambda: extension.stats.in_flight == 1)
         os.kill(pid, signal.SIGSTOP)
-        error = await under_way
+        error = await call_in_flight
         assert isinstance(error, ExtensionGone)
         assert "has not answered for" in error.message
         assert "the node failed, not the extension" in error.help
         await until(lambda: not runs(child) and not runs(pid))
 
 
-async def test_a_program_that_a_node_does_not_have_is_its_own_error() -> None:
+async def test_a_program_that_a_node_does_not_have_is_reported() -> None:
     async with remote(argv=["/nowhere/at/all"]) as r:
         error = await failing(r.extension.start())
         assert isinstance(error, SpawnFailed)
@@ -96,7 +100,7 @@ async def test_a_program_that_a_node_does_not_have_is_its_own_error() -> None:
         await until(lambda: r.nodes.running == {})
 
 
-async def test_a_cancelled_start_leaves_nothing() -> None:
+async def test_a_start_can_be_cancelled() -> None:
     async with remote("hang_at=initialize") as r:
         start = asyncio.create_task(r.extension.start())
         await until(lambda: bool(r.nodes.running))
@@ -105,6 +109,7 @@ async def test_a_cancelled_start_leaves_nothing() -> None:
             await start
 
 
+# A program that runs a host and prints the pid of its extension.
 HOST = """
 import asyncio, sys
 from exthost import Host
@@ -118,10 +123,10 @@ asyncio.run(main())
 """
 
 
-def test_nothing_is_left_when_the_host_is_killed() -> None:
+def test_a_killed_host_leaves_no_process_on_a_node() -> None:
     hostile = str(ROOT / "tests" / "extensions" / "hostile.py")
-    words = [sys.executable, "-c", HOST, sys.executable, "-S", "-E", hostile, "ignore_eof"]
-    host = subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": "src"})
+    argv = [sys.executable, "-c", HOST, sys.executable, "-S", "-E", hostile, "ignore_eof"]
+    host = subprocess.Popen(argv, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": "src"})
     assert host.stdout is not None
     try:
         child = int(host.stdout.readline().split()[1])

@@ -1,4 +1,4 @@
-"""Mistakes in configs: each has its code, its place and a way out."""
+"""Errors for mistakes in configs: their code, the place of the mistake, and the help."""
 
 from typing import Any
 
@@ -14,24 +14,27 @@ PROCESS = {"id": "a", "manifest": "m.toml", "command": "c"}
 SOURCE = {"type": "process", "command": "python3"}
 
 
-def failure(document: Any) -> ConfigError:
+def error_of(document: Any) -> ConfigError:
+    """Return the error for a config."""
     with pytest.raises(ConfigError) as caught:
         config_from_mapping(document)
     return caught.value
 
 
-def entry_failure(**keys: Any) -> ConfigError:
-    return failure({"extensions": [{"name": "a", "source": SOURCE, **keys}]})
+def error_of_entry(**keys: Any) -> ConfigError:
+    """Return the error for an `[[extensions]]` entry with these further keys."""
+    return error_of({"extensions": [{"name": "a", "source": SOURCE, **keys}]})
 
 
-def toml_failure(text: str | bytes) -> ConfigError:
+def error_of_toml(text: str | bytes) -> ConfigError:
+    """Return the error for a config file with this text."""
     with pytest.raises(ConfigError) as caught:
         config_from_toml(text, "exthost.toml", "/etc/x")
     return caught.value
 
 
 @pytest.mark.parametrize(
-    ("keys", "code", "key", "said"),
+    ("keys", "code", "key", "message"),
     [
         ({"enabeld": True}, "X0102", "enabeld", "did you mean `enabled`?"),
         ({"command": "x"}, "X0102", "command", "belongs in `source`"),
@@ -101,19 +104,19 @@ def toml_failure(text: str | bytes) -> ConfigError:
         ({"dialect": "morphr"}, "X0107", "dialect", 'did you mean "morphir"?'),
     ],
 )
-def test_a_mistake_in_an_entry_is_named_with_its_place(
-    keys: dict[str, Any], code: str, key: str, said: str
+def test_the_error_for_a_mistake_in_an_entry_has_its_code_and_key(
+    keys: dict[str, Any], code: str, key: str, message: str
 ) -> None:
-    error = entry_failure(**keys)
+    error = error_of_entry(**keys)
     assert (error.code, error.evidence.key) == (code, f"extensions[0].{key}")
-    assert said in error.message
+    assert message in error.message
 
 
 @shows("morphir-config-02")
 @pytest.mark.parametrize("kind", ["grpc", "wasmcomponent"])
-def test_sources_of_the_seed_that_cannot_be_run_are_refused_by_name(kind: str) -> None:
-    foreign = {"name": "far", "source": {"type": kind, "url": "http://x"}}
-    document = {"extensions": [foreign, {"name": "near", "source": SOURCE}]}
+def test_only_the_entry_with_an_unsupported_source_is_refused(kind: str) -> None:
+    unsupported = {"name": "far", "source": {"type": kind, "url": "http://x"}}
+    document = {"extensions": [unsupported, {"name": "near", "source": SOURCE}]}
     far, near = config_from_mapping(document).specs
     assert f"'{kind}' cannot be run here" in far.unrunnable and not near.unrunnable
 
@@ -130,9 +133,9 @@ def test_an_http_source_of_another_dialect_is_refused_alone() -> None:
 @pytest.mark.parametrize(
     "protocol", ["grpc", "jsonrpc", "jsonrpc2", "extism", "component", "smoke", "studio"]
 )
-def test_an_entry_with_another_protocol_is_refused_alone(protocol: str) -> None:
-    foreign = {"name": "far", "source": SOURCE, "protocol": protocol}
-    document = {"extensions": [foreign, {"name": "near", "source": SOURCE}]}
+def test_only_the_entry_with_an_unsupported_protocol_is_refused(protocol: str) -> None:
+    unsupported = {"name": "far", "source": SOURCE, "protocol": protocol}
+    document = {"extensions": [unsupported, {"name": "near", "source": SOURCE}]}
     far, near = config_from_mapping(document).specs
     assert f"'{protocol}' is not supported" in far.unrunnable and not near.unrunnable
     assert ('did you mean "stdio"?' in far.unrunnable) is (protocol == "studio")
@@ -184,19 +187,21 @@ def test_an_entry_with_another_protocol_is_refused_alone(protocol: str) -> None:
         ({"mcp_servers": {"a\nb": {"command": "x"}}}, "X0103", "mcp_servers"),
     ],
 )
-def test_a_mistake_in_a_section_is_named_with_its_place(document: Any, code: str, key: str) -> None:
-    error = failure(document)
+def test_the_error_for_a_mistake_in_a_section_has_its_code_and_key(
+    document: Any, code: str, key: str
+) -> None:
+    error = error_of(document)
     assert (error.code, error.evidence.key) == (code, key)
 
 
 def test_the_error_for_an_unknown_key_lists_the_keys_that_exist() -> None:
-    assert entry_failure(pool={"size": 3}).help == (
+    assert error_of_entry(pool={"size": 3}).help == (
         "the keys here are engine, files, labels, max, min, per_node, resources, spread"
     )
 
 
-def test_a_mistake_in_a_file_names_file_line_key_and_extension() -> None:
-    error = toml_failure(
+def test_the_error_for_a_mistake_in_a_file_names_file_line_key_and_extension() -> None:
+    error = error_of_toml(
         '[[extensions]]\nname = "one"\nsource = { command = "x" }\n\n'
         '[[extensions]]\nname = "two"\nsource = { command = "x" }\n'
         '[extensions.restart]\nstrategy = "nevr"\n'
@@ -207,7 +212,9 @@ def test_a_mistake_in_a_file_names_file_line_key_and_extension() -> None:
 
 
 def test_the_first_mistake_in_the_file_is_raised_and_the_others_are_listed() -> None:
-    error = toml_failure("[defaults]\nretry = 5\n[discovery]\nmax_depth = -1\n[audit]\npth = 'x'\n")
+    error = error_of_toml(
+        "[defaults]\nretry = 5\n[discovery]\nmax_depth = -1\n[audit]\npth = 'x'\n"
+    )
     assert (error.code, error.evidence.line) == ("X0103", 2)
     assert error.message.endswith("(and 2 more)")
     first, second = error.evidence.details
@@ -218,13 +225,13 @@ def test_the_first_mistake_in_the_file_is_raised_and_the_others_are_listed() -> 
 
 
 def test_ten_thousand_mistakes_are_counted_but_not_all_listed() -> None:
-    error = failure({"extensions": [1] * 10_000})
-    assert len(error.evidence.details) == 51
+    error = error_of({"extensions": [1] * 10_000})
+    assert len(error.evidence.details) == 50 + 1  # 50 mistakes, and the number of the others
     assert error.evidence.details[-1] == "and 9949 more"
 
 
-def test_a_repeated_name_names_both_places() -> None:
-    error = toml_failure(
+def test_the_error_for_a_repeated_name_names_both_places() -> None:
+    error = error_of_toml(
         '[[extensions]]\nname = "twin"\nsource = { command = "x" }\n'
         '[[extensions]]\nname = "twin"\nenabled = false\nsource = { command = "y" }\n'
     )
@@ -243,37 +250,37 @@ def test_a_repeated_name_names_both_places() -> None:
     ],
 )
 def test_invalid_toml_is_unreadable(source: str | bytes, line: int) -> None:
-    error = toml_failure(source)
+    error = error_of_toml(source)
     assert (error.code, error.evidence.path, error.evidence.line) == ("X0101", "exthost.toml", line)
 
 
-def test_a_date_in_an_extensions_config_is_asked_to_be_quoted() -> None:
-    error = toml_failure(
+def test_the_error_for_a_date_says_to_put_it_in_quotes() -> None:
+    error = error_of_toml(
         "[[extensions]]\nname = 'a'\nsource = { command = 'x' }\nconfig.since = 2024-01-01\n"
     )
     assert (error.code, error.evidence.line, error.help) == ("X0103", 4, "put it in quotes")
 
 
-def test_a_message_does_not_repeat_possible_secrets() -> None:
-    error = entry_failure(env={"TOKEN": ["hunter2"]}, sha256="hunter2", config={"k": {"hunter2"}})
-    report = f"{error} {error.evidence}"
+def test_an_error_does_not_contain_values_that_could_be_secrets() -> None:
+    error = error_of_entry(env={"TOKEN": ["hunter2"]}, sha256="hunter2", config={"k": {"hunter2"}})
+    text = f"{error} {error.evidence}"
     assert len(error.evidence.details) == 2
-    assert "hunter2" not in report
+    assert "hunter2" not in text
 
 
 def test_a_config_that_contains_itself_is_refused_in_bounded_time() -> None:
     loop: dict[str, Any] = {}
     loop["left"] = loop["right"] = loop
-    error = entry_failure(config=loop)
+    error = error_of_entry(config=loop)
     assert (error.code, error.evidence.details) == ("X0103", ())
     assert "contains itself" in error.message
 
 
 def test_a_config_that_doubles_with_each_level_is_refused_in_bounded_time() -> None:
-    doubled: Any = 1
-    for _ in range(40):  # well within the depth allowed, and 2^40 values
-        doubled = [doubled, doubled]
-    error = entry_failure(config=doubled)
+    nested: Any = 1
+    for _ in range(40):  # 40 levels are allowed, but 2^40 values are not
+        nested = [nested, nested]
+    error = error_of_entry(config=nested)
     assert (error.code, error.evidence.details) == ("X0103", ())
     assert "100000 values" in error.message
 
@@ -285,13 +292,14 @@ def test_a_single_entry_is_checked_the_same_way() -> None:
     assert caught.value.evidence.key == "limit"
 
 
+# Names of keys, so that generated documents often have valid keys.
 SECTIONS = ("extensions", "defaults", "overrides", "discovery", "audit", "mcp_servers")
-SHARED = (
+SHARED_KEYS = (
     *("limits", "restart", "breaker", "pool", "permissions", "sandbox", "env", "env_policy"),
     *("cwd", "args", "sha256", "retry", "start", "lifetime", "options"),
 )
-OWN = ("enabled", "protocol", "dialect", "config")
-INNER = (
+ENTRY_KEYS = ("enabled", "protocol", "dialect", "config")
+NESTED_KEYS = (
     *("type", "command", "call", "max_message", "strategy", "max_retries", "min", "max", "path"),
     *("network", "filesystem", "max_memory", "watch", "debounce_ms", "search_paths"),
 )
@@ -310,7 +318,7 @@ scalars = st.one_of(
     st.just(object()),
 )
 names = st.one_of(
-    st.sampled_from([*SECTIONS, *SHARED, *OWN, *INNER]),
+    st.sampled_from([*SECTIONS, *SHARED_KEYS, *ENTRY_KEYS, *NESTED_KEYS]),
     st.text(max_size=4),
     st.integers(),
     st.none(),
@@ -326,24 +334,24 @@ values = st.recursive(
 )
 
 
-def likely(*keys: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Tables whose keys are right, so that wrong values get past the first check."""
+def tables_with_keys(*keys: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Generate tables with valid keys, so that invalid values are checked, too."""
     return st.dictionaries(st.sampled_from(keys), values, max_size=5)
 
 
 entries = st.fixed_dictionaries(
     {
         "name": st.one_of(st.sampled_from("abcdef"), values),
-        "source": st.one_of(st.just(SOURCE), likely("type", "command", "args", "env")),
+        "source": st.one_of(st.just(SOURCE), tables_with_keys("type", "command", "args", "env")),
     },
     optional={
-        **dict.fromkeys((*SHARED, *OWN), values),
+        **dict.fromkeys((*SHARED_KEYS, *ENTRY_KEYS), values),
         "enabled": st.booleans(),
         "config": st.one_of(st.text(max_size=3), values),
-        "limits": likely("call", "max_message"),
+        "limits": tables_with_keys("call", "max_message"),
     },
 )
-shared = likely(*SHARED)
+shared = tables_with_keys(*SHARED_KEYS)
 documents = st.one_of(
     values,
     st.dictionaries(names, values, max_size=4),
@@ -353,8 +361,8 @@ documents = st.one_of(
             "extensions": st.lists(entries, max_size=3),
             "defaults": shared,
             "overrides": st.dictionaries(names, shared, max_size=2),
-            "discovery": likely("enabled", "search_paths", "max_depth", "watch"),
-            "audit": likely("path"),
+            "discovery": tables_with_keys("enabled", "search_paths", "max_depth", "watch"),
+            "audit": tables_with_keys("path"),
         },
     ),
 )
@@ -362,7 +370,7 @@ documents = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(documents)
-def test_no_mapping_whatsoever_makes_anything_but_a_config_or_a_config_error(
+def test_every_mapping_becomes_a_config_or_a_config_error(
     document: Any,
 ) -> None:
     try:
@@ -376,7 +384,7 @@ def test_no_mapping_whatsoever_makes_anything_but_a_config_or_a_config_error(
 
 @settings(max_examples=200, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.binary(max_size=60)))
-def test_no_text_whatsoever_makes_anything_but_a_config_or_a_config_error(
+def test_every_text_becomes_a_config_or_a_config_error(
     source: str | bytes,
 ) -> None:
     try:
@@ -388,17 +396,17 @@ def test_no_text_whatsoever_makes_anything_but_a_config_or_a_config_error(
 
 
 @pytest.mark.parametrize("section", ["defaults", "overrides.a"])
-def test_options_for_many_are_checked_by_kind_and_may_be_of_any_dialect(section: str) -> None:
-    error = toml_failure(f"[{section}]\noptions = {{ plan = 1 }}\n")
+def test_shared_options_are_checked_by_type_and_can_belong_to_any_dialect(section: str) -> None:
+    error = error_of_toml(f"[{section}]\noptions = {{ plan = 1 }}\n")
     assert error.evidence.key == f"{section}.options.plan" and error.evidence.line == 2
     config_from_toml(f"[{section}]\noptions = {{ plan = false, theirs = 1 }}\n", "f", "/x")
 
 
-def test_a_file_that_ends_too_early_names_its_last_line() -> None:
-    error = toml_failure("[defaults]\nlimits = [\n\n")
+def test_the_error_for_an_incomplete_file_names_its_last_line() -> None:
+    error = error_of_toml("[defaults]\nlimits = [\n\n")
     assert (error.evidence.line, error.message[:15]) == (2, "exthost.toml:2:")
 
 
-def test_a_mistake_without_a_line_does_not_speak_of_one() -> None:
-    error = toml_failure("a = " + "[" * 100_000)
+def test_an_error_without_a_line_does_not_mention_a_line() -> None:
+    error = error_of_toml("a = " + "[" * 100_000)
     assert error.evidence.line == 0 and "line" not in error.help

@@ -1,4 +1,4 @@
-"""Configs → values: what is said, what is not, and who wins."""
+"""Configs become values: every key, the defaults, and the precedence of the sections."""
 
 from types import MappingProxyType
 from typing import Any
@@ -51,17 +51,19 @@ source = { command = "weather" }
 """
 
 
-def toml(text: str) -> Config:
+def read_toml(text: str) -> Config:
+    """Return the config of a file in the folder /etc/x."""
     return config_from_toml(text, "exthost.toml", "/etc/x")
 
 
-def entry(**keys: Any) -> Spec:
+def read_entry(**keys: Any) -> Spec:
+    """Return the spec of an entry with these further keys."""
     return spec_from_mapping({"name": "a", "source": SOURCE, **keys})
 
 
 @shows("morphir-config-01")
-def test_an_entry_as_on_the_morphir_page_becomes_a_spec() -> None:
-    spec = toml(FULL).specs[0]
+def test_the_documented_entry_of_morphir_becomes_a_spec() -> None:
+    spec = read_toml(FULL).specs[0]
     assert spec == Spec(
         id="validator",
         argv=("./extensions/validator.py", "--fast", ""),
@@ -81,7 +83,7 @@ def test_an_entry_as_on_the_morphir_page_becomes_a_spec() -> None:
 
 
 def test_a_disabled_entry_is_kept_and_marked() -> None:
-    weather = toml(FULL).specs[1]
+    weather = read_toml(FULL).specs[1]
     assert (weather.id, weather.enabled, weather.dialect) == ("weather", False, "nexo")
 
 
@@ -91,8 +93,8 @@ def test_unset_keys_are_left_to_the_dialect() -> None:
     assert (spec.config, spec.permissions, spec.cwd) == ({}, None, None)
 
 
-def test_every_setting_has_its_place_in_the_spec() -> None:
-    spec = entry(
+def test_every_setting_is_read_into_the_spec() -> None:
+    spec = read_entry(
         limits={
             **dict.fromkeys(("start", "handshake", "call", "idle", "write", "stop", "cpu"), "2m"),
             "max_message": "1MiB",
@@ -122,7 +124,7 @@ def test_every_setting_has_its_place_in_the_spec() -> None:
         options={"host_version": "1.2"},
     )
     assert spec.limits == Limits(
-        **dict.fromkeys(("start", "handshake", "call", "idle", "write", "stop", "cpu"), 120.0),
+        **dict.fromkeys(("start", "handshake", "call", "idle", "write", "stop", "cpu"), 120.0),  # type: ignore[arg-type]
         max_message=2**20,
         max_in_flight=8,
         nofile=64,
@@ -143,22 +145,22 @@ def test_every_setting_has_its_place_in_the_spec() -> None:
 
 
 def test_an_empty_permissions_table_is_a_policy_that_grants_nothing() -> None:
-    assert entry(permissions={}).permissions == Permissions(network=False, filesystem=())
+    assert read_entry(permissions={}).permissions == Permissions(network=False, filesystem=())
 
 
-def test_variables_beside_the_command_go_before_those_of_the_entry() -> None:
+def test_variables_of_the_source_go_before_those_of_the_entry() -> None:
     source = {"command": "x", "env": {"A": "source", "B": "source"}}
-    spec = entry(source=source, env={"A": "entry", "C": "entry"})
+    spec = read_entry(source=source, env={"A": "entry", "C": "entry"})
     assert spec.env == {"A": "source", "B": "source", "C": "entry"}
 
 
-def test_args_may_stand_in_the_entry_instead_of_its_source() -> None:
-    assert entry(source={"command": "x"}, args=["1", "2"]).argv == ("x", "1", "2")
+def test_args_can_be_in_the_entry_instead_of_its_source() -> None:
+    assert read_entry(source={"command": "x"}, args=["1", "2"]).argv == ("x", "1", "2")
 
 
 @shows("morphir-config-05")
 @pytest.mark.parametrize(
-    ("cwd", "folder", "meant"),
+    ("cwd", "folder", "expected"),
     [
         (None, "/etc/x", "/etc/x"),
         (None, None, None),
@@ -169,15 +171,16 @@ def test_args_may_stand_in_the_entry_instead_of_its_source() -> None:
         ("sub", None, "sub"),
     ],
 )
-def test_a_relative_cwd_counts_from_the_folder_of_the_config(
-    cwd: str | None, folder: str | None, meant: str | None
+def test_a_relative_cwd_is_below_the_folder_of_the_config(
+    cwd: str | None, folder: str | None, expected: str | None
 ) -> None:
-    output = {} if cwd is None else {"cwd": cwd}
-    spec = spec_from_mapping({"name": "a", "source": SOURCE, **output}, folder=folder)
-    assert spec.cwd == meant
+    keys = {} if cwd is None else {"cwd": cwd}
+    spec = spec_from_mapping({"name": "a", "source": SOURCE, **keys}, folder=folder)
+    assert spec.cwd == expected
     assert spec.argv == ("python3", "x.py")
 
 
+# Settings that are both in the defaults and in an override.
 LEVELS = {
     "defaults": {
         "limits": {"call": "1s", "start": "1s", "stop": "1s"},
@@ -199,9 +202,9 @@ LEVELS = {
 
 
 def test_an_entry_goes_before_overrides_and_these_before_defaults() -> None:
-    message = {"limits": {"call": "3s"}, "sandbox": "best-effort", "env": {"A": "e"}}
+    keys = {"limits": {"call": "3s"}, "sandbox": "best-effort", "env": {"A": "e"}}
     config = config_from_mapping(
-        {**LEVELS, "extensions": [{"name": "a", "source": SOURCE, **message}]}
+        {**LEVELS, "extensions": [{"name": "a", "source": SOURCE, **keys}]}
     )
     (spec,) = config.specs
     assert spec.limits == Limits(call=3.0, start=2.0, stop=1.0)
@@ -209,9 +212,9 @@ def test_an_entry_goes_before_overrides_and_these_before_defaults() -> None:
     assert spec.env == {"A": "e", "B": "o", "C": "d"}
 
 
-def test_the_operators_word_goes_before_a_manifests() -> None:
+def test_settings_of_the_config_go_before_those_of_a_manifest() -> None:
     config = config_from_mapping({**LEVELS, "overrides": {"a": {"args": ["--quiet"]}}})
-    found = Spec(
+    discovered = Spec(
         id="a",
         argv=("prog", "old"),
         origin="/x/plugin.toml",
@@ -220,7 +223,7 @@ def test_the_operators_word_goes_before_a_manifests() -> None:
         limits=Limits(call=99.0, write=9.0),
         retry="never",
     )
-    spec = config.apply_overrides(found)
+    spec = config.apply_overrides(discovered)
     assert spec.argv == ("prog", "--quiet")
     assert spec.limits == Limits(call=1.0, start=1.0, stop=1.0, write=9.0)
     assert spec.env == {"A": "d", "B": "d", "C": "d", "M": "m"}
@@ -229,11 +232,11 @@ def test_the_operators_word_goes_before_a_manifests() -> None:
 
 def test_overrides_do_not_affect_other_extensions() -> None:
     config = config_from_mapping({"overrides": LEVELS["overrides"]})
-    found = Spec(id="b", argv=("prog",))
-    assert config.apply_overrides(found) == found
+    discovered = Spec(id="b", argv=("prog",))
+    assert config.apply_overrides(discovered) == discovered
 
 
-def test_a_written_policy_is_complete_and_inherits_no_grant() -> None:
+def test_permissions_of_an_entry_replace_those_of_the_defaults() -> None:
     config = config_from_mapping(
         {
             "defaults": {"permissions": {"network": True, "filesystem": ["/data"]}},
@@ -243,9 +246,9 @@ def test_a_written_policy_is_complete_and_inherits_no_grant() -> None:
             ],
         }
     )
-    own, none = config.specs
-    assert own.permissions == Permissions(max_memory=10**6)
-    assert none.permissions == Permissions(network=True, filesystem=("/data",))
+    with_permissions, without_permissions = config.specs
+    assert with_permissions.permissions == Permissions(max_memory=10**6)
+    assert without_permissions.permissions == Permissions(network=True, filesystem=("/data",))
 
 
 def test_defaults_passed_to_a_single_entry_apply_to_it() -> None:
@@ -259,9 +262,9 @@ def test_the_order_of_sections_does_not_matter() -> None:
     assert config_from_mapping({**LEVELS, **entries}) == config_from_mapping({**entries, **LEVELS})
 
 
-def test_discovery_is_as_on_the_nexo_page_by_default() -> None:
-    assert toml("").discovery is None
-    assert toml("[discovery]").discovery == DiscoverySettings(
+def test_the_defaults_of_discovery_are_the_documented_ones() -> None:
+    assert read_toml("").discovery is None
+    assert read_toml("[discovery]").discovery == DiscoverySettings(
         enabled=True,
         search_paths=("/etc/x/extensions",),
         ignore_dirs=("node_modules", ".git", "target"),
@@ -297,13 +300,13 @@ def test_every_discovery_key_is_read() -> None:
     )
 
 
-def test_the_audit_path_counts_from_the_folder_of_the_config() -> None:
-    assert toml('[audit]\npath = "log/audit.jsonl"').audit_path == "/etc/x/log/audit.jsonl"
-    assert toml("").audit_path is None
+def test_a_relative_audit_path_is_below_the_folder_of_the_config() -> None:
+    assert read_toml('[audit]\npath = "log/audit.jsonl"').audit_path == "/etc/x/log/audit.jsonl"
+    assert read_toml("").audit_path is None
 
 
-def test_a_config_remembers_where_it_came_from() -> None:
-    config = toml("")
+def test_a_config_has_its_origin_and_folder() -> None:
+    config = read_toml("")
     assert (config.origin, config.folder, config.specs) == ("exthost.toml", "/etc/x", ())
 
 
@@ -311,23 +314,25 @@ def test_a_config_remembers_where_it_came_from() -> None:
     "source",
     [b"\xef\xbb\xbf[audit]\r\npath = 'x'\r\n", "\ufeff[audit]\npath = 'x'", b"[audit]\npath='x'"],
 )
-def test_bytes_and_byte_order_marks_are_taken(source: str | bytes) -> None:
+def test_bytes_and_byte_order_marks_are_accepted(source: str | bytes) -> None:
     assert config_from_toml(source, "c.toml", None).audit_path == "x"
 
 
-def test_a_disabled_entry_may_have_a_source_that_cannot_run_here() -> None:
-    spec = entry(enabled=False, protocol="grpc", source={"type": "http", "url": "x"}, args=["y"])
+def test_a_disabled_entry_can_have_an_unsupported_source() -> None:
+    spec = read_entry(
+        enabled=False, protocol="grpc", source={"type": "http", "url": "x"}, args=["y"]
+    )
     assert (spec.enabled, spec.argv) == (False, ())
 
 
-def test_a_host_with_more_dialects_may_say_so() -> None:
+def test_the_caller_can_name_further_dialects() -> None:
     spec = spec_from_mapping(
         {"name": "a", "source": SOURCE, "dialect": "own"}, dialects={*DIALECTS, "own"}
     )
     assert spec.dialect == "own"
 
 
-def test_later_actions_of_the_caller_change_nothing() -> None:
+def test_later_changes_of_the_mapping_do_not_change_the_spec() -> None:
     config: dict[str, Any] = {"list": [1], "table": {"a": 1}}
     env = {"A": "1"}
     spec = spec_from_mapping(
@@ -344,7 +349,7 @@ def test_later_actions_of_the_caller_change_nothing() -> None:
     assert isinstance(spec.options, MappingProxyType)
 
 
-def test_a_search_path_in_the_home_folder_is_left_for_discovery_to_expand() -> None:
+def test_a_search_path_with_a_tilde_is_not_changed() -> None:
     config = config_from_toml('[discovery]\nsearch_paths = ["~/x", "y", "$PATH"]', "f", "/folder")
     assert config.discovery is not None
     assert config.discovery.search_paths[:2] == ("~/x", "/folder/y")

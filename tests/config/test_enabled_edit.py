@@ -1,4 +1,4 @@
-"""Edits of a config: one value changes, every other byte stays."""
+"""Edits of a config that enable or disable an extension change nothing else in the text."""
 
 import difflib
 import subprocess
@@ -29,24 +29,25 @@ A = "1"
 """
 
 
-def added_and_removed(before: str, after: str) -> list[str]:
+def changed_lines(before: str, after: str) -> list[str]:
+    """Return the added lines, which begin with +, and the removed lines, which begin with -."""
     lines = difflib.ndiff(before.splitlines(keepends=True), after.splitlines(keepends=True))
     return [line for line in lines if line[0] in "+-"]
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_an_entry_gets_one_line_below_its_name(newline: str) -> None:
+def test_the_setting_is_added_below_the_name_of_the_entry(newline: str) -> None:
     text = ENTRIES.replace("\n", newline)
     changed = set_enabled_in_toml(text, "one", False)
     assert changed is not None
-    assert added_and_removed(text, changed) == [f"+ enabled = false{newline}"]
+    assert changed_lines(text, changed) == [f"+ enabled = false{newline}"]
     assert changed.splitlines()[3] == "enabled = false"
     changed = set_enabled_in_toml(text, "three", False)
     assert changed is not None
-    assert added_and_removed(text, changed) == [f"+   enabled = false{newline}"]
+    assert changed_lines(text, changed) == [f"+   enabled = false{newline}"]
 
 
-def test_a_flag_that_is_there_is_changed_in_place() -> None:
+def test_an_existing_setting_is_changed_in_place() -> None:
     changed = set_enabled_in_toml(ENTRIES, "two", False)
     assert changed == ENTRIES.replace("enabled   =   true", "enabled   =   false")
     assert set_enabled_in_toml(changed, "two", True) == ENTRIES
@@ -59,7 +60,7 @@ def test_a_flag_that_is_there_is_changed_in_place() -> None:
         ("extensions = [{ name = 'a' }]\n", "extensions = [{ name = 'a' , enabled = false}]\n"),
     ],
 )
-def test_an_entry_of_another_form_is_changed_too(text: str, expected: str) -> None:
+def test_entries_in_other_forms_are_changed(text: str, expected: str) -> None:
     changed = set_enabled_in_toml(text, "a", False)
     assert changed is not None
     assert tomllib.loads(changed) == tomllib.loads(expected)
@@ -99,7 +100,7 @@ def test_the_list_of_disabled_extensions_is_changed_in_place(
         "[discovery]\ndisabled = ['''b''', \"b\"]\n",
     ],
 )
-def test_a_list_of_another_form_is_reported_with_the_expected_form(text: str) -> None:
+def test_lists_in_other_forms_are_changed_and_the_rest_is_kept(text: str) -> None:
     changed = set_disabled_in_toml(text, ["a", "b"])
     assert changed is not None
     document: dict[str, Any] = tomllib.loads(changed)["discovery"]
@@ -109,14 +110,14 @@ def test_a_list_of_another_form_is_reported_with_the_expected_form(text: str) ->
     assert document == before
 
 
-def test_a_text_without_such_a_place_is_not_changed() -> None:
+def test_a_text_without_the_entry_or_section_is_not_changed() -> None:
     assert set_enabled_in_toml(ENTRIES, "four", True) is None
     assert set_disabled_in_toml(ENTRIES, ["a"]) is None
     assert set_disabled_in_toml("discovery = 3", ["a"]) is None
     assert set_disabled_in_toml("[discovery]\ndisabled = 3", ["a"]) is None
 
 
-def test_the_library_is_imported_by_the_first_edit() -> None:
+def test_tomlkit_is_not_imported_before_the_first_edit() -> None:
     program = (
         "import sys, exthost.faces.cli.enable, exthost.host\n"
         "assert 'tomlkit' not in sys.modules, 'imported'\n"

@@ -1,4 +1,4 @@
-"""The table of config keys: its reader, its sentences and its JSON Schema agree."""
+"""The table of config keys: its documentation is complete, and its JSON Schema fits the reader."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -28,6 +28,7 @@ SECTIONS: dict[str, Key] = {
 
 
 def keys_below(path: str, keys: Mapping[str, Key]) -> Iterator[tuple[str, Key]]:
+    """Yield all keys and the keys of their tables, each with its dotted path."""
     for name, key in keys.items():
         yield f"{path}.{name}", key
         yield from keys_below(f"{path}.{name}", key.type.keys)
@@ -38,21 +39,22 @@ KEYS = dict(keys_below("", SECTIONS))
 
 @pytest.fixture(scope="module")
 def schema() -> jsonschema_rs.Validator:
+    """A validator for the JSON Schema of configs."""
     return jsonschema_rs.validator_for(json_schema(BUILT_IN))
 
 
 def test_every_section_that_is_read_is_in_the_table() -> None:
-    of_dialects = {name for package in BUILT_IN for name in package.config_sections}
-    assert set(SECTIONS) == {*_SECTIONS, *of_dialects}
+    dialect_names = {name for package in BUILT_IN for name in package.config_sections}
+    assert set(SECTIONS) == {*_SECTIONS, *dialect_names}
 
 
-def test_every_key_has_a_sentence_and_an_example() -> None:
+def test_every_key_has_a_description_and_an_example() -> None:
     for path, key in KEYS.items():
         assert key.about.endswith(".") and key.about[0].isupper(), path
         assert key.example or path.count(".") == 1, path
 
 
-def test_every_option_of_a_dialect_has_a_sentence() -> None:
+def test_every_option_of_a_dialect_has_a_description() -> None:
     for name, option in COMMON_OPTIONS.items():
         assert option.about, name
     for package in BUILT_IN:
@@ -63,26 +65,27 @@ def test_every_option_of_a_dialect_has_a_sentence() -> None:
 @pytest.mark.parametrize("path", [path for path, key in KEYS.items() if key.example])
 def test_every_example_and_default_is_read_without_a_mistake(path: str) -> None:
     key = KEYS[path]
-    for written in (key.example, key.default):
-        if written and not written.startswith("("):
+    for text in (key.example, key.default):
+        if text and not text.startswith("("):  # a default in brackets is a description
             problems = Problems()
-            key(tomllib.loads(f"value = {written}")["value"], Place(problems))
-            assert not problems.items, written
+            key(tomllib.loads(f"value = {text}")["value"], Place(problems))
+            assert not problems.items, text
 
 
-def test_the_defaults_of_the_search_are_those_in_force() -> None:
+def test_the_documented_defaults_of_discovery_are_the_real_ones() -> None:
     settings = DiscoverySettings()
     keys = SECTION_KEYS["discovery"].type.keys
-    for table, tables_keys in ((settings, keys), (settings.watch, keys["watch"].type.keys)):
+    for table, table_keys in ((settings, keys), (settings.watch, keys["watch"].type.keys)):
         for setting in fields(table):
             if setting.name in ("prefers_working_folder", "watch"):
                 continue
-            default = tomllib.loads(f"value = {tables_keys[setting.name].default}")["value"]
+            default = tomllib.loads(f"value = {table_keys[setting.name].default}")["value"]
             value = getattr(table, setting.name)
             assert default == (list(value) if isinstance(value, tuple) else value), setting.name
 
 
 def example_of(section: Key) -> Any:
+    """Return a value of a section in which every key has its example."""
     table = {
         name: tomllib.loads(f"value = {key.example}")["value"]
         for name, key in section.type.keys.items()
@@ -100,7 +103,7 @@ def test_the_schema_accepts_every_example(schema: jsonschema_rs.Validator, secti
 
 ENTRY = {"name": "a", "source": {"command": "python3"}}
 
-WRONG: list[dict[str, Any]] = [
+INVALID: list[dict[str, Any]] = [
     {"extension": []},
     {"extensions": {}},
     {"extensions": [{"name": "a"}]},
@@ -125,8 +128,8 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("document", WRONG, ids=str)
-def test_reader_and_schema_both_reject(
+@pytest.mark.parametrize("document", INVALID, ids=str)
+def test_the_reader_and_the_schema_reject_the_same_documents(
     schema: jsonschema_rs.Validator, document: dict[str, Any]
 ) -> None:
     assert not schema.is_valid(document)
@@ -141,13 +144,13 @@ def test_the_schema_accepts_the_configs_of_the_examples(schema: jsonschema_rs.Va
         schema.validate(tomllib.loads(config.read_text()))
 
 
-def test_a_source_that_cannot_run_here_is_a_matter_of_the_reader(
+def test_the_schema_accepts_a_source_that_only_the_reader_refuses(
     schema: jsonschema_rs.Validator,
 ) -> None:
     schema.validate({"extensions": [{"name": "a", "source": {"type": "grpc", "port": 1}}]})
 
 
-def test_a_dialect_that_declares_no_keys_may_have_any_in_its_section() -> None:
+def test_the_section_of_a_dialect_without_declared_keys_accepts_any_key() -> None:
     from dataclasses import replace
 
     package = replace(BUILT_IN[0], config_sections={"toys": "x:y"}, section_keys={})

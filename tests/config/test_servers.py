@@ -1,4 +1,4 @@
-"""MCP servers in configs: `[mcp_servers.NAME]`, other programs' JSON, and those of manifests."""
+"""MCP servers in `[mcp_servers.NAME]`, in JSON files of other programs, and in manifests."""
 
 import json
 from pathlib import Path
@@ -15,13 +15,14 @@ from tests.extensions.nexo_tree import config as tree_config
 from tests.extensions.nexo_tree import plugin
 
 
-def of_json(document: Any, folder: str = "/f") -> Any:
+def read_json_config(document: Any, folder: str = "/f") -> Any:
+    """Return the config of a JSON file of another program."""
     data = document if isinstance(document, bytes) else json.dumps(document).encode()
     return config_from_json(data, "/f/mcp.json", folder)
 
 
 @shows("mcp-config-01")
-def test_a_server_of_our_own_config_has_the_shared_keys() -> None:
+def test_a_server_in_exthost_toml_can_have_the_shared_keys() -> None:
     config = config_from_toml(
         """
         [defaults.limits]
@@ -59,8 +60,8 @@ def test_a_server_of_our_own_config_has_the_shared_keys() -> None:
 
 
 @shows("mcp-config-02")
-def test_another_program_s_file_is_taken_as_it_is() -> None:
-    config = of_json(
+def test_a_json_file_of_another_program_is_read() -> None:
+    config = read_json_config(
         {
             "theme": "dark",
             "mcpServers": {
@@ -85,7 +86,7 @@ def test_another_program_s_file_is_taken_as_it_is() -> None:
 
 @shows("mcp-config-02")
 def test_json_with_comments_and_nulls_of_other_programs_is_read() -> None:
-    config = of_json(
+    config = read_json_config(
         b"""// mine
         {"mcpServers": { /* two
           of them */
@@ -102,14 +103,17 @@ def test_json_with_comments_and_nulls_of_other_programs_is_read() -> None:
 
 
 @shows("mcp-config-02")
-def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted() -> None:
+def test_references_to_variables_are_read_and_other_placeholders_are_noted() -> None:
     env = {"KEY": "${KEY}", "B": "${env:OTHER}", "C": "x${KEY}", "D": "$KEY", "E": "${A:-b}"}
     server = {"command": "${HOME}/x", "args": ["a", "${workspaceFolder}"], "env": env}
     far = {"url": "https://h/${ID}", "headers": {"A": "${T}", "B": "${A} b"}}
-    config = of_json({"mcpServers": {"s": server, "far": far}})
-    output = config.specs[0].env
-    assert dict(output) == {**env, "KEY": "KEY", "B": "OTHER", "E": "b"}
-    assert [name for name, value in output.items() if isinstance(value, HostEnvRef)] == ["KEY", "B"]
+    config = read_json_config({"mcpServers": {"s": server, "far": far}})
+    server_env = config.specs[0].env
+    assert dict(server_env) == {**env, "KEY": "KEY", "B": "OTHER", "E": "b"}
+    assert [name for name, value in server_env.items() if isinstance(value, HostEnvRef)] == [
+        "KEY",
+        "B",
+    ]
     assert [note.split(": ") for note in config.notes] == [
         ["s.command", "${HOME} is not filled in here"],
         ["s.env.C", "${KEY} is not filled in here"],
@@ -120,9 +124,9 @@ def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted(
     assert [isinstance(value, HostEnvRef) for value in headers] == [False, True]
 
 
-def test_a_server_that_an_editor_starts_by_itself_is_left_out_with_a_note() -> None:
+def test_a_server_without_command_and_url_is_left_out_with_a_note() -> None:
     servers = {"own": {"source": "extension", "settings": {}}, "a": {"command": "x"}}
-    config = of_json({"context_servers": servers})
+    config = read_json_config({"context_servers": servers})
     assert [spec.id for spec in config.specs] == ["a"]
     assert "own: has neither command nor url, and is ignored" in config.notes
 
@@ -131,7 +135,7 @@ def test_a_server_that_an_editor_starts_by_itself_is_left_out_with_a_note() -> N
 def test_a_timeout_in_seconds_or_milliseconds_is_the_limit_of_a_call(
     timeout: int, seconds: float
 ) -> None:
-    (spec,) = of_json({"mcpServers": {"a": {"command": "x", "timeout": timeout}}}).specs
+    (spec,) = read_json_config({"mcpServers": {"a": {"command": "x", "timeout": timeout}}}).specs
     assert spec.limits.call == seconds
 
 
@@ -139,15 +143,16 @@ def test_a_timeout_in_seconds_or_milliseconds_is_the_limit_of_a_call(
 def test_a_note_is_reported_as_a_diagnostic(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"
     path.write_text('\ufeff{"mcpServers": {"a": {"command": "x", "icon": "i"}}}')
-    found = find_extensions(read_config(path))
-    (report,) = found.diagnostics
-    assert (report.level, report.code) == ("warning", "X0161") and "a.icon" in report.message
-    assert found.specs[0].cwd == str(tmp_path)
+    configured = find_extensions(read_config(path))
+    (diagnostic,) = configured.diagnostics
+    assert (diagnostic.level, diagnostic.code) == ("warning", "X0161")
+    assert "a.icon" in diagnostic.message
+    assert configured.specs[0].cwd == str(tmp_path)
 
 
 @shows("mcp-config-02")
 @pytest.mark.parametrize(
-    ("document", "code", "says"),
+    ("document", "code", "message"),
     [
         (b"{", "X0101", "not valid JSON"),
         (b"\xff", "X0101", "not valid JSON"),
@@ -161,15 +166,17 @@ def test_a_note_is_reported_as_a_diagnostic(tmp_path: Path) -> None:
         ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "X0103", "must be a list"),
     ],
 )
-def test_an_unusable_file_is_reported_with_its_reason(document: Any, code: str, says: str) -> None:
+def test_an_unusable_file_is_reported_with_its_reason(
+    document: Any, code: str, message: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
-        of_json(document)
-    assert caught.value.code == code and says in caught.value.message
+        read_json_config(document)
+    assert caught.value.code == code and message in caught.value.message
     assert "/f/mcp.json" in caught.value.message
 
 
 @shows("mcp-config-03")
-def test_servers_of_a_manifest_come_along_with_it(tmp_path: Path) -> None:
+def test_the_servers_of_a_manifest_are_found_with_it(tmp_path: Path) -> None:
     servers = """
 [mcp_servers.files]
 command = "${EXTENSION_ROOT}/files"
@@ -181,20 +188,21 @@ context_passthrough = true
 url = "https://h"
 """
     plugin(tmp_path / "a", "a", more=servers)
-    beside = {"s": {"command": "x"}, "off": {"command": "y", "disabled": True}}
+    json_servers = {"s": {"command": "x"}, "off": {"command": "y", "disabled": True}}
     plugin(tmp_path / "b", "b")
-    (tmp_path / "b" / ".mcp.json").write_text(json.dumps({"mcpServers": beside}))
-    found = find_extensions(tree_config(tmp_path))
-    assert [spec.id for spec in found.specs] == ["a", "a.files", "a.far", "b", "b.s"]
-    files, far, beside_b = (found.specs[at] for at in (1, 2, 4))
+    (tmp_path / "b" / ".mcp.json").write_text(json.dumps({"mcpServers": json_servers}))
+    configured = find_extensions(tree_config(tmp_path))
+    assert [spec.id for spec in configured.specs] == ["a", "a.files", "a.far", "b", "b.s"]
+    _, files, far, _, server_of_b = configured.specs
     assert files.argv == (f"{tmp_path}/a/files", "a") and files.cwd == f"{tmp_path}/a/data"
     assert files.options == {"log_level": "info", "context_passthrough": True}
     assert (far.source, far.argv) == ("http", ("https://h",))
-    assert (beside_b.dialect, beside_b.cwd) == ("mcp", f"{tmp_path}/b")
-    without = find_extensions(tree_config(tmp_path, disabled=["a"]))
-    assert [spec.id for spec in without.specs] == ["b", "b.s"]
+    assert (server_of_b.dialect, server_of_b.cwd) == ("mcp", f"{tmp_path}/b")
+    configured = find_extensions(tree_config(tmp_path, disabled=["a"]))
+    assert [spec.id for spec in configured.specs] == ["b", "b.s"]
 
 
+# The same server in the form of each program.
 FORMS = {
     "VS Code": {"servers": {"s": {"type": "stdio", "command": "npx", "args": ["-y", "pkg"]}}},
     "VS Code's settings": {"mcp": {"servers": {"s": {"command": "npx", "args": ["-y", "pkg"]}}}},
@@ -208,14 +216,14 @@ FORMS = {
 
 @shows("mcp-config-02")
 @pytest.mark.parametrize("form", FORMS)
-def test_each_program_s_own_words_are_understood(form: str) -> None:
-    (spec,) = of_json(FORMS[form]).specs
+def test_the_form_of_each_program_is_read(form: str) -> None:
+    (spec,) = read_json_config(FORMS[form]).specs
     assert (spec.id, spec.dialect, spec.argv) == ("s", "mcp", ("npx", "-y", "pkg"))
-    assert not of_json(FORMS[form]).notes
+    assert not read_json_config(FORMS[form]).notes
 
 
 @shows("mcp-config-02")
-def test_placeholders_anywhere_are_filled_in_with_known_values() -> None:
+def test_placeholders_with_known_values_are_replaced() -> None:
     document = {
         "mcpServers": {
             "s": {

@@ -1,4 +1,4 @@
-"""extensions.yaml: the same settings as [discovery], in another notation."""
+"""extensions.yaml, which has the settings of [discovery] in YAML."""
 
 import builtins
 from pathlib import Path
@@ -12,7 +12,8 @@ from exthost.errors import ConfigError
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin
 
-SEED = """
+# The file of the nexo documentation, with all defaults.
+DEFAULTS = """
 extensions:
   enabled: true
   search_paths: [./extensions]
@@ -27,42 +28,44 @@ extensions:
 """
 
 
-def read(folder: Path, text: str | bytes, name: str = "extensions.yaml") -> Any:
+def read_text(folder: Path, text: str | bytes, name: str = "extensions.yaml") -> Any:
+    """Write a config with this text and read it."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_config(path)
 
 
-def wrong(folder: Path, text: str | bytes) -> ConfigError:
+def read_error(folder: Path, text: str | bytes) -> ConfigError:
+    """Return the error for a config with this text."""
     with pytest.raises(ConfigError) as caught:
-        read(folder, text)
+        read_text(folder, text)
     assert caught.value.evidence.path == str(folder / "extensions.yaml")
     return caught.value
 
 
 @shows("nexo-disc-11")
-@pytest.mark.parametrize("text", [SEED, "extensions:\n", "extensions: {}"])
-def test_the_seeds_file_is_the_defaults(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", [DEFAULTS, "extensions:\n", "extensions: {}"])
+def test_the_documented_file_has_the_defaults(tmp_path: Path, text: str) -> None:
     expected = DiscoverySettings(prefers_working_folder=True)
     for name in ("extensions.yaml", "extensions.yml"):
-        assert read(tmp_path, text, name).discovery == expected
+        assert read_text(tmp_path, text, name).discovery == expected
 
 
 @shows("nexo-disc-11")
 def test_every_key_can_be_set(tmp_path: Path) -> None:
-    output = read(
+    discovery = read_text(
         tmp_path,
         "extensions:\n  search_paths: [a, /b]\n  disabled: [x]\n  allowlist: [y]\n  max_depth: 2\n"
         "  follow_links: true\n  watch: {enabled: true, debounce_ms: 50, reload: true}\n",
     ).discovery
-    assert output.search_paths == ("a", "/b")
-    assert (output.disabled, output.allowlist, output.max_depth) == (("x",), ("y",), 2)
-    assert output.watch == WatchSettings(enabled=True, debounce_ms=50, reload=True)
+    assert discovery.search_paths == ("a", "/b")
+    assert (discovery.disabled, discovery.allowlist, discovery.max_depth) == (("x",), ("y",), 2)
+    assert discovery.watch == WatchSettings(enabled=True, debounce_ms=50, reload=True)
 
 
 @shows("nexo-disc-11")
 @pytest.mark.parametrize(
-    ("text", "line", "key", "says"),
+    ("text", "line", "key", "message"),
     [
         ("extensions:\n  max_deph: 2\n", 2, "extensions.max_deph", "max_depth"),
         ("extensions:\n  watch:\n    debounce_ms: 49\n", 3, "extensions.watch.debounce_ms", "50"),
@@ -83,14 +86,15 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_reported_with_their_line_and_key(
-    tmp_path: Path, text: str | bytes, line: int, key: str, says: str
+    tmp_path: Path, text: str | bytes, line: int, key: str, message: str
 ) -> None:
-    error = wrong(tmp_path, text)
-    assert says in error.message
+    error = read_error(tmp_path, text)
+    assert message in error.message
     assert line in (0, error.evidence.line) and (not key or error.evidence.key == key)
 
 
-WHOLE = """
+# A file of nexo with keys that exthost does not have.
+NEXO_FILE = """
 schema_version: 2
 extensions:
   search_paths: [./extensions]
@@ -103,30 +107,30 @@ extensions:
 
 
 @shows("nexo-disc-12")
-def test_the_file_of_the_original_is_accepted_and_keys_without_effect_are_noted(
+def test_a_file_of_nexo_is_read_and_keys_without_effect_are_noted(
     tmp_path: Path,
 ) -> None:
-    config = read(tmp_path, WHOLE)
+    config = read_text(tmp_path, NEXO_FILE)
     limits = config.defaults.limits
     assert (limits.handshake, limits.call, limits.stop) == (5, 1.5, 0.25)
     assert config.discovery == DiscoverySettings(
         search_paths=("./extensions",), prefers_working_folder=True
     )
-    noted = "\n".join(config.notes)
+    notes = "\n".join(config.notes)
     for key in ("schema_version", "doctor", "entries", "nats", "stdio.later"):
-        assert key in noted
+        assert key in notes
     assert len(config.notes) == 5
 
 
 @shows("nexo-disc-12")
 def test_keys_of_a_later_version_are_noted_with_their_place(tmp_path: Path) -> None:
     text = "telemetry: {x: 1}\nextensions:\n  quarantine: true\n  watch: {enabled: true, poll: 5}\n"
-    config = read(tmp_path, text)
+    config = read_text(tmp_path, text)
     assert config.discovery is not None and config.discovery.watch.enabled
     keys = ("telemetry", "extensions.quarantine", "extensions.watch.poll")
     assert [key for key, note in zip(keys, config.notes, strict=True) if key not in note] == []
-    noted = [item for item in find_extensions(config).diagnostics if item.code == "X0161"]
-    assert [item.level for item in noted] == ["warning"] * 3
+    diagnostics = [item for item in find_extensions(config).diagnostics if item.code == "X0161"]
+    assert [item.level for item in diagnostics] == ["warning"] * 3
 
 
 @shows("nexo-disc-12")
@@ -139,18 +143,18 @@ def test_keys_of_a_later_version_are_noted_with_their_place(tmp_path: Path) -> N
         "extensions: {transport_defaults: {stdio: {call_timeout_ms: 0}}}",
     ],
 )
-def test_bad_limits_of_the_original_are_mistakes(tmp_path: Path, text: str) -> None:
-    assert "transport_defaults" in wrong(tmp_path, text).evidence.key
+def test_invalid_limits_of_nexo_are_errors(tmp_path: Path, text: str) -> None:
+    assert "transport_defaults" in read_error(tmp_path, text).evidence.key
 
 
 @shows("nexo-disc-13")
-def test_search_paths_count_from_the_working_folder_and_then_from_the_files_folder(
+def test_search_paths_are_below_the_working_folder_or_the_folder_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "config"
     folder.mkdir()
     monkeypatch.chdir(tmp_path)
-    config = read(folder, "extensions: {search_paths: [./extensions]}")
+    config = read_text(folder, "extensions: {search_paths: [./extensions]}")
     (warning,) = find_extensions(config).diagnostics
     assert str(tmp_path / "extensions") in warning.message
     assert str(folder / "extensions") in warning.message
@@ -161,17 +165,19 @@ def test_search_paths_count_from_the_working_folder_and_then_from_the_files_fold
 
 
 @shows("nexo-disc-11")
-def test_switched_off_nothing_is_read(tmp_path: Path) -> None:
-    found = find_extensions(
-        read(tmp_path, "extensions: {enabled: false, search_paths: [/no/such]}")
+def test_disabled_discovery_searches_nothing(tmp_path: Path) -> None:
+    configured = find_extensions(
+        read_text(tmp_path, "extensions: {enabled: false, search_paths: [/no/such]}")
     )
-    assert found.specs == () and found.diagnostics == () and found.report.scanned == 0
+    assert (
+        configured.specs == () and configured.diagnostics == () and configured.report.scanned == 0
+    )
 
 
-def test_aliases_that_multiply_are_not_a_bomb(tmp_path: Path) -> None:
+def test_nested_aliases_are_refused(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x]"]
     lines += [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
-    assert wrong(tmp_path, "\n".join([*lines, "extensions: {disabled: *a39}"])).code == "X0103"
+    assert read_error(tmp_path, "\n".join([*lines, "extensions: {disabled: *a39}"])).code == "X0103"
 
 
 def test_without_pyyaml_the_error_names_the_package_to_install(
@@ -179,11 +185,11 @@ def test_without_pyyaml_the_error_names_the_package_to_install(
 ) -> None:
     real = builtins.__import__
 
-    def without(name: str, *rest: Any, **more: Any) -> Any:
+    def import_without_yaml(name: str, *rest: Any, **more: Any) -> Any:
         if name == "yaml":
             raise ImportError(name)
         return real(name, *rest, **more)
 
-    monkeypatch.setattr(builtins, "__import__", without)
-    error = wrong(tmp_path, SEED)
+    monkeypatch.setattr(builtins, "__import__", import_without_yaml)
+    error = read_error(tmp_path, DEFAULTS)
     assert error.code == "X0130" and "exthost[yaml]" in error.help

@@ -1,4 +1,4 @@
-"""The vectors of every built-in dialect and of the toys. `exthost.testing` plays them."""
+"""The vectors of every built-in dialect and of the toy dialects. `exthost.testing` checks them."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ TOYS = ROOT / "tests" / "toys"
 
 @cache
 def load() -> tuple[Vector, ...]:
-    """Every vector."""
+    """Return every vector."""
     built_in = [
         vector for name in find.BUILT_IN for vector in package_vectors(find.find_package(name))
     ]
@@ -21,5 +21,5 @@ def load() -> tuple[Vector, ...]:
 
 
 def vectors(*tables: str) -> list[Vector]:
-    """The vectors of these tables."""
+    """Return the vectors of these tables."""
     return [vector for vector in load() if vector.table in tables]

@@ -1,9 +1,9 @@
-"""Which rules there are, and which of them a test shows.
+"""The requirements of the dialects, and the tests that show them.
 
-The rules of a dialect are in the `requirements.toml` of its package, the others in
-`tests/vectors/requirements/*.toml`: an id, and the rule in our own words. A test names what it
-shows by `@shows("morphir-wire-09")`, a vector by its `shows`. Tests are found by reading their
-source, so it does not matter which of them are run.
+The requirements of a dialect are in the `requirements.toml` of its package, the others in
+`tests/vectors/requirements/*.toml`. Each has an id and a text. The decorator
+`@shows("morphir-wire-09")` of a test and the key `shows` of a vector name the requirements that are
+tested. Tests are found by reading their source, so it does not matter which tests run.
 """
 
 import ast
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def shows(*ids: str) -> Callable[[F], F]:
-    """Say which rules a test shows."""
+    """Declare the requirements that a test shows. The decorator does not change the test."""
     assert ids
 
     def unchanged(test: F) -> F:
@@ -33,50 +33,50 @@ def shows(*ids: str) -> Callable[[F], F]:
 
 
 def rules() -> dict[str, str]:
-    """Every rule by its id. An id that is there twice is an error."""
-    found: dict[str, str] = {}
+    """Return the text of every requirement by its id. A repeated id is an error."""
+    requirements: dict[str, str] = {}
     for prefix, path in _rule_files():
-        for id, text in _flat(tomllib.loads(path.read_text(encoding="utf-8")), prefix):
-            assert id not in found, f"{id} is there twice"
-            found[id] = text
-    return found
+        for id, text in _flatten(tomllib.loads(path.read_text(encoding="utf-8")), prefix):
+            assert id not in requirements, f"{id} is defined twice"
+            requirements[id] = text
+    return requirements
 
 
 def _rule_files() -> Iterator[tuple[str, Traversable]]:
-    """Every file of rules, and what the ids of its rules begin with."""
+    """Yield the prefix of the ids in each file of requirements, and the file."""
     for dialect in find.BUILT_IN:
         yield dialect, resources.files(f"exthost.dialects.{dialect}") / "requirements.toml"
     for path in sorted(OTHER_RULES.glob("*.toml")):
         yield path.stem, path
 
 
-def _flat(table: dict[str, object], prefix: str) -> Iterator[tuple[str, str]]:
+def _flatten(table: dict[str, object], prefix: str) -> Iterator[tuple[str, str]]:
     for key, value in table.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}-{key}")
+            yield from _flatten(value, f"{prefix}-{key}")
         else:
-            assert isinstance(value, str) and value, f"{prefix}-{key} says nothing"
+            assert isinstance(value, str) and value, f"{prefix}-{key} has no text"
             yield f"{prefix}-{key}", value
 
 
 def shown() -> dict[str, list[str]]:
-    """Every id that is named, and by whom."""
-    found: dict[str, list[str]] = {}
+    """Return the tests and vectors that show each requirement, by id."""
+    shown_by: dict[str, list[str]] = {}
     for vector in all_vectors.load():
         for id in vector.fields.get("shows", ()):
-            found.setdefault(id, []).append(str(vector))
+            shown_by.setdefault(id, []).append(str(vector))
     for path in sorted((all_vectors.ROOT / "tests").rglob("test_*.py")):
-        for id, test in _named_in(path):
-            found.setdefault(id, []).append(f"{path.name}: {test}")
-    return found
+        for id, test in _requirements_in(path):
+            shown_by.setdefault(id, []).append(f"{path.name}: {test}")
+    return shown_by
 
 
-def _named_in(path: Path) -> Iterator[tuple[str, str]]:
+def _requirements_in(path: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "shows":
-                assert node.name.startswith("test_"), f"{node.name} is no test"
+                assert node.name.startswith("test_"), f"{node.name} is not a test"
                 for argument in decorator.args:
                     yield ast.literal_eval(argument), node.name

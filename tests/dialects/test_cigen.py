@@ -1,4 +1,4 @@
-"""cigen with real processes: order, ends, what is told, what is refused."""
+"""Requirements of cigen that need a process: order of messages, exits, and invalid messages."""
 
 import asyncio
 import base64
@@ -38,39 +38,46 @@ ROOT = Path(__file__).parents[2]
 CHILD = [sys.executable, str(ROOT / "tests" / "extensions" / "cigen_child.py")]
 
 
-def entry(*flags: str, name: str = "plugin", **settings: Any) -> dict[str, Any]:
+def config_entry(*flags: str, name: str = "plugin", **settings: Any) -> dict[str, Any]:
     source = {"type": "process", "command": CHILD[0], "args": [*CHILD[1:], *flags]}
     return {"name": name, "dialect": "cigen", "source": source, **settings}
 
 
 def plugin(*flags: str, bus: Bus | None = None, **settings: Any) -> Extension:
-    return Extension(spec_from_mapping(entry(*flags, **settings)), DIALECT, bus=bus)
+    return Extension(spec_from_mapping(config_entry(*flags, **settings)), DIALECT, bus=bus)
 
 
-def asking(verb: str = "", **variables: str) -> dict[str, Any]:
+def request_with_verb(verb: str = "", **variables: str) -> dict[str, Any]:
+    """Return params with a command for the plugin, for example `plan:fail` or `hang`."""
     return {"schema": {"version": "1", "variables": {"do": verb, **variables}}}
 
 
-async def heard(ext: Extension, params: Any = None, **more: Any) -> Any:
-    """What the plugin heard until it was asked to generate, that request included."""
+async def generate_report(ext: Extension, params: Any = None, **more: Any) -> Any:
+    """Call generate, and return the report of the plugin, with all messages so far in `heard`."""
     result = await ext.call("generate", params, **more)
     (fragment,) = result["fragments"]
     return json.loads(fragment["content"])
 
 
-# -- what is said ----------------------------------------------------------------------------
+# -- requests ---------------------------------------------------------------------------
 
 
 @shows("cigen-call-01", "cigen-load-01")
-async def test_generate_sends_a_plan_first_and_the_planned_request_after_it() -> None:
+async def test_generate_sends_a_plan_request_first() -> None:
     async with closing(plugin()) as ext:
         schema = {"version": "1", "jobs": [{"id": "build"}, {"id": "test"}]}
-        report = (await heard(ext, {"schema": schema, "facts": {"os": "linux"}}))["heard"]
-        assert [kind for kind, _ in report] == ["Hello", "PlanRequest", "GenerateRequest"]
-        assert report[0][1]["core_protocol"] == 1
-        assert report[0][1]["core_version"] == exthost.__version__
-        assert report[1][1] == {"schema": schema, "facts": {"os": "linux"}}
-        assert report[2][1] == {
+        messages_received = (
+            await generate_report(ext, {"schema": schema, "facts": {"os": "linux"}})
+        )["heard"]
+        assert [kind for kind, _ in messages_received] == [
+            "Hello",
+            "PlanRequest",
+            "GenerateRequest",
+        ]
+        assert messages_received[0][1]["core_protocol"] == 1
+        assert messages_received[0][1]["core_version"] == exthost.__version__
+        assert messages_received[1][1] == {"schema": schema, "facts": {"os": "linux"}}
+        assert messages_received[2][1] == {
             "target": "test",
             "graph": [
                 {"id": "build", "type": "RESOURCE_TYPE_JOB"},
@@ -81,54 +88,55 @@ async def test_generate_sends_a_plan_first_and_the_planned_request_after_it() ->
         }
 
 
-async def test_the_settings_of_a_caller_go_before_those_of_the_host() -> None:
+async def test_fields_of_the_caller_replace_those_of_the_plan() -> None:
     async with closing(plugin()) as ext:
-        asked = {
+        params = {
             "target": "gitlab",
             "graph": [{"id": "mine"}],
             "plan": {"flags": {"fast": "1"}, "capabilities": ["provider:a"]},
         }
-        report = (await heard(ext, asked))["heard"]
+        report = (await generate_report(ext, params))["heard"]
         assert report[1][1] == {"flags": {"fast": "1"}, "capabilities": ["provider:a"]}
         assert report[2][1] == {"target": "gitlab", "graph": [{"id": "mine"}]}
 
 
 @shows("cigen-call-02")
-async def test_a_plugin_without_a_plan_step_gets_its_generate_alone() -> None:
+async def test_a_plugin_without_a_plan_step_gets_only_generate() -> None:
     async with closing(plugin("alone", options={"plan": False})) as ext:
-        report = (await heard(ext, asking()))["heard"]
+        report = (await generate_report(ext, request_with_verb()))["heard"]
         assert [kind for kind, _ in report] == ["Hello", "GenerateRequest"]
 
 
 @shows("cigen-load-09")
 async def test_no_secret_is_sent_in_hello_or_given_to_the_process() -> None:
     secret = {"MY_API_KEY": "hunter2"}
-    spec = spec_from_mapping(entry(env={"EXTRA": "1"}))
+    spec = spec_from_mapping(config_entry(env={"EXTRA": "1"}))
     environ = {**os.environ, **secret, "ODD": "\udcff"}
     async with closing(Extension(spec, DIALECT, environ=environ)) as ext:
-        answer = await heard(ext)
+        answer = await generate_report(ext)
         env = answer["heard"][0][1]["env"]
         assert env["EXTRA"] == "1" and env["PATH"] == os.environ["PATH"]
         assert "MY_API_KEY" not in env and "MY_API_KEY" not in answer["env"]
         assert "hunter2" not in json.dumps(answer)
-        assert "ODD" not in env and "ODD" in answer["env"]  # no text, so it cannot be told
+        # Not valid text, so hello cannot contain it.
+        assert "ODD" not in env and "ODD" in answer["env"]
 
 
 @shows("cigen-json-01", "cigen-json-03")
-async def test_both_spellings_of_a_field_and_base64_are_understood() -> None:
+async def test_both_spellings_of_a_field_are_accepted() -> None:
     async with closing(plugin()) as ext:
         signature = base64.b64encode(b"\x01\x02").decode()
         for name in ("work_signatures", "workSignatures"):
-            report = (await heard(ext, {name: {"job": signature}}))["heard"]
+            report = (await generate_report(ext, {name: {"job": signature}}))["heard"]
             assert report[-1][1]["work_signatures"] == {"job": signature}
 
 
 @shows("cigen-call-01")
-async def test_a_member_that_is_null_is_as_by_default() -> None:
+async def test_a_member_that_is_null_has_its_default() -> None:
     async with closing(plugin()) as ext:
         schema = {"jobs": [{"id": "build"}]}
         message = {"schema": schema, "facts": None, "graph": None, "target": None, "plan": None}
-        (_, generate) = (await heard(ext, message))["heard"][-1]
+        (_, generate) = (await generate_report(ext, message))["heard"][-1]
         assert generate["target"] == "test" and [item["id"] for item in generate["graph"]]
 
 
@@ -148,13 +156,13 @@ async def test_a_member_that_is_null_is_as_by_default() -> None:
         {"plan": {"repo": {"file_cache": {"a": "plain text"}}}},
     ],
 )
-async def test_a_value_that_does_not_fit_is_refused_and_nothing_is_sent(params: Any) -> None:
+async def test_invalid_params_are_refused_and_not_sent(params: Any) -> None:
     async with closing(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
         error = await failing(ext.call("generate", params))
         assert isinstance(error, UsageError) and error.code == "X1320"
-        assert [kind for kind, _ in (await heard(ext))["heard"]][1:] == [
+        assert [kind for kind, _ in (await generate_report(ext))["heard"]][1:] == [
             "PlanRequest",
             "GenerateRequest",
         ]
@@ -162,7 +170,7 @@ async def test_a_value_that_does_not_fit_is_refused_and_nothing_is_sent(params: 
 
 
 @shows("cigen-json-06")
-async def test_the_messages_themselves_can_be_sent_and_had() -> None:
+async def test_typed_messages_can_be_sent_and_received() -> None:
     async with closing(plugin()) as ext:
         schema = messages.CigenSchema(version="1", jobs=[messages.JobDefinition(id="build")])
         plan = await ext.typed.ask(messages.PlanRequest(schema=schema))
@@ -178,40 +186,45 @@ async def test_a_method_that_the_plugin_does_not_announce_is_not_sent() -> None:
         for method in ("detect", "validate", "preflight"):
             error = await failing(ext.call(method, {}))
             assert isinstance(error, UsageError) and error.code == "X1321"
-        assert len((await heard(ext))["heard"]) == 3
+        assert len((await generate_report(ext))["heard"]) == 3
 
 
-async def test_other_methods_do_not_exist() -> None:
+async def test_an_unknown_method_is_not_found() -> None:
     async with closing(plugin()) as ext:
         error = await failing(ext.call("hello", {}))
         assert isinstance(error, NotFound) and "generate" in error.help
 
 
-# -- what is answered ------------------------------------------------------------------------
+# -- replies -----------------------------------------------------------------------
 
 
 @shows("cigen-call-03", "cigen-call-04")
 async def test_an_error_in_the_plan_fails_the_call_with_all_diagnostics() -> None:
     async with closing(plugin()) as ext:
-        error = await failing(ext.call("generate", asking("plan:fail")))
+        error = await failing(ext.call("generate", request_with_verb("plan:fail")))
         assert isinstance(error, CallFailed) and error.code == "X0720"
         titles = [diagnostic["title"] for diagnostic in error.data["diagnostics"]]
         assert titles == ["bad plan", "and a warning"]
-        report = (await heard(ext))["heard"]
+        report = (await generate_report(ext))["heard"]
         assert [kind for kind, _ in report] == ["Hello", "PlanRequest", "GenerateRequest"]
         accounted(ext, 2, result=1, error=1)
 
 
 @shows("cigen-call-10")
 @pytest.mark.both_loops
-async def test_a_plan_without_a_following_generate_keeps_all_in_step() -> None:
-    """The plugin would take the next plan for a generate, and all that follows for another."""
+async def test_plans_and_generates_in_any_order_alternate_for_the_plugin() -> None:
+    """The plugin expects a generate after each plan, because messages have no ids."""
     async with closing(plugin()) as ext:
         await ext.start()
-        mixed = [ext.call("plan", asking()) if n % 2 else heard(ext, asking()) for n in range(8)]
-        mixed.append(failing(ext.call("generate", asking("plan:fail"))))
-        mixed.append(heard(ext, asking()))
-        for answer in await asyncio.gather(*mixed):
+        calls = [
+            ext.call("plan", request_with_verb())
+            if n % 2
+            else generate_report(ext, request_with_verb())
+            for n in range(8)
+        ]
+        calls.append(failing(ext.call("generate", request_with_verb("plan:fail"))))
+        calls.append(generate_report(ext, request_with_verb()))
+        for answer in await asyncio.gather(*calls):
             if isinstance(answer, dict) and "heard" in answer:
                 kinds = [kind for kind, _ in answer["heard"]]
                 assert kinds == ["Hello", *["PlanRequest", "GenerateRequest"] * (len(kinds) // 2)]
@@ -220,20 +233,20 @@ async def test_a_plan_without_a_following_generate_keeps_all_in_step() -> None:
 
 
 @shows("cigen-call-10", "cigen-wire-08")
-@pytest.mark.parametrize("by", ["the caller", "the plan"])
-async def test_a_generate_over_the_limit_leaves_the_next_call_in_step(by: str) -> None:
-    """Its plan was sent, so the plugin would take the next plan for a generate."""
+@pytest.mark.parametrize("cause", ["the caller", "the plan"])
+async def test_the_next_call_works_after_a_generate_over_the_limit(cause: str) -> None:
+    """The plan was sent, so the plugin expects a generate."""
     async with closing(plugin(limits={"max_message": "16KiB"})) as ext:
-        if by == "the caller":
-            params = asking() | {
+        if cause == "the caller":
+            params = request_with_verb() | {
                 "work_signatures": {"big": base64.b64encode(bytes(20_000)).decode()}
             }
         else:  # each job becomes a resource, so the graph makes the request larger than the plan
             jobs = [{"id": f"job-{n:04}"} for n in range(1000)]
-            params = asking() | {"schema": {"version": "1", "jobs": jobs}}
+            params = request_with_verb() | {"schema": {"version": "1", "jobs": jobs}}
         error = await failing(ext.call("generate", params))
         assert isinstance(error, UsageError) and error.code == "X1303"
-        report = (await heard(ext, asking()))["heard"]
+        report = (await generate_report(ext, request_with_verb()))["heard"]
         assert [kind for kind, _ in report] == ["Hello", "PlanRequest", "GenerateRequest"]
         assert ext.stats.crashes == 0 and ext.health == "running"
 
@@ -247,36 +260,38 @@ async def test_a_plugin_without_a_plan_step_has_no_method_plan() -> None:
 
 @shows("cigen-wire-02")
 @pytest.mark.parametrize("verb", ["plan:empty", "empty"])
-async def test_an_empty_frame_is_an_answer(verb: str) -> None:
+async def test_an_empty_frame_is_a_valid_reply(verb: str) -> None:
     async with closing(plugin()) as ext:
-        result = await ext.call("generate", asking(verb))
+        result = await ext.call("generate", request_with_verb(verb))
         assert result["diagnostics"] == []
         assert (result["fragments"] == []) is (verb == "empty")
 
 
 @shows("cigen-wire-03")
-async def test_an_answer_of_exactly_ten_mebibytes_is_taken_and_one_byte_more_is_not() -> None:
+async def test_a_reply_can_have_ten_mebibytes_but_not_one_byte_more() -> None:
     async with closing(plugin()) as ext:
-        result = await ext.call("generate", asking("full"))
+        result = await ext.call("generate", request_with_verb("full"))
         (fragment,) = result["fragments"]
         message = messages.GenerateResult(
             fragments=[messages.Fragment(path="full", content=fragment["content"])]
         )
         assert message.ByteSize() == 10 * 2**20
-        error = await failing(ext.call("generate", asking("overrun")))
+        error = await failing(ext.call("generate", request_with_verb("overrun")))
         assert isinstance(error, ProtocolViolation) and "10,485,761" in error.message
-        assert "max_message" not in error.help, "the protocol has this limit at both ends"
+        assert "max_message" not in error.help, (
+            "the protocol has this limit, it cannot be configured"
+        )
 
 
 @shows("cigen-wire-08")
-async def test_a_message_of_ours_over_the_limit_is_refused_before_a_byte_is_written() -> None:
+async def test_a_request_over_the_limit_is_refused_and_not_sent() -> None:
     async with closing(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
         error = await failing(ext.call("plan", {"flags": {"big": "x" * 10 * 2**20}}))
         assert isinstance(error, UsageError) and error.code == "X1303"
         assert "send less" in error.help and "max_message" not in error.help
-        assert len((await heard(ext))["heard"]) == 3
+        assert len((await generate_report(ext))["heard"]) == 3
         assert ext.stats.pid == pid
 
 
@@ -285,9 +300,11 @@ async def test_a_message_of_ours_over_the_limit_is_refused_before_a_byte_is_writ
 
 @shows("cigen-call-06")
 @pytest.mark.both_loops
-async def test_calls_at_the_same_time_are_served_in_turn_under_every_config() -> None:
+async def test_concurrent_calls_are_sent_one_after_the_other() -> None:
     async with closing(plugin(limits={"max_in_flight": 8})) as ext:
-        answers = await asyncio.gather(*(heard(ext, asking(n=str(n))) for n in range(20)))
+        answers = await asyncio.gather(
+            *(generate_report(ext, request_with_verb(n=str(n))) for n in range(20))
+        )
         for n, answer in enumerate(answers):
             (plan, planned), (generate, generated) = answer["heard"][-2:]
             assert (plan, generate) == ("PlanRequest", "GenerateRequest")
@@ -297,15 +314,17 @@ async def test_calls_at_the_same_time_are_served_in_turn_under_every_config() ->
 
 
 @shows("cigen-call-06")
-def test_calls_from_many_threads_are_served_in_turn() -> None:
+def test_calls_of_many_threads_are_sent_one_after_the_other() -> None:
     answers: dict[int, Any] = {}
 
-    def work(host: exthost.SyncHost, n: int) -> None:
+    def make_calls(host: exthost.SyncHost, n: int) -> None:
         for turn in range(5):
-            answers[10 * n + turn] = host["plugin"].call("generate", asking(n=str(10 * n + turn)))
+            answers[10 * n + turn] = host["plugin"].call(
+                "generate", request_with_verb(n=str(10 * n + turn))
+            )
 
-    with exthost.SyncHost.from_config({"extensions": [entry()]}) as host:
-        threads = [threading.Thread(target=work, args=(host, n)) for n in range(6)]
+    with exthost.SyncHost.from_config({"extensions": [config_entry()]}) as host:
+        threads = [threading.Thread(target=make_calls, args=(host, n)) for n in range(6)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -320,16 +339,16 @@ def test_calls_from_many_threads_are_served_in_turn() -> None:
 @shows("cigen-call-07")
 @pytest.mark.both_loops
 @pytest.mark.parametrize("verb", ["plan:hang", "hang"])
-async def test_a_timeout_ends_the_process_and_the_next_call_gets_a_fresh_one(verb: str) -> None:
+async def test_a_timeout_ends_the_process_and_the_next_call_gets_a_new_one(verb: str) -> None:
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)
     async with closing(plugin(bus=bus)) as ext:
         await ext.start()
         pid = pid_of(ext)
-        error = await failing(ext.call("generate", asking(verb), timeout=0.3))
+        error = await failing(ext.call("generate", request_with_verb(verb), timeout=0.3))
         assert isinstance(error, CallTimeout)
-        await heard(ext)
+        await generate_report(ext)
         assert ext.stats.pid != pid
         assert [(exit_event.pid, exit_event.status) for exit_event in exits] == [
             (pid, "killed by SIGKILL")
@@ -337,51 +356,51 @@ async def test_a_timeout_ends_the_process_and_the_next_call_gets_a_fresh_one(ver
 
 
 @shows("cigen-call-07")
-async def test_a_cancelled_call_ends_the_process_and_the_next_one_gets_a_fresh_one() -> None:
+async def test_a_cancelled_call_ends_the_process_and_the_next_call_gets_a_new_one() -> None:
     async with closing(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
-        lost = asyncio.ensure_future(ext.call("generate", asking("hang")))
+        cancelled_call = asyncio.ensure_future(ext.call("generate", request_with_verb("hang")))
         await until(lambda: ext.stats.in_flight == 1)
-        lost.cancel()
-        await heard(ext)
+        cancelled_call.cancel()
+        await generate_report(ext)
         assert ext.stats.pid != pid
-        assert lost.cancelled()
+        assert cancelled_call.cancelled()
 
 
 @shows("cigen-call-08")
-async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(
+async def test_the_limit_applies_to_each_reply_and_a_timeout_to_the_whole_call(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two exchanges, each within a limit that both together pass."""
+    """A generate has two exchanges. Each takes 1.5 s of the limit of 2 s."""
     assert DIALECT.traits.limits.call == DIALECT.traits.limits.handshake == 30
     async with closing(plugin(limits={"call": "2s"})) as ext:
         await ext.start()
         clock.stop()
-        deadlines = []
-        write = Session.write
+        seconds_left = []
+        real_write = Session.write
 
-        def watched(session: Session, frame: Frame) -> None:
+        def record_and_write(session: Session, frame: Frame) -> None:
             (call,) = session.pending.values()
-            deadlines.append(call.deadline - ext.internals.queue.now())
+            seconds_left.append(call.deadline - ext.internals.queue.now())
             call.deadline -= 1.5  # as if the answer had taken that long
-            write(session, frame)
+            real_write(session, frame)
 
-        monkeypatch.setattr(Session, "write", watched)
-        await ext.call("generate", asking())
-        assert len(deadlines) == 2 and all(1.8 < left <= 2 for left in deadlines)
-        deadlines.clear()
-        await ext.call("generate", asking(), timeout=20)
-        assert 19 < deadlines[0] <= 20 and 17 < deadlines[1] < 18.6
+        monkeypatch.setattr(Session, "write", record_and_write)
+        await ext.call("generate", request_with_verb())
+        assert len(seconds_left) == 2 and all(1.8 < seconds <= 2 for seconds in seconds_left)
+        seconds_left.clear()
+        await ext.call("generate", request_with_verb(), timeout=20)
+        assert 19 < seconds_left[0] <= 20 and 17 < seconds_left[1] < 18.6
 
 
-# -- ends ------------------------------------------------------------------------------------
+# -- exits -----------------------------------------------------------------------------------
 
 
 @pytest.mark.sampled
 @shows("cigen-stop-02", "cigen-wire-04")
 @pytest.mark.parametrize(
-    ("verb", "exit", "says"),
+    ("verb", "exit_status", "text"),
     [
         ("plan:die", "exited with 3", "during generate"),
         ("die", "exited with 3", "during generate"),
@@ -389,54 +408,54 @@ async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(
     ],
 )
 async def test_a_plugin_that_dies_is_reported_with_its_status_and_replaced(
-    verb: str, exit: str, says: str
+    verb: str, exit_status: str, text: str
 ) -> None:
     async with closing(plugin()) as ext:
-        error = await failing(ext.call("generate", asking(verb)))
+        error = await failing(ext.call("generate", request_with_verb(verb)))
         assert isinstance(error, ExtensionGone)
-        assert error.evidence.exit == exit and says in error.message
-        if exit.endswith("3"):
+        assert error.evidence.exit == exit_status and text in error.message
+        if exit_status.endswith("3"):
             assert error.evidence.stderr == ("the plugin broke",)
-        assert (await heard(ext))["pid"]
+        assert (await generate_report(ext))["pid"]
 
 
 @pytest.mark.sampled
 @shows("cigen-wire-05", "cigen-wire-07")
 @pytest.mark.parametrize(
-    ("verb", "code", "says"),
+    ("verb", "code", "text"),
     [
         ("plan:garble", "X0620", "not a PlanResult"),
-        ("garble", "X0620", "no GenerateResult"),
+        ("garble", "X0620", "not a GenerateResult"),
         ("plan:overrun", "X0601", "10,485,761"),
     ],
 )
-async def test_unreadable_output_ends_the_process(verb: str, code: str, says: str) -> None:
+async def test_unreadable_output_ends_the_process(verb: str, code: str, text: str) -> None:
     async with closing(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
-        error = await failing(ext.call("generate", asking(verb)))
+        error = await failing(ext.call("generate", request_with_verb(verb)))
         assert isinstance(error, ProtocolViolation)
-        assert error.code == code and says in error.message
+        assert error.code == code and text in error.message
         assert error.extension == "plugin" and error.evidence.argv
-        await heard(ext)
+        await generate_report(ext)
         assert ext.stats.pid != pid
 
 
 @shows("cigen-wire-05")
-async def test_a_second_answer_ends_the_process_before_it_can_answer_another_question() -> None:
+async def test_a_second_reply_to_a_request_ends_the_process() -> None:
     async with closing(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
-        await ext.call("generate", asking("twice"))
+        await ext.call("generate", request_with_verb("twice"))
         await until(lambda: ext.stats.pid != pid)
         assert isinstance(ext.cause, ProtocolViolation) and ext.cause.code == "X0621"
-        await heard(ext)
+        await generate_report(ext)
         assert ext.stats.pid != pid
 
 
 @shows("cigen-load-02")
 @pytest.mark.parametrize("protocol", ["0", "2"])
-async def test_another_protocol_is_refused_to_the_call_that_started_it(protocol: str) -> None:
+async def test_another_protocol_version_fails_the_call(protocol: str) -> None:
     async with closing(plugin(f"protocol={protocol}")) as ext:
         error = await failing(ext.call("plan", {}))
         assert isinstance(error, HandshakeFailed) and error.code == "X0520"
@@ -444,7 +463,7 @@ async def test_another_protocol_is_refused_to_the_call_that_started_it(protocol:
 
 
 @shows("cigen-stop-01")
-async def test_it_is_stopped_by_the_end_of_its_stdin_and_given_five_seconds() -> None:
+async def test_the_end_of_stdin_stops_the_plugin_within_five_seconds() -> None:
     assert DIALECT.traits.shutdown_steps == (CloseStdin(wait=5),)
     assert isinstance(DIALECT.traits.shutdown_steps[0], CloseStdin)
     bus = Bus()
@@ -463,8 +482,8 @@ def host_of(*entries: Mapping[str, Any]) -> exthost.Host:
 
 
 @shows("cigen-load-08")
-async def test_of_two_plugins_with_one_name_only_one_gets_ready() -> None:
-    async with host_of(entry(name="one"), entry(name="two")) as host:
+async def test_only_one_of_two_plugins_with_the_same_name_becomes_ready() -> None:
+    async with host_of(config_entry(name="one"), config_entry(name="two")) as host:
         (failed,) = [ext for ext in host.extensions if ext.state != "ready"]
         assert sum(ext.state == "ready" for ext in host.extensions) == 1
         assert isinstance(failed.cause, HandshakeFailed) and failed.cause.code == "X0524"
@@ -472,17 +491,17 @@ async def test_of_two_plugins_with_one_name_only_one_gets_ready() -> None:
 
 
 @shows("cigen-load-08")
-async def test_a_plugin_may_be_restarted_and_loaded_again_under_its_own_name() -> None:
-    async with host_of(entry(name="one")) as host:
+async def test_a_plugin_can_be_restarted_and_loaded_again_with_its_name() -> None:
+    async with host_of(config_entry(name="one")) as host:
         await host["one"].restart()
         await host.unload("one")
-        assert (await host.load(entry(name="two"))).state == "ready"
+        assert (await host.load(config_entry(name="two"))).state == "ready"
 
 
 @shows("cigen-call-09", "cigen-load-06", "cigen-load-07")
-async def test_tools_are_found_by_plugin_name_and_by_capability() -> None:
-    first = entry("name=provider/a", "capabilities=provider:a", name="one")
-    second = entry("name=provider/b", "capabilities=provider:b,lang:c", name="two")
+async def test_tools_are_found_by_plugin_name_or_capability() -> None:
+    first = config_entry("name=provider/a", "capabilities=provider:a", name="one")
+    second = config_entry("name=provider/b", "capabilities=provider:b,lang:c", name="two")
     async with host_of(first, second) as host:
         assert list(host.tools) == [
             "ext_one_plan",
@@ -504,12 +523,12 @@ async def test_tools_are_found_by_plugin_name_and_by_capability() -> None:
         assert result.data["resources"][0]["id"] == "x"
 
 
-async def test_protobuf_is_imported_only_where_cigen_is_used() -> None:
-    observed = (
+async def test_importing_exthost_does_not_import_protobuf() -> None:
+    program = (
         "import sys, exthost.host, exthost.faces.cli.call; print('google.protobuf' in sys.modules)"
     )
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", observed, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
     )
     out, _ = await asyncio.wait_for(process.communicate(), 150)
     assert out == b"False\n"

@@ -1,4 +1,4 @@
-"""The rules that ship, and the ids of the dialects' rules that they show."""
+"""The rules of `exthost check`, and the requirements of the dialects that they check."""
 
 import re
 from pathlib import Path
@@ -15,15 +15,15 @@ CHECK = Path(exthost.authoring.check.__file__).parent
 
 
 @pytest.mark.parametrize("dialect", BUILT_IN)
-def test_the_ids_are_rules_of_the_dialect(dialect: str) -> None:
-    named = find_conformance(dialect).rules
+def test_the_requirement_ids_exist_in_the_dialect(dialect: str) -> None:
+    requirement_ids = find_conformance(dialect).rules
     names = {rule.name for rule in all_rules(Conformance())}
-    assert set(named) <= names
-    assert set(named.values()) <= rules().keys()
-    assert all(id.startswith(f"{dialect}-") for id in named.values())
+    assert set(requirement_ids) <= names
+    assert set(requirement_ids.values()) <= rules().keys()
+    assert all(id.startswith(f"{dialect}-") for id in requirement_ids.values())
 
 
-def test_every_rule_that_the_checks_name_is_there() -> None:
+def test_every_rule_that_the_checks_name_exists() -> None:
     sources = [*CHECK.glob("*.py"), CHECK.parents[1] / "dialects" / "message_audit.py"]
     source = "".join(path.read_text() for path in sources)
     names = {rule.name for rule in all_rules(Conformance())}

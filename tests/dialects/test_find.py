@@ -1,4 +1,4 @@
-"""Finding dialects: the built-in packages are whole, and a broken package is named as such."""
+"""Finding dialects: the references of built-in packages exist, and broken packages are reported."""
 
 import logging
 import sys
@@ -19,7 +19,7 @@ from tests.faces.cli.cli_process import run_inside
 
 
 @pytest.mark.parametrize("name", find.BUILT_IN)
-def test_every_reference_of_a_built_in_package_leads_somewhere(name: str) -> None:
+def test_every_reference_of_a_built_in_package_exists(name: str) -> None:
     package = find.find_package(name)
     assert package.name == name == find.find_dialect(name).name
     if package.manifest:
@@ -37,7 +37,7 @@ def test_every_reference_of_a_built_in_package_leads_somewhere(name: str) -> Non
 
 
 def install(folder: Path, entry_points: str, files: dict[str, str]) -> None:
-    """Write what an installed package leaves behind."""
+    """Write the files of an installed package."""
     info = folder / "exthost_broken-1.2.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: exthost-broken\nVersion: 1.2\n")
@@ -67,21 +67,21 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "attribute", "says"), BROKEN)
-def test_a_broken_package_is_named_with_the_cause_and_the_next_step(
-    text: str, attribute: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("text", "attribute", "message"), BROKEN)
+def test_a_broken_package_is_reported_with_its_cause(
+    text: str, attribute: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, f"broken = exthost_broken:{attribute}", {"exthost_broken.py": text})
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("exthost_broken", None)
     with pytest.raises(ConfigError) as caught:
         find.find_dialect("broken")
-    assert caught.value.code == "X0112" and says in caught.value.message
+    assert caught.value.code == "X0112" and message in caught.value.message
     assert "exthost-broken 1.2" in caught.value.message
     assert "exthost-broken 1.2 is at fault" in caught.value.help
 
 
-def test_a_broken_package_does_not_keep_the_others_from_being_found(
+def test_other_packages_are_found_despite_a_broken_package(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -93,10 +93,12 @@ def test_a_broken_package_does_not_keep_the_others_from_being_found(
     assert "exthost-broken 1.2" in caplog.text
     assert {item.dialect for item in find.load_manifest_formats()} >= {"nexo", "synaps"}
     assert config_from_mapping({"mcp_servers": {"a": {"command": "x"}}}).specs[0].dialect == "mcp"
-    done = run_inside("inspect", "--dialect", "broken", "--", "true")
-    assert done.returncode == ConfigError.exit_code and "is at fault" in done.stderr
+    result = run_inside("inspect", "--dialect", "broken", "--", "true")
+    assert result.returncode == ConfigError.exit_code and "is at fault" in result.stderr
 
 
+# The module of a dialect package with a manifest format, a config section, an option, first bytes
+# and an error code.
 THIRD_PARTY = """
 from dataclasses import replace
 
@@ -149,7 +151,7 @@ def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_all_that_a_package_of_a_third_party_brings_is_used(third_party: Path) -> None:
+def test_every_part_of_a_third_party_package_is_used(third_party: Path) -> None:
     config = config_from_mapping({"third": {"run": "y"}})
     assert config.specs[0].id == "of section" and config.specs[0].dialect == "broken"
     with pytest.raises(ConfigError, match="did you mean `third`"):
@@ -163,7 +165,7 @@ def test_all_that_a_package_of_a_third_party_brings_is_used(third_party: Path) -
     assert isinstance(find.find_dialect("broken"), Dialect)
 
 
-def test_the_dialects_of_third_parties_are_tried_for_a_bare_command(third_party: Path) -> None:
+def test_detection_tries_third_party_dialects(third_party: Path) -> None:
     from exthost.host.detection import detection_order
 
     assert detection_order("anything")[0] == ("broken", 3.0)
@@ -173,17 +175,17 @@ def test_the_dialects_of_third_parties_are_tried_for_a_bare_command(third_party:
     assert detection_order("cigen-provider-x")[0][0] == "cigen"
 
 
-def test_explain_knows_the_error_codes_of_third_parties(third_party: Path) -> None:
-    done = run_inside("explain", "loud1")
-    assert done.returncode == 0 and "Turn it down." in done.stdout
+def test_explain_shows_the_error_codes_of_third_parties(third_party: Path) -> None:
+    result = run_inside("explain", "loud1")
+    assert result.returncode == 0 and "Turn it down." in result.stdout
 
 
-def test_a_bad_table_of_error_codes_does_not_keep_others_from_being_explained(
+def test_explain_works_despite_an_invalid_table_of_error_codes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = THIRD_PARTY.replace('"fix": "Turn it down."', '"fix": ""')
     install(tmp_path, "broken = exthost_bad_table:PACKAGE", {"exthost_bad_table.py": text})
     monkeypatch.syspath_prepend(str(tmp_path))
-    done = run_inside("explain", "X0541")
-    assert done.returncode == 0
-    assert "LOUD1" in done.stderr and "HandshakeFailed" in done.stdout
+    result = run_inside("explain", "X0541")
+    assert result.returncode == 0
+    assert "LOUD1" in result.stderr and "HandshakeFailed" in result.stdout

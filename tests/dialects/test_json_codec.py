@@ -1,4 +1,4 @@
-"""The fast ways of the JSON codecs, while a signal handler raises an exception."""
+"""The fast paths of the JSON codecs do not catch an exception that a signal handler raises."""
 
 from typing import Any
 
@@ -13,31 +13,31 @@ class TimeIsUp(Exception):
     pass
 
 
-def interrupted(value: Any) -> Any:
+def raise_time_is_up(value: Any) -> Any:
     raise TimeIsUp
 
 
-def codecs() -> list[Codec]:
+def make_codecs() -> list[Codec]:
     names = ("mcp", "morphir", "nexo", "roder", "synaps")
     return [find.find_dialect(name).codec(Role.HOST) for name in names]
 
 
-def test_an_exception_of_a_signal_handler_is_not_taken_for_one_of_the_encoder(
+def test_the_encoder_does_not_catch_the_exception_of_a_signal_handler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = codecs()
-    monkeypatch.setattr(json_codec, "encode_fast", interrupted)
-    monkeypatch.setattr(morphir, "encode_fast", interrupted)
-    for codec in made:
+    codecs = make_codecs()
+    monkeypatch.setattr(json_codec, "encode_fast", raise_time_is_up)
+    monkeypatch.setattr(morphir, "encode_fast", raise_time_is_up)
+    for codec in codecs:
         with pytest.raises(TimeIsUp):
             codec.request("tools/call", {"name": "x"}, 1)
 
 
-def test_an_exception_of_a_signal_handler_is_not_taken_for_one_of_the_decoder(
+def test_the_decoder_does_not_catch_the_exception_of_a_signal_handler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = codecs()
-    monkeypatch.setattr(json_codec, "decode_fast", interrupted)
-    for codec in made:
+    codecs = make_codecs()
+    monkeypatch.setattr(json_codec, "decode_fast", raise_time_is_up)
+    for codec in codecs:
         with pytest.raises(TimeIsUp):
             codec.decode(b'{"jsonrpc":"2.0","id":1,"result":1}')

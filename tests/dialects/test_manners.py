@@ -1,4 +1,5 @@
-"""What each page says of restart, breaker, retry and stop, held against what is in force."""
+"""The restart policy, breaker, retry and shutdown steps of each dialect are those of its
+specification."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -26,23 +27,24 @@ from exthost.model.shutdown_steps import CloseStdin, Say, Terminate, Write
 from exthost.model.spec import Breaker, Restart, Spec
 from tests.dialects.requirements import shows
 
-PAGES_BREAKER = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)
+BREAKER = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)
 
 
-class Page(NamedTuple):
-    """One page, in figures. `crash` is what follows the first crash of one that has served, and
-    `stop` how long the shutdown steps wait together."""
+class Expected(NamedTuple):
+    """The settings that the specification of a dialect requires. `after_crash` is the event after
+    the first crash of a process that has served a call. `stop_seconds` is the sum of all waits of
+    the shutdown steps."""
 
     restart: Restart
-    crash: Event
+    after_crash: Event
     breaker: Breaker | None
     retry: str
     shutdown_steps: tuple[Any, ...]
-    stop: float
+    stop_seconds: float
 
 
-PAGES = {
-    "morphir": Page(
+EXPECTED = {
+    "morphir": Expected(
         Restart(
             strategy="never", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"
         ),
@@ -52,26 +54,26 @@ PAGES = {
         (CloseStdin(wait=3), Terminate(wait=2)),
         5,
     ),
-    "nexo": Page(
+    "nexo": Expected(
         Restart(strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300),
         Event.WILL_RETRY,
-        PAGES_BREAKER,
+        BREAKER,
         "never",
         (Write(b"\n"), CloseStdin(wait=3)),
         3,
     ),
-    "cigen": Page(
+    "cigen": Expected(
         Restart(strategy="on-demand"), Event.REST, None, "never", (CloseStdin(wait=5),), 5
     ),
-    "mcp": Page(
+    "mcp": Expected(
         Restart(strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300),
         Event.WILL_RETRY,
-        PAGES_BREAKER,
+        BREAKER,
         "never",
         (CloseStdin(wait=2), Terminate(wait=2)),
         4,
     ),
-    "synaps": Page(
+    "synaps": Expected(
         Restart(
             strategy="exponential",
             initial_delay=0.25,
@@ -85,10 +87,10 @@ PAGES = {
         (Say(Request("shutdown", None), wait=0.5), CloseStdin(wait=0.5)),
         1,
     ),
-    "roder": Page(
+    "roder": Expected(
         Restart(strategy="on-demand", forgiven_by="call"),
         Event.REST,
-        PAGES_BREAKER,
+        BREAKER,
         "never",
         (Say(Request("extension/shutdown", {}), wait=2), CloseStdin(wait=0.25)),
         2.25,
@@ -96,7 +98,7 @@ PAGES = {
 }
 
 
-def crashed() -> RestartHistory:
+def history_with_a_served_call() -> RestartHistory:
     return RestartHistory().started(0.0).ready(1.0).served()
 
 
@@ -111,24 +113,26 @@ def crashed() -> RestartHistory:
     "roder-life-08",
     "roder-life-09",
 )
-@pytest.mark.parametrize("name", sorted(PAGES))
-def test_the_figures_in_force_are_those_of_the_page(name: str) -> None:
-    page, dialect = PAGES[name], find.find_dialect(name)
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_the_settings_are_those_of_the_specification(name: str) -> None:
+    expected, dialect = EXPECTED[name], find.find_dialect(name)
     spec = Spec(id="x", argv=("x",), dialect=name)
     policy = effective_restart_policy(spec, dialect)
-    assert policy == page.restart
-    assert effective_breaker(spec, dialect) == page.breaker
-    assert dialect.traits.retry == page.retry
-    assert dialect.traits.shutdown_steps == page.shutdown_steps
-    assert resolve_limits(spec, dialect).stop == page.stop
+    assert policy == expected.restart
+    assert effective_breaker(spec, dialect) == expected.breaker
+    assert dialect.traits.retry == expected.retry
+    assert dialect.traits.shutdown_steps == expected.shutdown_steps
+    assert resolve_limits(spec, dialect).stop == expected.stop_seconds
     assert effective_pool_size(spec) == (1, 1, 0)
-    decision, _ = decide(policy, crashed().ended(policy, 2.0), now=2.0, jitter=0.0)
-    assert lifecycle_event_for(decision) is page.crash
+    decision, _ = decide(
+        policy, history_with_a_served_call().ended(policy, 2.0), now=2.0, jitter=0.0
+    )
+    assert lifecycle_event_for(decision) is expected.after_crash
     assert isinstance(decision, Again | OnDemand | GiveUp)
 
 
-@pytest.mark.parametrize("name", sorted(PAGES))
-def test_the_operators_settings_go_before_the_page(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_settings_of_the_operator_have_precedence(name: str) -> None:
     dialect = find.find_dialect(name)
     spec = Spec(
         id="x",
@@ -139,4 +143,4 @@ def test_the_operators_settings_go_before_the_page(name: str) -> None:
     )
     policy, breaker = effective_restart_policy(spec, dialect), effective_breaker(spec, dialect)
     assert (policy.strategy, policy.max_retries) == ("immediate", 7)
-    assert breaker == replace(PAGES_BREAKER, failures=2)
+    assert breaker == replace(BREAKER, failures=2)

@@ -1,4 +1,4 @@
-"""mcp, where a rule needs a process, a clock or more than one message to show."""
+"""Requirements of MCP that need a process, a clock or several messages to test."""
 
 import asyncio
 import json
@@ -36,12 +36,12 @@ def command(behaviour: dict[str, Any]) -> list[str]:
 
 
 def child(behaviour: dict[str, Any] | None = None, **settings: Any) -> Any:
-    """The steerable server."""
+    """Connect to the MCP server that the tests control."""
     return exthost.connect(command(behaviour or {}), dialect="mcp", name="child", **settings)
 
 
-def said(result: exthost.ToolResult) -> Any:
-    """What a tool of the child's says in its one block of text."""
+def read_text_block(result: exthost.ToolResult) -> Any:
+    """Return the one text block of a tool result, decoded if it is JSON."""
     (block,) = result.raw["content"]
     text = block["text"]
     return json.loads(text) if text[:1] in "[{" else text
@@ -51,7 +51,7 @@ def said(result: exthost.ToolResult) -> Any:
 
 
 @shows("mcp-hand-04", "mcp-hand-05", "mcp-wire-04", "mcp-end-01")
-def test_its_manners_are_the_page_s() -> None:
+def test_the_settings_of_the_dialect_are_those_of_the_specification() -> None:
     traits = DIALECT.traits
     limits = traits.limits
     assert (limits.max_message, limits.handshake, limits.call) == (64 * 2**20, 60, 60)
@@ -66,19 +66,19 @@ def test_its_manners_are_the_page_s() -> None:
 
 
 @shows("mcp-era-02")
-async def test_a_stateless_server_gets_the_envelope_with_every_request_raw_ones_too() -> None:
+async def test_every_request_to_a_stateless_server_has_the_envelope() -> None:
     async with child({"era": "stateless"}, options={"host_version": "9.9"}) as ext:
         assert ext.offer.extra["era"] == "stateless"
         await ext.call("prompts/list")
         await ext.call("prompts/list", {"cursor": "2"})
         await ext.resources.read("a:b")
-        received = said(await ext.call_tool("heard"))
+        received = read_text_block(await ext.call_tool("heard"))
     assert len(received) > 7 and all("id" in message for message in received)
     for message in received:
         meta = message["params"]["_meta"]
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
-        about = {"name": "exthost", "version": "9.9"}
-        assert meta["io.modelcontextprotocol/clientInfo"] == about
+        client_info = {"name": "exthost", "version": "9.9"}
+        assert meta["io.modelcontextprotocol/clientInfo"] == client_info
         declared: Any = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         assert meta["io.modelcontextprotocol/clientCapabilities"] == declared
     assert received[-1]["params"]["_meta"]["progressToken"] == received[-1]["id"]
@@ -87,7 +87,7 @@ async def test_a_stateless_server_gets_the_envelope_with_every_request_raw_ones_
 @shows("mcp-era-01", "mcp-hand-02")
 async def test_an_older_server_gets_no_envelope_after_the_handshake() -> None:
     async with child() as ext:
-        received = said(await ext.call_tool("heard"))
+        received = read_text_block(await ext.call_tool("heard"))
     methods = [message["method"] for message in received]
     assert methods[:4] == [
         "server/discover",
@@ -103,7 +103,7 @@ async def test_an_older_server_gets_no_envelope_after_the_handshake() -> None:
 async def test_a_server_of_the_older_era_is_not_sent_discovery_again_at_a_restart(
     tmp_path: Path,
 ) -> None:
-    # The servers of some packages write pages to stderr when they refuse it.
+    # Some servers write long errors to stderr when they refuse discovery.
     log = tmp_path / "heard"
     async with child({"heard": str(log)}) as ext:
         before = methods_in(log)
@@ -116,56 +116,59 @@ async def test_a_server_of_the_older_era_is_not_sent_discovery_again_at_a_restar
 
 
 @shows("mcp-era-07")
-async def test_a_server_that_is_of_the_newer_era_since_its_last_start_is_discovered(
+async def test_a_server_that_was_updated_to_the_newer_era_is_discovered(
     tmp_path: Path,
 ) -> None:
-    report = tmp_path / "told"
-    report.write_text(json.dumps({"era": "handshake"}))
-    script = f'exec "$0" -S -E "$1" "$(cat "{report}")"'
+    behaviour_file = tmp_path / "behaviour"
+    behaviour_file.write_text(json.dumps({"era": "handshake"}))
+    script = f'exec "$0" -S -E "$1" "$(cat "{behaviour_file}")"'
     program = ["sh", "-c", script, *command({})[:1], command({})[-2]]
     async with exthost.connect(program, dialect="mcp", name="child") as ext:
         assert ext.offer.extra["era"] == "handshake"
-        report.write_text(json.dumps({"era": "stateless"}))  # it was updated
+        # As an update of the server does.
+        behaviour_file.write_text(json.dumps({"era": "stateless"}))
         await ext.restart()
         assert ext.offer.extra["era"] == "stateless"
-        assert said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
+        assert read_text_block(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
 
 
 @shows("mcp-era-03")
-async def test_a_server_that_dies_of_discovery_is_started_once_more_and_asked_the_old_way() -> None:
+async def test_a_server_that_dies_at_discovery_is_started_again_without_it() -> None:
     bus = Bus()
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
     async with child({"discover": "die"}, events=bus) as ext:
         assert ext.offer.extra["era"] == "handshake" and ext.stats.crashes == 0
         assert len(spawned) == 2
-        await ext.restart()  # and this is remembered
-        assert len(spawned) == 3 and said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
+        await ext.restart()  # the era is remembered
+        assert len(spawned) == 3 and read_text_block(await ext.call_tool("echo", {"a": 1})) == {
+            "a": 1
+        }
 
 
 @shows("mcp-era-03")
-async def test_one_that_is_silent_about_discovery_is_asked_the_old_way(
+async def test_a_server_that_does_not_answer_discovery_gets_initialize(
     tmp_path: Path, clock: Clock
 ) -> None:
-    methods, offer = await silent_about_discovery(clock, tmp_path / "heard")
+    methods, offer = await connect_without_discovery_reply(clock, tmp_path / "heard")
     assert methods[:2] == ["server/discover", "initialize"]
     assert offer.extra["protocol"] == "2025-11-25"
 
 
-async def silent_about_discovery(clock: Clock, heard: Path) -> tuple[list[str], Any]:
-    """What such a server hears, and what it offers."""
-    behaviour = {"heard": str(heard), "discover": "silent", "era": "handshake"}
+async def connect_without_discovery_reply(clock: Clock, log: Path) -> tuple[list[str], Any]:
+    """Return the methods that a server without a reply to discovery receives, and its offer."""
+    behaviour = {"heard": str(log), "discover": "silent", "era": "handshake"}
 
-    async def meet() -> Any:
+    async def connect() -> Any:
         async with child(behaviour, limits={"handshake": "2s"}) as ext:
             return ext.offer
 
     clock.stop()
-    meeting = asyncio.ensure_future(meet())
-    await clock.until(lambda: any("server/discover" in line for line in lines(heard)))
+    connecting = asyncio.ensure_future(connect())
+    await clock.until(lambda: any("server/discover" in line for line in lines(log)))
     await clock.advance(1)  # half of the limit
-    offer = await meeting
-    return [json.loads(line)["method"] for line in lines(heard)], offer
+    offer = await connecting
+    return [json.loads(line)["method"] for line in lines(log)], offer
 
 
 def methods_in(path: Path) -> list[str]:
@@ -183,11 +186,11 @@ async def test_an_extension_that_always_dies_is_reported_with_its_exit() -> None
     bus.subscribe(Spawned, spawned.append)
     error = await failing(exthost.connect(command, dialect="mcp", events=bus).__aenter__())
     assert isinstance(error, HandshakeFailed) and "exited with 3" in error.message
-    assert len(spawned) == 1  # it has not read the discovery, so it did not die of it
+    assert len(spawned) == 1  # it had not read the discovery
 
 
 @shows("mcp-wire-02")
-async def test_a_banner_is_kept_in_the_log_and_harms_nothing() -> None:
+async def test_a_banner_on_stdout_is_logged() -> None:
     bus = Bus()
     lines: list[LogLine] = []
     bus.subscribe(LogLine, lines.append)
@@ -197,25 +200,25 @@ async def test_a_banner_is_kept_in_the_log_and_harms_nothing() -> None:
 
 
 @shows("mcp-wire-03")
-async def test_an_answer_under_the_text_of_its_number_is_heard() -> None:
+async def test_a_reply_with_its_id_as_text_is_accepted() -> None:
     async with child() as ext:
-        assert said(await ext.call_tool("textual", timeout=60)) == "textual"
+        assert read_text_block(await ext.call_tool("textual", timeout=60)) == "textual"
 
 
 @shows("mcp-wire-06")
-async def test_answers_and_questions_that_come_in_one_line_are_each_heard() -> None:
+async def test_replies_and_requests_in_one_batch_are_all_handled() -> None:
     async with child() as ext:
         first, second = await asyncio.gather(
             ext.call_tool("together", timeout=60), ext.call_tool("together", timeout=60)
         )
-        assert (said(first), said(second)) == ("first", "second")
-        received = said(await ext.call_tool("heard"))
+        assert (read_text_block(first), read_text_block(second)) == ("first", "second")
+        received = read_text_block(await ext.call_tool("heard"))
         assert {"jsonrpc": "2.0", "id": "q-2", "result": {}} in received
         assert ext.stats.dropped == {}
 
 
 @shows("mcp-era-06")
-async def test_a_subscription_that_a_server_ends_is_asked_for_again_and_nothing_is_missed(
+async def test_a_subscription_that_the_server_ends_is_renewed_twice(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, clock: Clock
 ) -> None:
     monkeypatch.setattr(mcp_calls, "LISTEN_PAUSES", (0.01, 0.01))
@@ -223,13 +226,13 @@ async def test_a_subscription_that_a_server_ends_is_asked_for_again_and_nothing_
     async with child({"era": "stateless"}) as ext:
         for tool, times in (("untold0", 2), ("untold1", 3)):
             await ext.call_tool("unlisten", timeout=60)
-            await clock.advance(0.06)  # longer than the pause before a second list
+            await clock.advance(0.06)  # longer than the pause between two lists
             await clock.until(lambda tool=tool: tool in ext.tools)  # type: ignore[misc]
-            received = said(await ext.call_tool("heard"))
+            received = read_text_block(await ext.call_tool("heard"))
             methods = [message["method"] for message in received]
             assert methods.count("subscriptions/listen") == times
             assert "notifications do not come any more" not in caplog.text
-        await ext.call_tool("unlisten", timeout=60)  # a third time in a row: it does not want
+        await ext.call_tool("unlisten", timeout=60)  # the third time: it is not renewed
         await clock.until(lambda: "was ended 3 times in a row" in caplog.text)
         assert "subscriptions/listen" in caplog.text and ext.stats.dropped == {}
 
@@ -242,7 +245,7 @@ async def test_a_refused_subscription_is_reported_and_not_retried(
     async with child({"era": "stateless"}) as ext:
         await ext.call_tool("unlisten", {"no": {"code": 1, "message": "not today"}}, timeout=60)
         await until(lambda: "not today" in caplog.text)
-        received = said(await ext.call_tool("heard"))
+        received = read_text_block(await ext.call_tool("heard"))
         assert [message["method"] for message in received].count("subscriptions/listen") == 1
 
 
@@ -250,27 +253,29 @@ async def test_the_end_of_a_subscription_with_its_server_is_not_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with child({"era": "stateless"}) as ext:
-        assert said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
+        assert read_text_block(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
     assert "Connection closed" not in caplog.text
 
 
 @shows("mcp-hand-05")
-async def test_the_child_sees_the_page_s_variables_and_those_configured(
+async def test_the_child_gets_the_specified_and_configured_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hush")
     monkeypatch.setenv("LANG", "C.UTF-8")
     async with child(env={"MINE": "1"}) as ext:
-        observed = said(await ext.call_tool("environ"))
+        environment = read_text_block(await ext.call_tool("environ"))
     known = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"}
-    assert observed.keys() - {"LC_CTYPE"} <= known | {"MINE"} and observed["LANG"] == "C.UTF-8"
+    assert (
+        environment.keys() - {"LC_CTYPE"} <= known | {"MINE"} and environment["LANG"] == "C.UTF-8"
+    )
 
 
 # -- tools -----------------------------------------------------------------------------------
 
 
 @shows("mcp-tools-02")
-async def test_a_list_that_pages_for_ever_is_cut_off() -> None:
+async def test_a_list_of_tools_without_an_end_is_cut_off() -> None:
     async with child({"pages": "for ever"}) as ext:
         assert list(ext.tools) == ["echo"]
         warning, *_ = ext.offer.warnings
@@ -279,27 +284,29 @@ async def test_a_list_that_pages_for_ever_is_cut_off() -> None:
 
 @shows("mcp-tools-04")
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("arguments", "message"),
     [
         ({"as": {"sum": "three"}}, "structuredContent.sum: "),
         ({"as": None}, "structuredContent: the value is not of type"),
         ({}, "there is no structuredContent"),
     ],
 )
-async def test_structured_content_is_checked_against_its_own_schema(given: Any, says: str) -> None:
+async def test_structured_content_is_checked_against_its_output_schema(
+    arguments: Any, message: str
+) -> None:
     async with child() as ext:
-        error = await failing(ext.call_tool("typed", given))
+        error = await failing(ext.call_tool("typed", arguments))
         assert isinstance(error, ProtocolViolation) and error.code == "X0661"
-        assert says in error.message and "typed" in error.evidence.bytes
-        good = await ext.call_tool("typed", {"as": {"sum": 3}})
-        assert good.data == {"sum": 3}
-        # An error result promises nothing.
+        assert message in error.message and "typed" in error.evidence.bytes
+        valid_result = await ext.call_tool("typed", {"as": {"sum": 3}})
+        assert valid_result.data == {"sum": 3}
+        # An error result is not checked.
         assert (await ext.call_tool("typed", {"isError": True}, check=False)).is_error is True
 
 
 @ERAS
 @shows("mcp-tools-05", "mcp-era-05")
-async def test_tools_that_change_are_listed_anew_once_for_many_words(era: str) -> None:
+async def test_many_notifications_of_changed_tools_cause_few_lists(era: str) -> None:
     bus = Bus()
     changes: list[OfferChanged] = []
     bus.subscribe(OfferChanged, changes.append)
@@ -310,43 +317,43 @@ async def test_tools_that_change_are_listed_anew_once_for_many_words(era: str) -
         await until(lambda: added[-1] in ext.tools)
         assert set(added) <= set(ext.tools) and "echo" in ext.tools
         assert {name for change in changes for name in change.added} == set(added)
-        # A page is five tools: were each word followed by a list, it would be twenty times seven.
-        received = said(await ext.call_tool("heard"))
+        # A list of all tools needs seven requests. One list for each notification would be 140.
+        received = read_text_block(await ext.call_tool("heard"))
         assert sum(message["method"] == "tools/list" for message in received) < 30
 
 
 @shows("mcp-tools-06")
-async def test_one_that_dies_between_list_and_call_fails_that_call_and_comes_back() -> None:
+async def test_a_server_that_dies_in_a_call_is_restarted() -> None:
     async with child(restart={"initial_delay": "1ms"}) as ext:
         error = await failing(ext.call_tool("die"))
         assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 7"
         assert "I cannot go on" in error.evidence.stderr
-        assert said(await ext.call_tool("echo", {"back": True})) == {"back": True}
+        assert read_text_block(await ext.call_tool("echo", {"back": True})) == {"back": True}
 
 
-async def test_failures_can_be_had_as_results() -> None:
+async def test_tools_call_returns_a_failure_as_a_result() -> None:
     async with child() as ext:
         result = await ext.tools.call("die")
     assert result.is_error is True and "exited with 7" in result.text
 
 
-async def test_the_context_is_passed_on_where_that_is_wanted() -> None:
+async def test_context_passthrough_sends_the_context() -> None:
     async with child(options={"context_passthrough": True}) as ext:
         result = await ext.call_tool("echo", {"_meta": "spoofed"}, context={"agent_id": "a1"})
-        assert said(result) == {"_meta": {"agent_id": "a1", "session_id": None}}
+        assert read_text_block(result) == {"_meta": {"agent_id": "a1", "session_id": None}}
 
 
 @pytest.mark.parametrize("options", [{}, {"context_passthrough": True}])
-async def test_a_context_that_is_not_a_mapping_is_reported_and_none_means_an_empty_one(
+async def test_a_context_that_is_not_a_mapping_is_reported(
     options: dict[str, Any],
 ) -> None:
     async with child(options=options) as ext:
-        nothing: Any = None
-        wrong: list[Any] = [5, ["agent_id"]]
-        for context in wrong:
+        no_context: Any = None
+        bad_contexts: list[Any] = [5, ["agent_id"]]
+        for context in bad_contexts:
             error = await failing(ext.call_tool("echo", {}, context=context))
             assert isinstance(error, UsageError) and error.code == "X1338"
-        await ext.call_tool("echo", {}, context=nothing)
+        await ext.call_tool("echo", {}, context=no_context)
         assert (ext.stats.calls, ext.stats.result) == (1, 1)
 
 
@@ -356,18 +363,18 @@ async def test_a_context_that_is_not_a_mapping_is_reported_and_none_means_an_emp
 @shows("mcp-progress-01")
 async def test_progress_is_an_event_of_its_call() -> None:
     bus = Bus()
-    observed: list[Progressed] = []
-    bus.subscribe(Progressed, observed.append)
+    events: list[Progressed] = []
+    bus.subscribe(Progressed, events.append)
     async with child(events=bus) as ext:
         await ext.call_tool("steps", {"times": 2}, context={"of": "me"})
-    assert observed == [
+    assert events == [
         ("child", "steps", 1, 2, "step 1", {"of": "me"}),
         ("child", "steps", 2, 2, "step 2", {"of": "me"}),
     ]
 
 
-def steps_of(clock: Clock, seconds: float, bus: Bus | None = None) -> Bus:
-    """A bus on which each progress says that so much time has passed since the one before."""
+def move_clock_at_progress(clock: Clock, seconds: float, bus: Bus | None = None) -> Bus:
+    """Move the clock by these seconds at each progress event, and return the bus."""
     bus = bus or Bus()
     bus.subscribe(Progressed, lambda _: clock.move(seconds))
     return bus
@@ -376,15 +383,15 @@ def steps_of(clock: Clock, seconds: float, bus: Bus | None = None) -> Bus:
 async def test_a_timeout_mentions_an_error_that_names_no_request(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A server that cannot read a request cannot name its id either."""
+    """A server that cannot read a request does not know its id."""
     clock.stop()
     async with child() as ext:
-        unread = asyncio.ensure_future(failing(ext.call_tool("hang", {}, timeout=0.5)))
-        await run_loop()  # so that it is the first
-        unnamed = {"id": None, "error": {"code": -32700, "message": "Parse error"}}
-        await ext.call_tool("notify", unnamed, timeout=60)
+        unread_call = asyncio.ensure_future(failing(ext.call_tool("hang", {}, timeout=0.5)))
+        await run_loop()  # so that this call is sent first
+        error_without_id = {"id": None, "error": {"code": -32700, "message": "Parse error"}}
+        await ext.call_tool("notify", error_without_id, timeout=60)
         await clock.advance(0.5)
-        error = await unread
+        error = await unread_call
         assert isinstance(error, CallTimeout) and "an error that names no request" in error.message
         assert "the log has its error" in error.help
         assert 'names no request: "Parse error"' in caplog.text
@@ -392,32 +399,32 @@ async def test_a_timeout_mentions_an_error_that_names_no_request(
 
 
 @shows("mcp-progress-02")
-async def test_progress_extends_the_limit_on_calls_but_not_a_callers_own_timeout(
+async def test_progress_extends_the_call_limit_but_not_the_timeout_of_the_caller(
     clock: Clock,
 ) -> None:
     clock.stop()
-    async with child(limits={"call": "400ms"}, events=steps_of(clock, 0.1)) as ext:
+    async with child(limits={"call": "400ms"}, events=move_clock_at_progress(clock, 0.1)) as ext:
         steps = {"times": 8, "asks": True}
-        assert said(await ext.call_tool("steps", steps)) == "done"
+        assert read_text_block(await ext.call_tool("steps", steps)) == "done"
         error = await failing(ext.call_tool("steps", steps, timeout=0.3))
         assert isinstance(error, CallTimeout) and "longer than 0.3 s" in error.message
 
 
 @shows("mcp-progress-02")
-def test_progress_extends_the_limit_for_the_blocking_face(clock: Clock) -> None:
+def test_progress_extends_the_limit_of_blocking_calls(clock: Clock) -> None:
     program, *args = command({})
     server = {"command": program, "args": args, "limits": {"call": "400ms"}}
     clock.stop()
     with exthost.SyncHost.from_config({"mcp_servers": {"c": server}}) as host:
-        steps_of(clock, 0.1, host.events)
+        move_clock_at_progress(clock, 0.1, host.events)
         result = host.call_tool("ext_c_steps", {"times": 8, "asks": True})
-    assert said(result) == "done"
+    assert read_text_block(result) == "done"
 
 
 @shows("mcp-progress-02")
-async def test_progress_for_ever_comes_to_an_end(clock: Clock) -> None:
+async def test_progress_extends_the_limit_at_most_tenfold(clock: Clock) -> None:
     clock.stop()
-    async with child(limits={"call": "80ms"}, events=steps_of(clock, 0.04)) as ext:
+    async with child(limits={"call": "80ms"}, events=move_clock_at_progress(clock, 0.04)) as ext:
         began = clock.now()
         error = await failing(ext.call_tool("steps", {"times": 40, "asks": True}))
         assert isinstance(error, CallTimeout) and "longer than 0.8 s" in error.message
@@ -425,7 +432,7 @@ async def test_progress_for_ever_comes_to_an_end(clock: Clock) -> None:
 
 
 @shows("mcp-cancel-01")
-async def test_a_call_that_times_out_or_is_cancelled_is_withdrawn() -> None:
+async def test_a_call_that_times_out_or_is_cancelled_sends_a_cancellation() -> None:
     async with child() as ext:
         error = await failing(ext.call_tool("hang", timeout=0.05))
         assert isinstance(error, CallTimeout)
@@ -433,27 +440,27 @@ async def test_a_call_that_times_out_or_is_cancelled_is_withdrawn() -> None:
         await until(lambda: ext.stats.in_flight == 1)
         call.cancel()
         await asyncio.wait([call])
-        received = said(await ext.call_tool("heard"))
-    asked = [
+        received = read_text_block(await ext.call_tool("heard"))
+    call_ids = [
         message["id"] for message in received if message.get("params", {}).get("name") == "hang"
     ]
-    reports = [
+    cancellations = [
         message["params"] for message in received if message["method"] == "notifications/cancelled"
     ]
-    assert reports == [
-        {"requestId": asked[0], "reason": "timed out after 0.05 s"},
-        {"requestId": asked[1], "reason": "cancelled by the caller"},
+    assert cancellations == [
+        {"requestId": call_ids[0], "reason": "timed out after 0.05 s"},
+        {"requestId": call_ids[1], "reason": "cancelled by the caller"},
     ]
 
 
 @shows("mcp-cancel-02")
 async def test_the_handshake_is_never_cancelled(tmp_path: Path, clock: Clock) -> None:
-    methods, _ = await silent_about_discovery(clock, tmp_path / "heard")
+    methods, _ = await connect_without_discovery_reply(clock, tmp_path / "heard")
     assert methods[:2] == ["server/discover", "initialize"]
     assert "notifications/cancelled" not in methods
 
 
-# -- the server asks -------------------------------------------------------------------------
+# -- requests of the server ------------------------------------------------------------------------
 
 
 async def roots(params: Any) -> Any:
@@ -461,55 +468,59 @@ async def roots(params: Any) -> Any:
 
 
 @shows("mcp-ask-01", "mcp-wire-03")
-async def test_a_question_is_answered_by_its_handler_and_else_refused() -> None:
+async def test_a_request_of_the_server_is_answered_by_its_handler_or_refused() -> None:
     async with child(handlers={"roots/list": roots}) as ext:
-        answer = said(await ext.call_tool("ask", {"method": "roots/list"}))
+        answer = read_text_block(await ext.call_tool("ask", {"method": "roots/list"}))
         assert answer["id"] == "q-1" and answer["result"] == await roots(None)
-        no = said(await ext.call_tool("ask", {"method": "sampling/createMessage", "params": {}}))
-        assert no["error"]["code"] == -32601
-        received = said(await ext.call_tool("heard"))
+        refusal = read_text_block(
+            await ext.call_tool("ask", {"method": "sampling/createMessage", "params": {}})
+        )
+        assert refusal["error"]["code"] == -32601
+        received = read_text_block(await ext.call_tool("heard"))
     assert received[0]["params"]["capabilities"] == {"roots": {"listChanged": True}}
 
 
 @shows("mcp-ask-02")
 async def test_a_ping_is_answered() -> None:
     async with child() as ext:
-        assert said(await ext.call_tool("ask", {"method": "ping"}))["result"] == {}
+        assert read_text_block(await ext.call_tool("ask", {"method": "ping"}))["result"] == {}
         assert await ext.check_health() == {}
     async with child({"era": "stateless"}) as ext:
         assert "supportedVersions" in await ext.check_health()
 
 
 @shows("mcp-era-04")
-async def test_a_stateless_server_s_questions_go_to_the_same_handlers() -> None:
-    async def slow(params: Any) -> Any:
+async def test_requests_of_a_stateless_server_are_answered_by_the_same_handlers() -> None:
+    async def accept_later(params: Any) -> Any:
         await asyncio.sleep(0)
         return {"action": "accept", "content": params}
 
-    handlers = {"roots/list": roots, "elicitation/create": slow}
+    handlers = {"roots/list": roots, "elicitation/create": accept_later}
     async with child({"era": "stateless"}, handlers=handlers) as ext:
-        answers, state = said(await ext.call_tool("input", {"method": "roots/list"}))
+        answers, state = read_text_block(await ext.call_tool("input", {"method": "roots/list"}))
         assert answers == {"where": await roots(None)} and state == "s"
-        asked = {"method": "elicitation/create", "params": {"message": "n?"}}
-        answers, _ = said(await ext.call_tool("input", asked))
+        request = {"method": "elicitation/create", "params": {"message": "n?"}}
+        answers, _ = read_text_block(await ext.call_tool("input", request))
         assert answers["where"]["content"] == {"message": "n?"}
         error = await failing(ext.call_tool("input", {"method": "sampling/createMessage"}))
         assert isinstance(error, CallFailed) and error.code == "X0760"
 
 
 @shows("mcp-era-04")
-async def test_a_handler_that_takes_too_long_costs_its_call_and_no_other() -> None:
+async def test_a_handler_that_takes_too_long_fails_only_its_call() -> None:
     async def never(params: Any) -> Any:
         await asyncio.get_running_loop().create_future()
 
     async with child({"era": "stateless"}, handlers={"roots/list": never}) as ext:
         error = await failing(ext.call_tool("input", {"method": "roots/list"}, timeout=0.2))
         assert isinstance(error, CallTimeout)
-        assert said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
-        asking = asyncio.create_task(failing(ext.call_tool("input", {"method": "roots/list"})))
+        assert read_text_block(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
+        call_in_flight = asyncio.create_task(
+            failing(ext.call_tool("input", {"method": "roots/list"}))
+        )
         await until(lambda: ext.stats.in_flight == 1)
         ext.kill()
-        assert isinstance(await asking, ExtensionGone)
+        assert isinstance(await call_in_flight, ExtensionGone)
 
 
 # -- facets ----------------------------------------------------------------------------------
@@ -526,22 +537,24 @@ async def test_resources_prompts_and_completion(era: str) -> None:
         assert len(await ext.prompts.list()) == 2
         assert await ext.prompts.get("p", {"x": "y"}) == {"messages": [{"x": "y"}]}
         ref, argument = {"type": "ref/prompt", "name": "p"}, {"name": "x", "value": "ab"}
-        done = await ext.completion.complete(ref, argument, context={"arguments": {}})
-        assert done == {"completion": {"values": ["ab"]}}
-        received = said(await ext.call_tool("heard"))
-    asked = {item["method"]: item["params"] for item in received if "params" in item}
+        completion = await ext.completion.complete(ref, argument, context={"arguments": {}})
+        assert completion == {"completion": {"values": ["ab"]}}
+        received = read_text_block(await ext.call_tool("heard"))
+    params_by_method = {item["method"]: item["params"] for item in received if "params" in item}
     if era == "handshake":
-        assert asked["resources/subscribe"] == {"uri": "a:b"}
+        assert params_by_method["resources/subscribe"] == {"uri": "a:b"}
     else:
-        assert asked["subscriptions/listen"]["notifications"] == {"resourceSubscriptions": ["a:b"]}
-    assert asked["completion/complete"]["context"] == {"arguments": {}}
+        assert params_by_method["subscriptions/listen"]["notifications"] == {
+            "resourceSubscriptions": ["a:b"]
+        }
+    assert params_by_method["completion/complete"]["context"] == {"arguments": {}}
 
 
 @shows("mcp-log-01")
-async def test_the_log_level_by_facet_and_by_option() -> None:
+async def test_the_log_level_is_set_by_the_facet_and_by_the_option() -> None:
     async with child(options={"log_level": "warning"}) as ext:
         await ext.logging.set_level("debug")
-        received = said(await ext.call_tool("heard"))
+        received = read_text_block(await ext.call_tool("heard"))
     levels = [
         message["params"]["level"]
         for message in received
@@ -551,7 +564,7 @@ async def test_the_log_level_by_facet_and_by_option() -> None:
     async with child({"era": "stateless"}, options={"log_level": "warning"}) as ext:
         error = await failing(ext.logging.set_level("debug"))
         assert isinstance(error, UsageError) and error.code == "X1360"
-        received = said(await ext.call_tool("heard"))
+        received = read_text_block(await ext.call_tool("heard"))
     assert received[-1]["params"]["_meta"]["io.modelcontextprotocol/logLevel"] == "warning"
 
 
@@ -559,17 +572,17 @@ async def test_the_log_level_by_facet_and_by_option() -> None:
 
 
 @shows("mcp-end-01")
-async def test_one_that_does_not_end_by_itself_is_killed(clock: Clock) -> None:
-    """The end of stdin and SIGTERM, each with 2 s."""
-    one = child(lifetime="plain")  # the pid that it tells is the one that we see
-    ext = await one.__aenter__()
-    pid = int(said(await ext.call_tool("deaf")))
+async def test_a_server_that_does_not_exit_is_killed_after_the_shutdown_steps(clock: Clock) -> None:
+    """The host waits 2 s after the end of stdin, and 2 s after SIGTERM."""
+    connection = child(lifetime="plain")  # without a namespace, so that the reported pid is ours
+    ext = await connection.__aenter__()
+    pid = int(read_text_block(await ext.call_tool("deaf")))
     clock.stop()
-    closing = asyncio.ensure_future(one.__aexit__(None, None, None))
+    closing = asyncio.ensure_future(connection.__aexit__(None, None, None))
     await run_loop()
     for wait in (1.9, 0.1, 1.9, 0.1):
         assert runs(pid)
         await clock.advance(wait)
-    await clock.until(closing.done)  # no time passes here
+    await clock.until(closing.done)  # the clock is stopped
     await closing
     assert gone(pid)

@@ -13,10 +13,10 @@ IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 OBJECT = {"type": "object"}
 
 
-def problems(method: str, result: Any, earlier: frozenset[str] = HANDSHAKE) -> list[str]:
-    found = list(audit_result(method, result, earlier))
-    assert all(problem.fix for problem in found)
-    return [f"{problem.rule}: {problem.message}" for problem in found]
+def audit(method: str, result: Any, earlier: frozenset[str] = HANDSHAKE) -> list[str]:
+    problems = list(audit_result(method, result, earlier))
+    assert all(problem.fix for problem in problems)
+    return [f"{problem.rule}: {problem.message}" for problem in problems]
 
 
 def resource(**members: Any) -> dict[str, Any]:
@@ -72,10 +72,10 @@ def resource(**members: Any) -> dict[str, Any]:
         ("tools/call", {"content": [resource(blob="é")]}, "blob is not base64"),
     ],
 )
-def test_a_refusal_by_official_clients_is_one_problem(
+def test_a_result_that_official_clients_refuse_is_one_problem(
     method: str, result: Any, message: str
 ) -> None:
-    [problem] = problems(method, result)
+    [problem] = audit(method, result)
     assert message in problem
 
 
@@ -97,12 +97,12 @@ def test_a_refusal_by_official_clients_is_one_problem(
         ("exthost/other", {"content": 1}),
     ],
 )
-def test_messages_that_the_protocol_allows_are_not_problems(method: str, result: Any) -> None:
-    assert problems(method, result) == []
+def test_results_that_the_protocol_allows_are_not_problems(method: str, result: Any) -> None:
+    assert audit(method, result) == []
 
 
 def test_the_stateless_era_allows_any_schema_and_any_data_of_a_result() -> None:
     tool = {"name": "a", "inputSchema": OBJECT, "outputSchema": {"type": "array"}}
-    assert problems("tools/list", {"tools": [tool]}, frozenset()) == []
+    assert audit("tools/list", {"tools": [tool]}, frozenset()) == []
     result = {"content": [], "structuredContent": [1]}
-    assert problems("tools/call", result, frozenset()) == []
+    assert audit("tools/call", result, frozenset()) == []

@@ -1,7 +1,7 @@
-"""Other people's MCP servers, as they come from PyPI and npm: started, asked, ended.
+"""MCP servers of other projects from PyPI and npm work with this host.
 
-The Python ones are in the test group. Those from npm are installed by `make node`, where npm and
-its registry can be reached; without them their tests say that they were skipped.
+The Python servers are in the test group. `make node` installs the servers from npm, if npm and its
+registry are available. Otherwise their tests are skipped.
 """
 
 import json
@@ -34,18 +34,18 @@ def server(name: str, *args: str, **settings: Any) -> Any:
 async def test_mcp_server_time_is_stateless_on_the_wire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # On a busy machine it may take long to start.
+    # On a busy machine the server may need a long time to start.
     monkeypatch.setattr("exthost.dialects.mcp.handshake.DISCOVERY_SECONDS", 100.0)
-    received = tmp_path / "heard"
-    shell = f'tee "{received}" | "{BIN}/mcp-server-time" --local-timezone UTC'
+    log_file = tmp_path / "heard"
+    shell = f'tee "{log_file}" | "{BIN}/mcp-server-time" --local-timezone UTC'
     async with exthost.connect(["sh", "-c", shell], dialect="mcp", name="time") as ext:
         result = await ext.call_tool("get_current_time", {"timezone": "UTC"})
         assert result.data["timezone"] == "UTC"
         await ext.call("tools/list", {})
-        mars = {"timezone": "Mars/Olympus"}
-        wrong = await ext.call_tool("get_current_time", mars, check=False)
-        assert wrong.is_error is True
-    lines = [json.loads(line) for line in received.read_text().splitlines()]
+        unknown_timezone = {"timezone": "Mars/Olympus"}
+        error_result = await ext.call_tool("get_current_time", unknown_timezone, check=False)
+        assert error_result.is_error is True
+    lines = [json.loads(line) for line in log_file.read_text().splitlines()]
     assert [item["method"] for item in lines] == [
         *("server/discover", "tools/list", "tools/call", "tools/list", "tools/call")
     ]
@@ -64,16 +64,16 @@ async def test_mcp_server_git_shows_the_state_of_a_repository(tmp_path: Path) ->
     assert "new.txt" in result.text
 
 
-async def sure(params: Any) -> Any:
+async def confirm(params: Any) -> Any:
     assert params["message"] == "sure?"
     return {"action": "accept", "content": {"yes": True}}
 
 
 @shows("mcp-real-01", "mcp-era-04", "mcp-era-05", "mcp-progress-01", "mcp-tools-05")
-async def test_a_server_of_the_official_sdk_in_the_stateless_era(
+async def test_a_server_of_the_official_sdk_works_in_the_stateless_era(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Only where the other era would be tried next.
+    # This limit applies only if the host would try the other era next.
     monkeypatch.setattr("exthost.dialects.mcp.handshake.DISCOVERY_SECONDS", 0.01)
     bus = Bus()
     progress: list[Progressed] = []
@@ -81,7 +81,7 @@ async def test_a_server_of_the_official_sdk_in_the_stateless_era(
     bus.subscribe(Progressed, progress.append)
     bus.subscribe(OfferChanged, changes.append)
     command = [sys.executable, str(SDK_SERVER)]
-    handlers = {"elicitation/create": sure}
+    handlers = {"elicitation/create": confirm}
     async with exthost.connect(
         command, dialect="mcp", handlers=handlers, events=bus, options={"era": "stateless"}
     ) as ext:
@@ -108,7 +108,7 @@ async def test_a_server_of_the_official_sdk_in_the_stateless_era(
 @pytest.mark.more
 @from_npm
 @shows("mcp-real-02", "mcp-ask-01", "mcp-resources-01", "mcp-prompts-02")
-async def test_server_everything_from_npm() -> None:
+async def test_server_everything_from_npm_works() -> None:
     async def elicit(params: Any) -> Any:
         return {"action": "decline"}
 
@@ -127,24 +127,25 @@ async def test_server_everything_from_npm() -> None:
         assert "temperature" in weather.data
         image = await ext.call_tool("get-tiny-image")
         assert {block.type for block in image.content} == {"text", "image"}
-        long = {"duration": 0.2, "steps": 2}
-        await ext.call_tool("trigger-long-running-operation", long)
+        arguments = {"duration": 0.2, "steps": 2}
+        await ext.call_tool("trigger-long-running-operation", arguments)
         assert [update.progress for update in progress] == [1, 2]
-        await until(lambda: "get-roots-list" in ext.tools)  # listed once it has asked for them
+        # Listed when the server has requested the roots.
+        await until(lambda: "get-roots-list" in ext.tools)
         assert "somewhere" in (await ext.call_tool("get-roots-list")).text
         declined = await ext.call_tool("trigger-elicitation-request")
         assert "decline" in json.dumps(declined.raw)
         assert len(await ext.resources.list()) > 3 and await ext.resources.templates()
         assert (await ext.prompts.get("simple-prompt"))["messages"]
         ref = {"type": "ref/prompt", "name": "completable-prompt"}
-        done = await ext.completion.complete(ref, {"name": "department", "value": "E"})
-        assert done["completion"]["values"] == ["Engineering"]
+        completion = await ext.completion.complete(ref, {"name": "department", "value": "E"})
+        assert completion["completion"]["values"] == ["Engineering"]
         await ext.logging.set_level("debug")
         assert await ext.check_health() == {}
 
 
 @shows("mcp-real-01", "mcp-real-02", "mcp-config-02")
-def test_the_command_line_on_a_file_of_servers(tmp_path: Path) -> None:
+def test_the_command_line_works_with_a_file_of_mcp_servers(tmp_path: Path) -> None:
     servers: dict[str, Any] = {
         "time": {"command": str(BIN / "mcp-server-time"), "autoApprove": ["*"]},
         "far": {"type": "pigeon", "url": "https://example.org/mcp"},
@@ -154,11 +155,11 @@ def test_the_command_line_on_a_file_of_servers(tmp_path: Path) -> None:
         servers["all"] = {"command": str(EVERYTHING), "args": ["stdio"]}
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers, "theme": "dark"}))
-    done = run("tools", "--config", str(config), "--start", "--json")
-    assert done.returncode == 0, done.stderr
-    names = {tool["name"] for tool in json.loads(done.stdout)["tools"]}
+    result = run("tools", "--config", str(config), "--start", "--json")
+    assert result.returncode == 0, result.stderr
+    names = {tool["name"] for tool in json.loads(result.stdout)["tools"]}
     assert "ext_time_get_current_time" in names
     assert not EVERYTHING.exists() or "ext_all_get-sum" in names
-    assert "time.autoApprove" in done.stderr and "'pigeon' is not supported" in done.stderr
-    called = run("call", "time", "get_current_time", "timezone=UTC", "--config", str(config))
-    assert called.returncode == 0 and json.loads(called.stdout)["isError"] is False
+    assert "time.autoApprove" in result.stderr and "'pigeon' is not supported" in result.stderr
+    call_result = run("call", "time", "get_current_time", "timezone=UTC", "--config", str(config))
+    assert call_result.returncode == 0 and json.loads(call_result.stdout)["isError"] is False

@@ -1,4 +1,4 @@
-"""Calls that an MCP server runs as tasks: the host waits for their end, whatever it is."""
+"""Calls that an MCP server runs as tasks: the host waits until the task has ended."""
 
 import asyncio
 import sys
@@ -69,21 +69,21 @@ async def test_a_task_that_requests_input_without_a_handler_is_an_error_and_is_c
         assert (await call(host, "task_states")).text == "cancelled"
 
 
-@pytest.mark.parametrize("how", ["timeout", "cancel"])
-async def test_a_call_that_is_given_up_cancels_its_task(how: str) -> None:
+@pytest.mark.parametrize("end", ["timeout", "cancel"])
+async def test_a_call_that_times_out_or_is_cancelled_cancels_its_task(end: str) -> None:
     async with task_server() as host:
-        running = asyncio.ensure_future(
+        running_call = asyncio.ensure_future(
             host["jobs"].call_tool(
-                "slow_compute", {"seconds": 60}, timeout=1 if how == "timeout" else 60
+                "slow_compute", {"seconds": 60}, timeout=1 if end == "timeout" else 60
             )
         )
         async with asyncio.timeout(60):
             while (await call(host, "task_states")).text != "working":
                 pass
-            if how == "cancel":
-                running.cancel()
+            if end == "cancel":
+                running_call.cancel()
             with pytest.raises((CallTimeout, asyncio.CancelledError)):
-                await running
+                await running_call
             while (await call(host, "task_states")).text != "cancelled":
                 pass
 

@@ -1,4 +1,4 @@
-"""MessageAudit: the rule that it reports for each faulty frame."""
+"""The rules that `MessageAudit` reports for invalid messages."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
         (b'{"jsonrpc":"2.0","id":7,"error":{"code":true,"message":"no"}}', ["error-form"]),
     ],
 )
-def test_each_frame_is_reported_under_these_rules(frame: bytes, rules: list[str]) -> None:
+def test_each_frame_breaks_these_rules(frame: bytes, rules: list[str]) -> None:
     assert broken_rules(frame) == rules
 
 
@@ -71,14 +71,14 @@ def test_each_frame_is_reported_under_these_rules(frame: bytes, rules: list[str]
         ("morphir", b'"{\\"id\\":7,\\"result\\":1}"', "encode each message once"),
     ],
 )
-def test_the_fix_belongs_to_the_mistake(dialect: str, frame: bytes, fix: str) -> None:
+def test_the_fix_names_the_mistake(dialect: str, frame: bytes, fix: str) -> None:
     audit = MessageAudit(find_conformance(dialect))
     audit.add_request(7, "ping")
     [problem] = audit.check_frame(frame, Noise(b"", "?"))
     assert fix in problem.fix
 
 
-def test_a_message_over_several_lines_is_one_kind_of_fault() -> None:
+def test_each_line_of_a_message_over_several_lines_breaks_the_rule_one_line() -> None:
     lines = [b"{", b'  "id": 7,', b'  "result": {', b'    "a": 1', b"  }", b"}"]
     assert broken_rules(*lines, *lines) == ["one-line"] * 12
 
@@ -115,7 +115,7 @@ def test_a_result_without_an_id_in_place_of_a_response_is_reported_at_the_end() 
 
 
 @pytest.mark.parametrize(("dialect", "rules"), [("mcp", ["error-form"]), ("nexo", [])])
-def test_a_null_error_beside_a_result_is_refused_by_clients_of_mcp(
+def test_a_null_error_in_a_reply_with_a_result_is_refused_by_clients_of_mcp(
     dialect: str, rules: list[str]
 ) -> None:
     frame = b'{"jsonrpc":"2.0","id":7,"result":{},"error":null}'
@@ -127,7 +127,7 @@ def test_a_second_reply_to_a_request_is_reported() -> None:
     assert broken_rules(frame, frame, conformance=Conformance(has_version=False)) == ["reply-once"]
 
 
-def test_bytes_that_are_not_a_frame_are_named_by_their_kind() -> None:
+def test_bytes_that_are_not_a_frame_break_a_rule_of_their_kind() -> None:
     audit = MessageAudit(Conformance())
     assert audit.check_item(Skipped("not a frame", b"hello", 5)).rule == "stdout-noise"
     assert audit.check_item(Skipped("too long", b"x", 10)).rule == "message-size"

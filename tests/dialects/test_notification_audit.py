@@ -1,4 +1,4 @@
-"""The notifications of extensions that `exthost check` warns of, by dialect."""
+"""The notifications of extensions for which `exthost check` reports a warning."""
 
 import json
 from typing import Any
@@ -53,8 +53,8 @@ def audit(dialect: str, method: str, params: Any) -> list[tuple[str, str]]:
 def test_a_notification_that_cannot_be_used_is_a_warning(
     dialect: str, method: str, params: Any, message: str
 ) -> None:
-    [(found, _)] = audit(dialect, method, params)
-    assert message in found
+    [(problem_message, _)] = audit(dialect, method, params)
+    assert message in problem_message
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_notification_of_the_dialect_is_not_a_problem(
     assert audit(dialect, method, params) == []
 
 
-def test_the_fix_names_the_levels_and_the_right_name() -> None:
+def test_the_fix_has_the_valid_levels_and_the_correct_name() -> None:
     [(_, fix)] = audit("mcp", MESSAGE, {"level": "warn", "data": "hi"})
     assert fix.startswith("the levels are debug, info, notice, warning, ")
     [(_, fix)] = audit("mcp", "notifications/tool/list_changed", {})

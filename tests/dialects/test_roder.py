@@ -1,4 +1,4 @@
-"""roder, where a rule needs a process, a clock or more than one message to show."""
+"""Requirements of roder that need a process, a clock or several messages to test."""
 
 import asyncio
 import logging
@@ -40,16 +40,16 @@ FINISHED: dict[str, Any] = {"type": "completed", "result": {"payload": None}}
 NO_STREAM = "events of no open stream"
 
 
-def turn(ext: Extension, *script: Any, **more: Any) -> Any:
-    return ext.inference.stream_turn({"script": list(script)}, **more)
+def turn(ext: Extension, *script: Any, **settings: Any) -> Any:
+    return ext.inference.stream_turn({"script": list(script)}, **settings)
 
 
-def dispatch(ext: Extension, *script: Any, request: Any = None, **more: Any) -> Any:
-    return ext.subagents.dispatch({"script": list(script), **(request or {})}, **more)
+def dispatch(ext: Extension, *script: Any, request: Any = None, **settings: Any) -> Any:
+    return ext.subagents.dispatch({"script": list(script), **(request or {})}, **settings)
 
 
-def task(ext: Extension, *script: Any, **more: Any) -> Any:
-    return ext.tasks.execute({"script": list(script)}, **more)
+def task(ext: Extension, *script: Any, **settings: Any) -> Any:
+    return ext.tasks.execute({"script": list(script)}, **settings)
 
 
 OPENERS = {"turn": turn, "dispatch": dispatch, "task": task}
@@ -60,13 +60,13 @@ every_stream = pytest.mark.parametrize("kind", list(OPENERS))
 cancelled_streams = pytest.mark.parametrize("kind", list(CANCELS))
 
 
-async def all_of(stream: Any) -> list[Any]:
+async def read_all(stream: Any) -> list[Any]:
     async with stream as events:
         return [event async for event in events]
 
 
-async def out_of_time(clock: Clock, stream: Any) -> None:
-    """Its limit of 0.2 s passes as soon as it is open."""
+async def exceed_time_limit(clock: Clock, stream: Any) -> None:
+    """Open the stream and move the clock past its limit of 0.2 s."""
     async with stream as events:
         clock.move(0.2)
         async for _ in events:
@@ -81,19 +81,19 @@ def is_uuid4(text: str) -> bool:
 
 
 @shows("roder-wire-03", "roder-wire-04")
-async def test_an_over_long_answer_fails_its_call_at_once_and_the_next_is_served(
+async def test_a_call_whose_reply_is_too_long_fails_and_the_next_is_served(
     tmp_path: Path,
 ) -> None:
     assert DIALECT.traits.limits.max_message == 4 * MIB
     async with closing(toy(tmp_path, limits={"max_message": "64KiB"})) as ext:
         error = await failing(ext.call_tool("echo", {"text": "x" * 65_000}))
         assert isinstance(error, ProtocolViolation) and error.code == "X0603"
-        assert not error.evidence.bytes, "what was said is nobody's business"
+        assert not error.evidence.bytes, "the content of messages is private"
         assert (await ext.call_tool("echo", {})).is_error is False
 
 
 @shows("roder-wire-06")
-async def test_a_question_of_the_childs_is_answered_with_32601(tmp_path: Path) -> None:
+async def test_a_request_of_the_child_is_answered_with_the_error_32601(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         await ext.call_tool("emit", {"messages": [{"id": 77, "method": "host/readFile"}]})
         received = (await ext.call_tool("heard")).data
@@ -102,7 +102,7 @@ async def test_a_question_of_the_childs_is_answered_with_32601(tmp_path: Path) -
 
 
 @shows("roder-wire-02", "roder-wire-08", "roder-secret-01")
-async def test_stray_output_is_skipped_and_its_words_stay_out_of_the_log(
+async def test_stray_output_is_skipped_and_its_text_is_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "exthost")
@@ -115,31 +115,31 @@ async def test_stray_output_is_skipped_and_its_words_stay_out_of_the_log(
 
 
 @shows("roder-wire-10")
-async def test_many_calls_are_under_way_at_once(tmp_path: Path) -> None:
+async def test_twenty_calls_can_be_in_flight(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
-        hanging = [asyncio.ensure_future(ext.call_tool("hang")) for _ in range(20)]
+        hanging_calls = [asyncio.ensure_future(ext.call_tool("hang")) for _ in range(20)]
         assert (await ext.call_tool("echo", {"n": 1})).data["arguments"] == {"n": 1}
         assert ext.stats.in_flight == 20
-        for item in hanging:
+        for item in hanging_calls:
             item.cancel()
-        await asyncio.gather(*hanging, return_exceptions=True)
+        await asyncio.gather(*hanging_calls, return_exceptions=True)
 
 
 # -- the handshake -----------------------------------------------------------------------------
 
 
 @shows("roder-echo-01", "roder-echo-02", "roder-config-03", "roder-wire-11")
-async def test_initialize_sends_the_fields_of_the_page_and_no_secrets(tmp_path: Path) -> None:
+async def test_initialize_has_the_specified_fields_and_no_secrets(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    more: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "text": manifest_text(more='required_capabilities = ["net", "fs"]'),
         "cwd": "link",
         "config": {"a": [1, {"apiKey": "s3", "b": 2}], "token": "s3", "keyboard": "us"},
         "event_filter": {"kinds": ["turn."]},
         "options": {"denied_capabilities": ["fs"]},
     }
-    async with closing(toy(tmp_path, **more)) as ext:
+    async with closing(toy(tmp_path, **settings)) as ext:
         assert (ext.id, ext.offer.version) == ("toy", "0.3.0")
         (params,) = await said(ext, "extension/initialize")
         assert params == {
@@ -151,13 +151,13 @@ async def test_initialize_sends_the_fields_of_the_page_and_no_secrets(tmp_path: 
             "config": {"a": [1, {"b": 2}], "keyboard": "us"},
             "eventFilter": {"kinds": ["turn."]},
         }
-        observed = (await ext.call_tool("environment")).data
-        assert observed["cwd"] == params["cwd"]
+        environment = (await ext.call_tool("environment")).data
+        assert environment["cwd"] == params["cwd"]
 
 
 @shows("roder-life-03", "roder-echo-03")
 @pytest.mark.parametrize(
-    ("lie", "code"),
+    ("behaviour", "code"),
     [
         ('protocolVersion="0.1.0"', "X0541"),
         ('extensionId="toy"', "X0542"),
@@ -167,41 +167,41 @@ async def test_initialize_sends_the_fields_of_the_page_and_no_secrets(tmp_path: 
         ("hang", "X0507"),
     ],
 )
-async def test_a_start_that_fails_leaves_nothing_and_the_next_use_tries_again(
-    tmp_path: Path, lie: str, code: str
+async def test_a_failed_start_leaves_no_process_and_the_next_call_tries_again(
+    tmp_path: Path, behaviour: str, code: str
 ) -> None:
     bus = Bus()
     spawned: list[Spawned] = []
     exited: list[Exited] = []
     bus.subscribe(Spawned, spawned.append)
     bus.subscribe(Exited, exited.append)
-    limit = 400 if lie == "hang" else 60_000
-    async with closing(toy(tmp_path, lie, bus=bus, startup_timeout_ms=limit)) as ext:
+    limit = 400 if behaviour == "hang" else 60_000
+    async with closing(toy(tmp_path, behaviour, bus=bus, startup_timeout_ms=limit)) as ext:
         for n in (1, 2):
             error = await failing(ext.call_tool("echo"))
             assert isinstance(error, HandshakeFailed) and error.code == code
             assert len(spawned) == len(exited) == n
             assert (ext.state, ext.stats.pid) == ("admitted", None)
-        assert set(ext.tools) >= {"echo"}, "what the manifest says is still listed"
+        assert set(ext.tools) >= {"echo"}, "the tools of the manifest are still listed"
 
 
 @shows("roder-life-03", "roder-life-01")
-async def test_a_missing_program_is_reported_at_its_use_and_may_appear_later(
+async def test_a_missing_program_is_reported_and_can_be_installed_later(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "run.sh"
     child = toy(tmp_path, command="./run.sh")
-    words = " ".join(f"'{word}'" for word in child.spec.argv[1:])
+    arguments = " ".join(f"'{secret}'" for secret in child.spec.argv[1:])
     async with closing(child) as ext:
         assert "echo" in ext.tools
         error = await failing(ext.call_tool("echo"))
         assert isinstance(error, SpawnFailed) and ext.state == "admitted"
-        program.write_text(f"#!/bin/sh\nexec python3 {words}\n")
+        program.write_text(f"#!/bin/sh\nexec python3 {arguments}\n")
         program.chmod(0o755)
         assert (await ext.call_tool("echo")).is_error is False
 
 
-async def test_without_its_manifest_it_is_not_started() -> None:
+async def test_an_extension_without_a_manifest_is_not_started() -> None:
     async def connect() -> None:
         async with exthost.connect(["cat"], dialect="roder"):
             pass
@@ -210,11 +210,13 @@ async def test_without_its_manifest_it_is_not_started() -> None:
     assert isinstance(error, HandshakeFailed) and error.code == "X0540"
 
 
-# -- its life ----------------------------------------------------------------------------------
+# -- life cycle ---------------------------------------------------------------------------------
 
 
 @shows("roder-life-01", "roder-life-07")
-async def test_it_is_started_by_its_first_use_and_again_after_a_crash(tmp_path: Path) -> None:
+async def test_the_first_call_and_the_next_call_after_a_crash_start_a_process(
+    tmp_path: Path,
+) -> None:
     bus = Bus()
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
@@ -232,7 +234,7 @@ async def test_it_is_started_by_its_first_use_and_again_after_a_crash(tmp_path: 
 
 
 @shows("roder-life-09")
-async def test_five_crashes_under_calls_in_a_row_open_its_breaker(tmp_path: Path) -> None:
+async def test_five_consecutive_crashes_open_the_breaker(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         for _ in range(5):
             assert isinstance(await failing(ext.call_tool("die", {"code": 3})), ExtensionGone)
@@ -245,19 +247,19 @@ async def test_five_crashes_under_calls_in_a_row_open_its_breaker(tmp_path: Path
 
 
 @shows("roder-life-04")
-async def test_the_child_sees_the_configured_variables_and_path_and_no_others(
+async def test_the_child_gets_only_the_configured_variables_and_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARMLESS", "1")
     async with closing(toy(tmp_path, env={"MINE": "yes"})) as ext:
-        observed = (await ext.call_tool("environment")).data["env"]
-        assert observed.keys() - {"LC_CTYPE"} == {"MINE", "PATH"}  # Python sets LC_CTYPE itself
+        environment = (await ext.call_tool("environment")).data["env"]
+        assert environment.keys() - {"LC_CTYPE"} == {"MINE", "PATH"}  # Python sets LC_CTYPE itself
     async with closing(toy(tmp_path, env={"PATH": "/mine"})) as ext:
         assert (await ext.call_tool("environment")).data["env"]["PATH"] == "/mine"
 
 
 @shows("roder-life-05")
-async def test_stderr_goes_to_the_log_under_its_id(tmp_path: Path) -> None:
+async def test_stderr_is_logged_with_the_id_of_the_extension(tmp_path: Path) -> None:
     bus = Bus()
     lines: list[LogLine] = []
     bus.subscribe(LogLine, lines.append)
@@ -267,7 +269,7 @@ async def test_stderr_goes_to_the_log_under_its_id(tmp_path: Path) -> None:
 
 
 @shows("roder-life-06", "roder-life-08")
-def test_the_time_limits_and_the_ladder_are_the_pages() -> None:
+def test_the_time_limits_and_shutdown_steps_are_those_of_the_specification() -> None:
     limits = DIALECT.traits.limits
     assert (limits.start, limits.call) == (10, 30)
     first, second = DIALECT.traits.shutdown_steps
@@ -282,7 +284,7 @@ def test_the_time_limits_and_the_ladder_are_the_pages() -> None:
 
 
 @shows("roder-life-08")
-async def test_it_is_asked_to_shut_down_and_exits_by_itself(tmp_path: Path) -> None:
+async def test_the_child_exits_after_a_shutdown_request(tmp_path: Path) -> None:
     bus = Bus()
     exited: list[Exited] = []
     bus.subscribe(Exited, exited.append)
@@ -298,49 +300,53 @@ async def test_it_is_asked_to_shut_down_and_exits_by_itself(tmp_path: Path) -> N
 async def test_a_tool_call_names_its_provider_and_the_conversation(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         context = {"thread_id": "t1", "turn_id": "u1"}
-        asked = (await ext.call_tool("echo", {"a": 1}, context=context)).data
-        call_id = asked.pop("callId")
+        params = (await ext.call_tool("echo", {"a": 1}, context=context)).data
+        call_id = params.pop("callId")
         assert is_uuid4(call_id)
-        assert asked == {
+        assert params == {
             "providerId": "wire-tools",
             "toolName": "echo",
             "threadId": "t1",
             "turnId": "u1",
             "arguments": {"a": 1},
         }
-        one, two = [(await ext.call_tool("echo")).data for _ in range(2)]
-        assert one["threadId"] == two["threadId"] and is_uuid4(one["threadId"])
-        assert one["turnId"] != two["turnId"] and is_uuid4(one["turnId"])
-        assert one["callId"] != two["callId"]
+        first_params, second_params = [(await ext.call_tool("echo")).data for _ in range(2)]
+        assert first_params["threadId"] == second_params["threadId"] and is_uuid4(
+            first_params["threadId"]
+        )
+        assert first_params["turnId"] != second_params["turnId"] and is_uuid4(
+            first_params["turnId"]
+        )
+        assert first_params["callId"] != second_params["callId"]
 
 
 @shows("roder-tools-06")
-async def test_the_caller_may_name_its_call(tmp_path: Path) -> None:
+async def test_the_caller_can_set_the_call_id(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
-        asked = (await ext.call_tool("echo", context={"call_id": "toolu_7"})).data
-        assert asked["callId"] == "toolu_7" and is_uuid4(asked["turnId"])
-        asked = (await ext.tools.call("echo", context={"call_id": "toolu_8"})).data
-        assert asked["callId"] == "toolu_8"
+        params = (await ext.call_tool("echo", context={"call_id": "toolu_7"})).data
+        assert params["callId"] == "toolu_7" and is_uuid4(params["turnId"])
+        params = (await ext.tools.call("echo", context={"call_id": "toolu_8"})).data
+        assert params["callId"] == "toolu_8"
 
 
 @shows("roder-tools-02", "roder-tools-03", "roder-tools-05")
 async def test_an_exception_in_call_tool_is_an_error_result_in_tools_call(tmp_path: Path) -> None:
-    kinds = {"refuse": CallFailed, "malformed": ProtocolViolation, "hang": CallTimeout}
+    errors_by_tool = {"refuse": CallFailed, "malformed": ProtocolViolation, "hang": CallTimeout}
     async with closing(toy(tmp_path)) as ext:
-        for name, kind in kinds.items():
+        for name, error_class in errors_by_tool.items():
             limit = 0.2 if name == "hang" else 60
             error = await failing(ext.call_tool(name, timeout=limit))
-            assert isinstance(error, kind)
+            assert isinstance(error, error_class)
             result = await ext.tools.call(name, timeout=limit)
             assert result.is_error is True and result.text
-            error_of = {"kind": "tool_execution_failed", "message": result.raw["content"]}
-            assert result.raw["data"] == {"error": error_of}
+            expected_error = {"kind": "tool_execution_failed", "message": result.raw["content"]}
+            assert result.raw["data"] == {"error": expected_error}
         failed = await failing(ext.call_tool("fail"))
         assert isinstance(failed, CallFailed) and failed.code == "X0702"
         assert (await ext.tools.call("fail")).raw == failed.data
         assert failed.data["content"] == failed.error_message == "as you wish"
-        gone = await ext.tools.call("die", {"code": 3})
-        assert gone.data["error"]["kind"] == "tool_execution_failed"
+        crash_result = await ext.tools.call("die", {"code": 3})
+        assert crash_result.data["error"]["kind"] == "tool_execution_failed"
         unknown = await ext.tools.call("no such tool")
         assert "no such tool" in unknown.data["error"]["message"]
     async with closing(toy(tmp_path, command="no-such-program")) as ext:
@@ -348,7 +354,7 @@ async def test_an_exception_in_call_tool_is_an_error_result_in_tools_call(tmp_pa
         assert "no-such-program" in result.data["error"]["message"]
 
 
-async def test_tools_is_a_mapping_and_other_dialects_say_that_they_have_no_error_results(
+async def test_tools_is_a_mapping(
     tmp_path: Path,
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
@@ -383,16 +389,16 @@ async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
         (params,) = await said(ext, "inference/streamTurn")
         assert is_uuid4(params["streamId"]) and params["engineId"] == "wire-inference_engine"
         assert (params["threadId"], params["turnId"]) == ("t", "u")
-        assert ext.stats.dropped == {NO_STREAM: 2}, "after the last event nothing more counts"
+        assert ext.stats.dropped == {NO_STREAM: 2}, "events after the last one are dropped"
 
 
 @shows("roder-stream-08", "roder-wire-11")
-async def test_a_dispatch_and_a_task_run_to_their_end(tmp_path: Path) -> None:
+async def test_a_dispatch_and_a_task_stream_to_their_last_event(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         status = {"type": "status", "status": "thinking", "detail": None, "x": 1}
         result = {"final_message": "done", "exit_reason": "completed"}
         script = (["ack"], ["event", status], ["event", {"type": "completed", "result": result}])
-        received = await all_of(dispatch(ext, *script, parent_thread_id="t", parent_turn_id="u"))
+        received = await read_all(dispatch(ext, *script, parent_thread_id="t", parent_turn_id="u"))
         assert received == [
             types.SubagentStatus("thinking", extra={"x": 1}),
             types.Finished(result),
@@ -402,19 +408,21 @@ async def test_a_dispatch_and_a_task_run_to_their_end(tmp_path: Path) -> None:
         assert (params["parentThreadId"], params["parentTurnId"]) == ("t", "u")
 
         failed = {"type": "failed", "error": "out of paper"}
-        received = await all_of(task(ext, ["ack"], ["event", TICK], ["event", failed], task_id="7"))
+        received = await read_all(
+            task(ext, ["ack"], ["event", TICK], ["event", failed], task_id="7")
+        )
         assert received == [types.TaskOutput("stdout", "tick"), types.WorkFailed("out of paper")]
         (params,) = await said(ext, "tasks/execute")
         assert params.keys() == {"executorId", "executionId", "taskId", "input"}
-        await all_of(task(ext, ["ack"], ["event", FINISHED], thread_id="t", workspace_root="/w"))
+        await read_all(task(ext, ["ack"], ["event", FINISHED], thread_id="t", workspace_root="/w"))
         params = (await said(ext, "tasks/execute"))[1]
         assert (params["threadId"], params["workspaceRoot"]) == ("t", "/w")
         for cancel in CANCELS.values():
-            assert await said(ext, cancel) == [], "what has ended is not cancelled"
+            assert await said(ext, cancel) == [], "a stream that has ended is not cancelled"
 
 
 @shows("roder-stream-01", "roder-stream-06")
-async def test_a_raw_stream_is_given_a_name_and_cancelled_with_the_known_fields(
+async def test_a_raw_stream_gets_an_id_and_can_be_cancelled(
     tmp_path: Path,
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
@@ -425,16 +433,16 @@ async def test_a_raw_stream_is_given_a_name_and_cancelled_with_the_known_fields(
         assert is_uuid4(opened["dispatchId"]) and "dispatchId" not in params
         (cancelled,) = await said(ext, "subagents/cancel")
         assert cancelled == {"dispatchId": opened["dispatchId"], "reason": "the consumer left"}
-        wrong: list[Any] = [None, [], {"dispatchId": None}, {"dispatchId": True}]
-        for bad in wrong:
-            with pytest.raises(UsageError) as raised:
-                ext.stream("subagents/dispatch", bad)
-            assert raised.value.code == "X1328"
-        assert (await ext.call_tool("echo")).is_error is False, "nothing of that was sent"
+        invalid_params: list[Any] = [None, [], {"dispatchId": None}, {"dispatchId": True}]
+        for invalid in invalid_params:
+            with pytest.raises(UsageError) as caught:
+                ext.stream("subagents/dispatch", invalid)
+            assert caught.value.code == "X1328"
+        assert (await ext.call_tool("echo")).is_error is False, "the invalid requests were not sent"
 
 
 @shows("roder-life-06")
-async def test_a_dispatch_with_a_number_beyond_all_floats_has_no_end(tmp_path: Path) -> None:
+async def test_a_dispatch_with_a_huge_timeout_has_no_time_limit(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         request = {"timeout_seconds": 10**400, "script": [["ack"], ["event", FINISHED]]}
         async with ext.subagents.dispatch(request) as events:
@@ -447,26 +455,26 @@ async def test_an_acknowledgement_of_another_stream_is_a_violation(
     tmp_path: Path, kind: str
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
-        for other in ("another", None, 1):
-            error = await failing(all_of(OPENERS[kind](ext, ["ack", other])))
+        for other_stream in ("another", None, 1):
+            error = await failing(read_all(OPENERS[kind](ext, ["ack", other_stream])))
             assert isinstance(error, ProtocolViolation) and error.code == "X0605"
-        error = await failing(all_of(OPENERS[kind](ext, ["refuse"])))
+        error = await failing(read_all(OPENERS[kind](ext, ["refuse"])))
         assert isinstance(error, CallFailed) and error.error_message == "no such model"
         assert (await ext.call_tool("echo")).is_error is False
 
 
 @shows("roder-stream-07", "roder-wire-09")
 @every_stream
-async def test_unsubscribed_events_and_events_that_do_not_fit_are_dropped_and_counted(
+async def test_invalid_events_and_events_of_other_streams_are_dropped_and_counted(
     tmp_path: Path, kind: str
 ) -> None:
     last = LAST[kind]
     script = [["event", last, "unknown"], ["event", last, 7], ["ack"]]
-    unfit: list[Any] = [None, 1, {}, {"type": 1}, [], {"type": "failed"}]
-    script += [["event", bad] for bad in unfit]
+    invalid_events: list[Any] = [None, 1, {}, {"type": 1}, [], {"type": "failed"}]
+    script += [["event", event] for event in invalid_events]
     script += [["event", {"Failed": {}}], ["event", {"Failed": {"message": 1}}]]
     async with closing(toy(tmp_path)) as ext:
-        received = await all_of(OPENERS[kind](ext, *script, ["event", last]))
+        received = await read_all(OPENERS[kind](ext, *script, ["event", last]))
         assert len(received) == 1 and isinstance(received[-1], types.Completed | types.Finished)
         assert ext.stats.dropped == {NO_STREAM: 2, "events that could not be read": 8}
 
@@ -478,17 +486,17 @@ async def test_when_the_child_dies_each_open_stream_ends_with_one_failure(
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
         async with (
-            OPENERS[kind](ext, ["ack"], ["wait"]) as one,
-            OPENERS[kind](ext, ["ack"], ["wait"]) as two,
+            OPENERS[kind](ext, ["ack"], ["wait"]) as first,
+            OPENERS[kind](ext, ["ack"], ["wait"]) as second,
         ):
             error = await failing(ext.call_tool("die", {"code": 6}))
             assert isinstance(error, ExtensionGone)
-            for stream in (one, two):
+            for stream in (first, second):
                 error = await failing(anext(stream))
                 assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 6"
-                assert [event async for event in stream] == [], "told once"
-        # The next use has a fresh process.
-        assert len(await all_of(OPENERS[kind](ext, ["ack"], ["event", LAST[kind]]))) == 1
+                assert [event async for event in stream] == [], "the error is raised once"
+        # The next stream starts a new process.
+        assert len(await read_all(OPENERS[kind](ext, ["ack"], ["event", LAST[kind]]))) == 1
 
 
 @shows("roder-stream-04")
@@ -497,19 +505,19 @@ async def test_when_the_child_dies_before_it_acknowledges_the_opening_fails(
     tmp_path: Path, kind: str
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
-        error = await failing(all_of(OPENERS[kind](ext, ["die", 5])))
+        error = await failing(read_all(OPENERS[kind](ext, ["die", 5])))
         assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 5"
 
 
 @shows("roder-stream-05")
-async def test_leaving_a_turn_sends_nothing_and_drops_later_events(
+async def test_leaving_a_turn_sends_no_message_and_drops_later_events(
     tmp_path: Path, clock: Clock
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
         async with turn(ext, ["ack"], ["event", DELTA], ["wait"], ["event", DONE]) as events:
             assert await anext(events) == types.MessageDelta("hi")
         clock.stop()
-        error = await failing(out_of_time(clock, turn(ext, ["ack"], ["wait"], timeout=0.2)))
+        error = await failing(exceed_time_limit(clock, turn(ext, ["ack"], ["wait"], timeout=0.2)))
         assert isinstance(error, CallTimeout) and error.code == "X0840"
         await ext.call_tool("go")
         assert ext.stats.dropped == {NO_STREAM: 1}
@@ -519,7 +527,7 @@ async def test_leaving_a_turn_sends_nothing_and_drops_later_events(
 
 
 async def cancel_received(ext: Extension, kind: str) -> Any:
-    """The params of the one cancel that the child heard, which must name the one stream."""
+    """Return the params of the only cancellation, which must name the only stream."""
     opened = {"dispatch": "subagents/dispatch", "task": "tasks/execute"}[kind]
     (params,) = await said(ext, opened)
     (cancel,) = await said(ext, CANCELS[kind])
@@ -530,7 +538,7 @@ async def cancel_received(ext: Extension, kind: str) -> Any:
 
 @shows("roder-stream-06")
 @cancelled_streams
-async def test_leaving_early_cancels_on_the_wire_with_a_reason(tmp_path: Path, kind: str) -> None:
+async def test_leaving_a_stream_early_sends_a_cancellation(tmp_path: Path, kind: str) -> None:
     event = TICK if kind == "task" else {"type": "status", "status": "busy"}
     async with closing(toy(tmp_path)) as ext:
         async with OPENERS[kind](ext, ["ack"], ["event", event], ["wait"]) as events:
@@ -541,24 +549,24 @@ async def test_leaving_early_cancels_on_the_wire_with_a_reason(tmp_path: Path, k
 
 @shows("roder-stream-06")
 @cancelled_streams
-async def test_running_out_of_time_cancels_on_the_wire_with_a_reason(
+async def test_a_stream_that_exceeds_its_limit_sends_a_cancellation(
     tmp_path: Path, kind: str, clock: Clock
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
         await ext.start()
         clock.stop()
         stream = OPENERS[kind](ext, ["ack"], ["wait"], timeout=0.2)
-        error = await failing(out_of_time(clock, stream))
+        error = await failing(exceed_time_limit(clock, stream))
         assert isinstance(error, CallTimeout) and error.code == "X0840"
         assert "0.2 s" in (await cancel_received(ext, kind))["reason"]
 
 
 @shows("roder-stream-06")
-async def test_a_dispatch_has_the_time_that_its_request_says(tmp_path: Path) -> None:
+async def test_the_timeout_of_a_dispatch_request_is_its_limit(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         await ext.start()
         stream = dispatch(ext, ["ack"], ["wait"], request={"timeout_seconds": 0.2})
-        error = await failing(all_of(stream))
+        error = await failing(read_all(stream))
         assert isinstance(error, CallTimeout) and "0.2 s" in error.message
         await cancel_received(ext, "dispatch")
 
@@ -571,11 +579,11 @@ async def test_the_time_of_a_dispatch_begins_with_its_acknowledgement(
         await ext.start()
         script = [["wait"], ["ack"], ["wait"], ["event", FINISHED]]
         opening = asyncio.ensure_future(
-            all_of(dispatch(ext, *script, request={"timeout_seconds": 5}))
+            read_all(dispatch(ext, *script, request={"timeout_seconds": 5}))
         )
         while not await said(ext, "subagents/dispatch"):
-            pass  # each round is an answer of the child
-        await clock.advance(8)  # longer than the dispatch may take, not longer than any reply may
+            pass  # each iteration waits for an answer of the child
+        await clock.advance(8)  # longer than the dispatch, but not longer than a reply may take
         await ext.call_tool("go")
         await clock.advance(4)
         await ext.call_tool("go")
@@ -584,12 +592,12 @@ async def test_the_time_of_a_dispatch_begins_with_its_acknowledgement(
 
 @shows("roder-stream-06")
 @cancelled_streams
-async def test_a_missing_acknowledgement_is_cancelled_on_the_wire(
+async def test_a_stream_without_acknowledgement_sends_a_cancellation(
     tmp_path: Path, kind: str
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
         await ext.start()
-        error = await failing(all_of(OPENERS[kind](ext, ["wait"], timeout=0.2)))
+        error = await failing(read_all(OPENERS[kind](ext, ["wait"], timeout=0.2)))
         assert isinstance(error, CallTimeout) and error.code == "X0801"
         assert "0.2 s" in (await cancel_received(ext, kind))["reason"]
 
@@ -597,14 +605,14 @@ async def test_a_missing_acknowledgement_is_cancelled_on_the_wire(
 @shows("roder-stream-06")
 @cancelled_streams
 @pytest.mark.parametrize("script", [[["ack"], ["wait"]], [["wait"]]], ids=["open", "opening"])
-async def test_cancelling_the_task_cancels_on_the_wire(
+async def test_cancelling_the_consumer_task_sends_a_cancellation(
     tmp_path: Path, kind: str, script: list[Any]
 ) -> None:
     opened = {"dispatch": "subagents/dispatch", "task": "tasks/execute"}[kind]
     async with closing(toy(tmp_path)) as ext:
-        consumer = asyncio.ensure_future(all_of(OPENERS[kind](ext, *script)))
+        consumer = asyncio.ensure_future(read_all(OPENERS[kind](ext, *script)))
         while not await said(ext, opened):
-            pass  # each question is answered by the child: nothing spins
+            pass  # each iteration waits for an answer of the child
         consumer.cancel()
         with pytest.raises(asyncio.CancelledError):
             await consumer
@@ -613,24 +621,24 @@ async def test_cancelling_the_task_cancels_on_the_wire(
 
 @shows("roder-stream-06")
 @cancelled_streams
-async def test_a_task_that_is_cancelled_as_its_acknowledgement_comes_cancels_on_the_wire(
+async def test_a_consumer_cancelled_at_the_acknowledgement_sends_a_cancellation(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acknowledge = EventStream.acknowledge
 
     def acknowledge_and_cancel(stream: EventStream) -> None:
         acknowledge(stream)
-        consumer.cancel()  # before it has seen the acknowledgement
+        consumer.cancel()  # before the consumer runs again
 
     monkeypatch.setattr(EventStream, "acknowledge", acknowledge_and_cancel)
     async with closing(toy(tmp_path)) as ext:
-        consumer = asyncio.ensure_future(all_of(OPENERS[kind](ext, ["ack"], ["wait"])))
+        consumer = asyncio.ensure_future(read_all(OPENERS[kind](ext, ["ack"], ["wait"])))
         with pytest.raises(asyncio.CancelledError):
             await consumer
         assert (await cancel_received(ext, kind))["reason"]
 
 
-async def test_a_slow_consumer_loses_nothing_and_may_call_in_between(tmp_path: Path) -> None:
+async def test_a_slow_consumer_loses_no_event_and_can_make_calls(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         script = [["ack"], *[["event", TICK]] * 600, ["event", FINISHED]]
         async with task(ext, *script) as events:
@@ -638,11 +646,11 @@ async def test_a_slow_consumer_loses_nothing_and_may_call_in_between(tmp_path: P
             assert len([event async for event in events]) == 601
 
 
-# -- what the facets ask -----------------------------------------------------------------------
+# -- facets ----------------------------------------------------------------------
 
 
 @shows("roder-facet-01")
-async def test_models_definitions_and_specs_are_read(tmp_path: Path) -> None:
+async def test_facets_return_models_definitions_and_specs(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         assert await ext.inference.list_models() == [types.InferenceModel("m", "M", extra={"x": 1})]
         (definition,) = await ext.subagents.definitions()
@@ -657,35 +665,39 @@ async def test_models_definitions_and_specs_are_read(tmp_path: Path) -> None:
 
 @shows("roder-facet-01")
 @pytest.mark.parametrize("models", ["null", "[]", '{"models": 1}', '{"models": [{"id": 1}]}'])
-async def test_an_answer_of_another_shape_is_a_violation(tmp_path: Path, models: str) -> None:
+async def test_a_list_of_models_of_another_type_is_a_violation(tmp_path: Path, models: str) -> None:
     async with closing(toy(tmp_path, f"models={models}")) as ext:
         error = await failing(ext.inference.list_models())
         assert isinstance(error, ProtocolViolation) and error.code == "X0641"
         assert error.extension == "toy"
 
 
-# -- events of its own -------------------------------------------------------------------------
+# -- extension events ------------------------------------------------------------------------
 
 
-def own_event(id: str = "wire", payload: Any = None) -> Any:
+def extension_event(id: str = "wire", payload: Any = None) -> Any:
     params = {"extensionId": id, "eventKind": "k", "schemaVersion": 2, "payload": payload}
     return {"method": "extension/event", "params": params}
 
 
 @shows("roder-events-04", "roder-events-05")
-async def test_own_events_go_to_the_bus_under_its_id_here_and_others_are_refused(
+async def test_extension_events_are_published_with_the_id_in_this_host(
     tmp_path: Path,
 ) -> None:
     bus = Bus()
     received: list[ExtensionEvent] = []
     bus.subscribe(ExtensionEvent, received.append)
     async with closing(toy(tmp_path, bus=bus)) as ext:
-        fits, over = "x" * (256 * 1024 - 2), "x" * (256 * 1024 - 1)
-        for message in (own_event(payload=[1]), own_event("toy"), own_event("other")):
+        longest, too_long = "x" * (256 * 1024 - 2), "x" * (256 * 1024 - 1)
+        for message in (
+            extension_event(payload=[1]),
+            extension_event("toy"),
+            extension_event("other"),
+        ):
             await ext.call_tool("emit", {"messages": [message]})
-        for payload in (fits, over):
-            await ext.call_tool("emit", {"messages": [own_event(payload=payload)]})
-        assert received == [("toy", "k", 2, [1]), ("toy", "k", 2, fits)]
+        for payload in (longest, too_long):
+            await ext.call_tool("emit", {"messages": [extension_event(payload=payload)]})
+        assert received == [("toy", "k", 2, [1]), ("toy", "k", 2, longest)]
         assert ext.stats.dropped == {
             "events in the name of another extension": 2,
             "extension events over the size limit": 1,
@@ -693,26 +705,26 @@ async def test_own_events_go_to_the_bus_under_its_id_here_and_others_are_refused
 
 
 @shows("roder-secret-01")
-async def test_prompts_and_secrets_show_in_no_error_and_no_log(
+async def test_no_error_and_no_log_line_has_a_prompt_or_secret(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "exthost")
-    word = "my-prompt-text"
+    secret = "my-prompt-text"
     errors: list[Any] = []
-    more: dict[str, Any] = {"env": {"API_TOKEN": word}, "config": {"token": word}}
-    async with closing(toy(tmp_path, **more)) as ext:
-        prompt = {"transcript": [{"UserMessage": {"text": word}}]}
+    settings: dict[str, Any] = {"env": {"API_TOKEN": secret}, "config": {"token": secret}}
+    async with closing(toy(tmp_path, **settings)) as ext:
+        prompt = {"transcript": [{"UserMessage": {"text": secret}}]}
         scripts: list[tuple[list[Any], float]] = [
-            ([["ack", word]], 60),
+            ([["ack", secret]], 60),
             ([["wait"]], 0.3),
-            ([["ack"], ["raw", f"{word}\n"], ["die", 3]], 60),
+            ([["ack"], ["raw", f"{secret}\n"], ["die", 3]], 60),
         ]
         for script, limit in scripts:
             stream = ext.inference.stream_turn({"script": script, **prompt}, timeout=limit)
-            errors.append(await failing(all_of(stream)))
-        errors.append(await failing(ext.call_tool("malformed", {"text": word})))
-        errors.append(await failing(ext.call_tool("hang", {"text": word}, timeout=0.1)))
+            errors.append(await failing(read_all(stream)))
+        errors.append(await failing(ext.call_tool("malformed", {"text": secret})))
+        errors.append(await failing(ext.call_tool("hang", {"text": secret}, timeout=0.1)))
     assert len(errors) == 5
     for error in errors:
-        assert word not in str(error) and word not in str(error.as_dict())
-    assert word not in caplog.text
+        assert secret not in str(error) and secret not in str(error.as_dict())
+    assert secret not in caplog.text

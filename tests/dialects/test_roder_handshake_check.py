@@ -44,5 +44,5 @@ def test_an_error_about_services_names_the_place_without_the_value(
     assert caught.value.code == "X0543" and caught.value.message.endswith(f"at {place}")
 
 
-def test_unexpected_members_are_named_as_such() -> None:
+def test_unexpected_members_are_a_difference() -> None:
     assert find_difference({"a": 1, "b": 2}, {"a": 1}) == "value (unexpected members)"

@@ -1,4 +1,5 @@
-"""roder's manifest and `[[process_extensions]]`: what is read, refused and joined."""
+"""The manifest of roder and `[[process_extensions]]`: their keys, mistakes, and how they are
+joined."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ command = "python3"
 """
 
 
-def refused(text: str) -> ManifestError:
+def refuse(text: str) -> ManifestError:
     with pytest.raises(ManifestError) as caught:
         parse(text.encode(), "/somewhere/m.toml")
     assert caught.value.evidence.path == "/somewhere/m.toml"
@@ -59,16 +60,18 @@ def test_a_manifest_is_read_with_its_defaults_and_unknown_keys_ignored() -> None
     assert manifest.ids("event_sink") == ("events",)
     (tool,) = manifest.tools
     assert (tool.name, tool.extra["provider"]) == ("add", "tools")
-    assert parse(b"\xef\xbb\xbf" + text).checksum != manifest.checksum, "raw bytes count"
+    assert parse(b"\xef\xbb\xbf" + text).checksum != manifest.checksum, (
+        "the checksum is of the raw bytes"
+    )
 
 
 @shows("roder-manifest-01")
 @pytest.mark.parametrize("key", ["id", "name", "version", "api_version"])
-def test_a_required_key_that_is_missing_or_no_text_is_named(key: str) -> None:
+def test_a_required_key_that_is_missing_or_not_text_is_named(key: str) -> None:
     lines = [line for line in HEAD.splitlines() if not line.startswith(f"{key} ")]
-    error = refused("\n".join(lines) + SINK)
+    error = refuse("\n".join(lines) + SINK)
     assert error.code == "X0240" and error.evidence.key == key and "missing" in error.message
-    assert "text" in refused("\n".join([*lines, f"{key} = 1"]) + SINK).message
+    assert "text" in refuse("\n".join([*lines, f"{key} = 1"]) + SINK).message
 
 
 @shows("roder-manifest-01")
@@ -93,12 +96,12 @@ def test_a_required_key_that_is_missing_or_no_text_is_named(key: str) -> None:
     ],
 )
 def test_a_manifest_of_the_wrong_shape_is_refused(text: str) -> None:
-    assert refused(text).code == "X0240"
+    assert refuse(text).code == "X0240"
 
 
 @shows("roder-manifest-02")
 def test_an_unknown_type_of_service_is_refused() -> None:
-    error = refused(HEAD + '[[provides]]\ntype = "web_server"\nid = "w"')
+    error = refuse(HEAD + '[[provides]]\ntype = "web_server"\nid = "w"')
     assert error.code == "X0240" and "web_server" in error.message
 
 
@@ -117,8 +120,10 @@ NO_SERVICE = "provides = []\n"
         (HEAD + BAD_TOOL, "X0245"),
     ],
 )
-def test_the_first_refusal_in_the_pages_order_is_reported(text: str, code: str) -> None:
-    assert refused(text).code == code
+def test_the_first_mistake_in_the_order_of_the_specification_is_reported(
+    text: str, code: str
+) -> None:
+    assert refuse(text).code == code
 
 
 @shows("roder-manifest-04")
@@ -135,7 +140,7 @@ def test_the_first_refusal_in_the_pages_order_is_reported(text: str, code: str) 
     ],
 )
 def test_a_faulty_tool_provider_is_refused(text: str) -> None:
-    assert refused(HEAD + text).code == "X0245"
+    assert refuse(HEAD + text).code == "X0245"
 
 
 @shows("roder-manifest-07")
@@ -148,20 +153,20 @@ def test_a_faulty_tool_provider_is_refused(text: str) -> None:
     ],
 )
 def test_duplicates_in_one_manifest_are_refused(text: str) -> None:
-    assert refused(HEAD + text).code == "X0247"
+    assert refuse(HEAD + text).code == "X0247"
 
 
-# -- found by discovery ------------------------------------------------------------------------
+# -- discovery ---------------------------------------------------------------------------------
 
 
-def found(folder: Path, text: str) -> Any:
+def discover_manifest(folder: Path, text: str) -> Any:
     (folder / "ext").mkdir()
     (folder / "ext" / "roder-extension.toml").write_text(text)
     return discover(DiscoverySettings(search_paths=(str(folder),)), (FORMAT,))
 
 
 @shows("roder-manifest-05")
-def test_a_manifest_that_is_found_gives_its_command_and_folder(tmp_path: Path) -> None:
+def test_a_discovered_manifest_has_a_command_and_a_folder(tmp_path: Path) -> None:
     launch = """
     [launch]
     command = "bin/ext"
@@ -170,7 +175,7 @@ def test_a_manifest_that_is_found_gives_its_command_and_folder(tmp_path: Path) -
     startup_timeout_ms = 2500
     event_filter_kinds = ["turn."]
     """
-    report = found(tmp_path, HEAD + SINK + launch)
+    report = discover_manifest(tmp_path, HEAD + SINK + launch)
     (candidate,) = report.candidates
     spec = candidate.spec
     folder = str(tmp_path.resolve() / "ext")
@@ -185,30 +190,32 @@ def test_a_manifest_that_is_found_gives_its_command_and_folder(tmp_path: Path) -
 
 
 @shows("roder-manifest-05")
-def test_a_bare_command_is_left_to_path_and_cwd_counts_from_the_manifest(tmp_path: Path) -> None:
-    report = found(tmp_path, HEAD + SINK + LAUNCH + 'cwd = "sub"\n')
+def test_a_bare_command_is_searched_in_path_and_cwd_is_relative_to_the_manifest(
+    tmp_path: Path,
+) -> None:
+    report = discover_manifest(tmp_path, HEAD + SINK + LAUNCH + 'cwd = "sub"\n')
     (candidate,) = report.candidates
     assert candidate.spec.argv == ("python3",)
     assert candidate.spec.cwd == str(tmp_path.resolve() / "ext" / "sub")
 
 
 @shows("roder-manifest-05")
-def test_a_manifest_that_is_found_without_launch_is_refused(tmp_path: Path) -> None:
-    report = found(tmp_path, HEAD + SINK)
+def test_a_discovered_manifest_without_launch_is_refused(tmp_path: Path) -> None:
+    report = discover_manifest(tmp_path, HEAD + SINK)
     assert not report.candidates and [diagnostic.code for diagnostic in report.diagnostics] == [
         "X0246"
     ]
 
 
-# -- named by a config -------------------------------------------------------------------------
+# -- config entries ----------------------------------------------------------------------------
 
 
 @shows("roder-config-01")
-def test_an_entry_has_the_pages_keys_and_defaults() -> None:
+def test_an_entry_has_the_keys_and_defaults_of_the_specification() -> None:
     entry = {"id": "a", "manifest": "m.toml", "command": "run"}
     (spec,) = config_from_mapping({"process_extensions": [entry]}).specs
     assert spec == Spec(id="a", argv=("run",), dialect="roder", manifest_path="m.toml")
-    full = {
+    entry_with_all_keys = {
         **entry,
         "enabled": False,
         "args": ["-v"],
@@ -218,7 +225,7 @@ def test_an_entry_has_the_pages_keys_and_defaults() -> None:
         "event_filter": {"kinds": ["turn.", ""]},
         "config": {"a": 1},
     }
-    (spec,) = config_from_mapping({"process_extensions": [full]}).specs
+    (spec,) = config_from_mapping({"process_extensions": [entry_with_all_keys]}).specs
     assert (spec.enabled, spec.argv, spec.cwd) == (False, ("run", "-v"), "/w")
     assert (dict(spec.env), spec.config) == ({"A": "1"}, {"a": 1})
     assert spec.limits == Limits(start=1.5, handshake=1.5)
@@ -226,7 +233,7 @@ def test_an_entry_has_the_pages_keys_and_defaults() -> None:
 
 
 @shows("roder-config-02")
-def test_relative_paths_count_from_the_configs_folder() -> None:
+def test_relative_paths_are_relative_to_the_folder_of_the_config() -> None:
     text = """
     [[process_extensions]]
     id = "a"
@@ -238,12 +245,12 @@ def test_relative_paths_count_from_the_configs_folder() -> None:
     manifest = "/m.toml"
     command = "run"
     """
-    one, two = config_from_toml(text, "/c/exthost.toml", "/c").specs
-    assert (one.manifest_path, one.argv, one.cwd) == ("/c/m/m.toml", ("/c/bin/run",), "/c/w")
-    assert (two.manifest_path, two.argv, two.cwd) == ("/m.toml", ("run",), "/c")
+    first, second = config_from_toml(text, "/c/exthost.toml", "/c").specs
+    assert (first.manifest_path, first.argv, first.cwd) == ("/c/m/m.toml", ("/c/bin/run",), "/c/w")
+    assert (second.manifest_path, second.argv, second.cwd) == ("/m.toml", ("run",), "/c")
 
 
-def write(folder: Path, entries: str) -> Path:
+def write_config(folder: Path, entries: str) -> Path:
     (folder / "m.toml").write_text(HEAD + TOOL + SINK)
     path = folder / "exthost.toml"
     path.write_text(entries)
@@ -259,14 +266,14 @@ command = "no-such-program"
 
 
 @shows("roder-config-03", "roder-life-01")
-def test_the_entry_is_completed_by_its_manifest_without_running_anything(tmp_path: Path) -> None:
-    (spec,) = find_extensions(read_config(write(tmp_path, ENTRY))).specs
+def test_an_entry_is_completed_by_its_manifest_without_a_process(tmp_path: Path) -> None:
+    (spec,) = find_extensions(read_config(write_config(tmp_path, ENTRY))).specs
     assert (spec.id, spec.wire_id, spec.version) == ("mine", "demo", "1.0.0")
-    assert [tool.name for tool in spec.tools] == ["add"]
+    assert [tool.name for tool in spec.declared_tools] == ["add"]
     assert spec.cwd == str(tmp_path) and spec.manifest_path is None
 
 
-def test_an_extensions_entry_may_name_its_manifest_too(tmp_path: Path) -> None:
+def test_an_entry_of_extensions_can_name_a_manifest(tmp_path: Path) -> None:
     entry = """
     [[extensions]]
     name = "mine"
@@ -274,43 +281,47 @@ def test_an_extensions_entry_may_name_its_manifest_too(tmp_path: Path) -> None:
     manifest = "m.toml"
     source = { type = "process", command = "run" }
     """
-    (spec,) = find_extensions(read_config(write(tmp_path, entry))).specs
+    (spec,) = find_extensions(read_config(write_config(tmp_path, entry))).specs
     assert spec.wire_id == "demo" and spec.argv == ("run",)
-    other = entry.replace("roder", "morphir")
-    found = find_extensions(read_config(write(tmp_path, other)))
-    assert not found.specs and [diagnostic.code for diagnostic in found.diagnostics] == ["X0248"]
+    entry_of_morphir = entry.replace("roder", "morphir")
+    discover_manifest = find_extensions(read_config(write_config(tmp_path, entry_of_morphir)))
+    assert not discover_manifest.specs and [
+        diagnostic.code for diagnostic in discover_manifest.diagnostics
+    ] == ["X0248"]
 
 
 @pytest.mark.parametrize(
     ("text", "code"), [("", "X0240"), (HEAD + BAD_TOOL, "X0245"), (None, "X0201")]
 )
-def test_an_unusable_manifest_is_reported_and_harms_no_other(
+def test_an_unusable_manifest_is_reported_and_other_entries_are_loaded(
     tmp_path: Path, text: str | None, code: str
 ) -> None:
     second = ENTRY.replace("mine", "other").replace("m.toml", "n.toml")
-    config = write(tmp_path, ENTRY + second)
+    config = write_config(tmp_path, ENTRY + second)
     if text is not None:
         (tmp_path / "n.toml").write_text(text)
     outcome = find_extensions(read_config(config))
     assert [spec.id for spec in outcome.specs] == ["mine"]
-    (one,) = outcome.diagnostics
-    assert (one.code, one.extension, one.level) == (code, "other", "error")
+    (diagnostic,) = outcome.diagnostics
+    assert (diagnostic.code, diagnostic.extension, diagnostic.level) == (code, "other", "error")
     config.write_text(ENTRY + second + "enabled = false\n")
-    assert not find_extensions(read_config(config)).diagnostics, "what is switched off is not read"
+    assert not find_extensions(read_config(config)).diagnostics, (
+        "the manifest of a disabled entry is not read"
+    )
 
 
 @shows("roder-config-04")
-def test_an_entry_goes_before_a_manifest_of_the_same_id_that_was_found(tmp_path: Path) -> None:
+def test_an_entry_has_precedence_over_a_discovered_manifest_of_the_same_id(tmp_path: Path) -> None:
     (tmp_path / "ext").mkdir()
     (tmp_path / "ext" / "roder-extension.toml").write_text(HEAD + SINK + LAUNCH)
     entry = ENTRY.replace("mine", "demo") + '[discovery]\nsearch_paths = ["ext"]\n'
-    outcome = find_extensions(read_config(write(tmp_path, entry)))
+    outcome = find_extensions(read_config(write_config(tmp_path, entry)))
     (spec,) = outcome.specs
     assert spec.argv == ("no-such-program",)
     assert [diagnostic.code for diagnostic in outcome.diagnostics] == ["X0208"]
 
 
-LATER = (
+CONFIG_OF_A_LATER_VERSION = (
     """
 theme = "dark"
 [models]
@@ -329,7 +340,7 @@ event_filter = { kinds = ["turn."], sampling = 0.5 }
 def test_keys_of_a_later_version_are_warnings(tmp_path: Path) -> None:
     (tmp_path / "m.toml").write_text(HEAD + TOOL + SINK)
     config = tmp_path / "config.toml"
-    config.write_text(LATER)
+    config.write_text(CONFIG_OF_A_LATER_VERSION)
     outcome = find_extensions(read_config(config))
     (spec,) = outcome.specs
     assert spec.options["event_filter"] == {"kinds": ["turn."]}
@@ -337,8 +348,8 @@ def test_keys_of_a_later_version_are_warnings(tmp_path: Path) -> None:
         *("theme", "models", "[0].sandbox_profile", "[0].retry_policy"),
         "[0].event_filter.sampling",
     )
-    noted = [diagnostic.message for diagnostic in outcome.diagnostics]
-    assert [key for key in keys if not any(f"{key}`" in note for note in noted)] == []
+    messages = [diagnostic.message for diagnostic in outcome.diagnostics]
+    assert [key for key in keys if not any(f"{key}`" in message for message in messages)] == []
     assert [(diagnostic.level, diagnostic.code) for diagnostic in outcome.diagnostics] == [
         ("warning", "X0161")
     ] * 5
@@ -348,14 +359,14 @@ def test_keys_of_a_later_version_are_warnings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "key"),
     [
-        ("exthost.toml", LATER, "theme"),
-        ("config.toml", LATER + "[audit]\n", "theme"),
+        ("exthost.toml", CONFIG_OF_A_LATER_VERSION, "theme"),
+        ("config.toml", CONFIG_OF_A_LATER_VERSION + "[audit]\n", "theme"),
         ("config.toml", ENTRY + "enable = true", "process_extensions[0].enable"),
         ("config.toml", 'theme = "dark"\n', "theme"),
         ("config.toml", "[overides.a]\n" + ENTRY, "overides"),
     ],
 )
-def test_a_key_that_may_be_meant_for_us_is_a_mistake(
+def test_an_unknown_key_that_may_belong_to_exthost_is_a_mistake(
     tmp_path: Path, name: str, text: str, key: str
 ) -> None:
     (tmp_path / name).write_text(text)
@@ -364,12 +375,12 @@ def test_a_key_that_may_be_meant_for_us_is_a_mistake(
     assert (caught.value.code, caught.value.evidence.key) == ("X0102", key)
 
 
-# -- only once in a host -----------------------------------------------------------------------
+# -- names that are unique in a host -----------------------------------------------------------
 
 
 @shows("roder-manifest-07")
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    ("text", "kind_of_name"),
     [
         (HEAD + SINK.replace("events", "other"), "extension id"),
         (HEAD.replace("demo", "d2") + SINK, "service"),
@@ -383,13 +394,15 @@ def test_a_key_that_may_be_meant_for_us_is_a_mistake(
         (HEAD.replace("demo", "d2") + SINK.replace("event_sink", "task_executor"), ""),
     ],
 )
-def test_a_unique_name_that_another_extension_already_has_is_refused(text: str, kind: str) -> None:
+def test_a_unique_name_that_another_extension_already_has_is_refused(
+    text: str, kind_of_name: str
+) -> None:
     first = parse((HEAD + 'required_capabilities = ["net"]' + TOOL + SINK).encode())
-    before = Spec(id="first", argv=("x",), unique_names=first.unique_names)
+    first_spec = Spec(id="first", argv=("x",), unique_names=first.unique_names)
     names = parse(text.encode()).unique_names
-    objection = find_name_conflict(Spec(id="second", argv=("x",), unique_names=names), [before])
-    if kind:
-        assert objection is not None and objection.code == "X0340"
-        assert kind in objection.message and "'first'" in objection.message
+    conflict = find_name_conflict(Spec(id="second", argv=("x",), unique_names=names), [first_spec])
+    if kind_of_name:
+        assert conflict is not None and conflict.code == "X0340"
+        assert kind_of_name in conflict.message and "'first'" in conflict.message
     else:
-        assert objection is None
+        assert conflict is None

@@ -1,4 +1,5 @@
-"""The dataclasses of roder's params and results: to JSON and back, and what they refuse."""
+"""The dataclasses of roder's params and results: conversion to and from JSON, and invalid
+values."""
 
 import json
 from pathlib import Path
@@ -108,16 +109,16 @@ def test_every_method_has_a_constant_and_classes() -> None:
 
 @shows("roder-wire-12", "roder-wire-11")
 @pytest.mark.parametrize("method", METHODS)
-def test_a_message_survives_the_way_through_its_class(method: str) -> None:
+def test_a_message_is_unchanged_after_conversion_to_its_class_and_back(method: str) -> None:
     for cls, value in zip(METHODS[method], EXAMPLES[method], strict=True):
         assert (cls is None) is (value is None)
         if cls is not None:
-            read = cls.from_json(value)
-            assert read.to_json() == value
-            assert cls.from_json(json.loads(json.dumps(read.to_json()))) == read
+            message = cls.from_json(value)
+            assert message.to_json() == value
+            assert cls.from_json(json.loads(json.dumps(message.to_json()))) == message
 
 
-def _cases() -> list[tuple[type[WireObject], str]]:
+def _fields_with_a_type() -> list[tuple[type[WireObject], str]]:
     """Return each class with each of its fields of a known type."""
     return [
         (cls, name)
@@ -135,16 +136,18 @@ def _example(cls: type[WireObject]) -> dict[str, Any]:
     raise LookupError(cls)
 
 
-@pytest.mark.parametrize(("cls", "name"), _cases())
-def test_a_field_of_another_type_is_refused_by_its_name(cls: type[WireObject], name: str) -> None:
+@pytest.mark.parametrize(("cls", "name"), _fields_with_a_type())
+def test_the_error_of_a_field_of_another_type_names_the_field(
+    cls: type[WireObject], name: str
+) -> None:
     key = messages.camel_case(name)
-    for wrong in (1.5, True, None):
+    for invalid_value in (1.5, True, None):
         declared: Any = cls.__dataclass_fields__[name].type
         is_optional = isinstance(declared, UnionType)
-        if (wrong is None and is_optional) or (wrong is True and declared is bool):
+        if (invalid_value is None and is_optional) or (invalid_value is True and declared is bool):
             continue
         with pytest.raises(ProtocolViolation, match=key) as caught:
-            cls.from_json({**_example(cls), key: wrong})
+            cls.from_json({**_example(cls), key: invalid_value})
         assert caught.value.code == "X0641"
     if get_origin(declared) is tuple and get_args(declared)[0] in (InferenceModel, Definition, str):
         with pytest.raises(ProtocolViolation, match=key):

@@ -1,7 +1,7 @@
-"""A dialect becomes a built-in one by one folder in `exthost/dialects`, and nothing else.
+"""One folder in `exthost/dialects` is enough to add a built-in dialect.
 
-The folder is the package of the language-server example, under the name of a module. A process of
-its own sees it there, since the built-in dialects are found once, when exthost is imported.
+The folder is a copy of the package of the language-server example. The test runs a new process,
+because built-in dialects are found when exthost is imported.
 """
 
 import json
@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "language-server"
 NAME = "seventh"
 
+# A program that adds a folder to exthost.dialects, connects to a server by the new dialect, and
+# prints where the dialect was found.
 PROGRAM = """
 import json, sys
 import exthost.dialects
@@ -56,19 +58,19 @@ def write_dialect(folder: Path) -> None:
             target.write_text(text.replace('name="language-server"', f'name="{NAME}"'))
 
 
-@pytest.mark.more  # an interpreter and a server: a second
+@pytest.mark.more  # takes a second
 def test_one_folder_makes_a_seventh_dialect(tmp_path: Path) -> None:
     write_dialect(tmp_path)
     server = str(EXAMPLE / "tests" / "small_server.py")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path), sys.executable, server],
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
     assert NAME in report["built_in"] and len(report["built_in"]) == 7
     assert NAME in report["detected"] and NAME in report["sniffed"]
     assert report["explained"] and report["vectors"] >= 8

@@ -1,5 +1,5 @@
-"""The steps of operations: which dialects call a tool by one request, and the errors of an error
-reply to a handshake."""
+"""The steps of operations: dialects that call a tool by one request, and error replies to a
+handshake."""
 
 import pytest
 
@@ -10,35 +10,35 @@ from exthost.model.messages import Failure
 
 
 @pytest.mark.parametrize("dialect", find.BUILT_IN)
-def test_tools_and_hooks_are_not_generators_except_where_replies_have_no_ids(dialect: str) -> None:
-    """The blocking API sends a generator by way of another thread, and a generator is never sent
+def test_tools_and_hooks_are_generators_only_if_replies_have_no_ids(dialect: str) -> None:
+    """The blocking API runs a generator in another thread, and a generator is never sent
     a second time (`retry`)."""
-    found = find.find_dialect(dialect)
-    operations = [found.operations.get(name) for name in ("call_tool", "hook")]
+    dialect_found = find.find_dialect(dialect)
+    operations = [dialect_found.operations.get(name) for name in ("call_tool", "hook")]
     are_requests = all(
         isinstance(operation, OneRequest | OneRequestOrMore | None) for operation in operations
     )
-    assert are_requests is not found.traits.positional
+    assert are_requests is not dialect_found.traits.positional
 
 
-def refused(message: str, code: int | None) -> HandshakeFailed:
+def fail_handshake(message: str, code: int | None) -> HandshakeFailed:
     with pytest.raises(HandshakeFailed) as caught:
         handshake_result(Failure(1, message, code))
     assert caught.value.code == "X0502"
     return caught.value
 
 
-def test_an_extension_that_refuses_to_initialize_is_quoted_and_its_config_is_named() -> None:
-    error = refused("no API key", -32000)
+def test_a_refusal_to_initialize_is_quoted_and_the_help_names_the_config() -> None:
+    error = fail_handshake("no API key", -32000)
     assert error.message.endswith("refused to initialize: no API key")
     assert "its own answer" in error.help and "`config` or `env`" in error.help
     assert "its entry" in error.help and "dialect" not in error.help
 
 
-def test_one_that_does_not_know_initialize_may_speak_another_dialect() -> None:
-    error = refused("method not found", -32601)
+def test_the_help_for_an_unknown_initialize_asks_for_the_dialect() -> None:
+    error = fail_handshake("method not found", -32601)
     assert error.help == "it does not know initialize: does it speak this dialect?"
 
 
-def test_one_that_gives_no_reason_is_not_quoted() -> None:
-    assert refused("", -32000).message.endswith("it gives no reason")
+def test_a_refusal_without_a_reason_is_reported() -> None:
+    assert fail_handshake("", -32000).message.endswith("it gives no reason")

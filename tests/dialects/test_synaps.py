@@ -1,4 +1,4 @@
-"""synaps, where a rule needs a process, a clock or more than one message to show."""
+"""Requirements of synaps that need a process, a clock or several messages to test."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ from tests.extensions.harness import failing, until
 from tests.extensions.proc import runs
 from tests.extensions.synaps_tree import command
 
-QUICK = {"restart": {"initial_delay": "1ms"}}
+QUICK_RESTART = {"restart": {"initial_delay": "1ms"}}
 
 
 def child(behaviour: dict[str, Any] | None = None, **settings: Any) -> Any:
@@ -45,29 +45,35 @@ def child(behaviour: dict[str, Any] | None = None, **settings: Any) -> Any:
     )
 
 
-def asks(message: dict[str, Any]) -> bool:
-    """Whether this calls the tool by which the child asks its host."""
+def is_call_of_ask(message: dict[str, Any]) -> bool:
+    """Return whether this calls the tool `ask`, by which the child sends a request to the host."""
     return bool(message.get("method") == "tool.call" and message["params"]["name"] == "ask")
 
 
-def heard(path: Path) -> list[dict[str, Any]]:
+def read_messages(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-# -- manners ---------------------------------------------------------------------------------
+# -- settings of the dialect -------------------------------------------------------------------
 
 
 @shows("synaps-limit-01", "synaps-turn-01", "synaps-life-04", "synaps-life-06", "synaps-frame-04")
-def test_its_manners_are_the_page_s() -> None:
+def test_the_settings_of_the_dialect_are_those_of_the_specification() -> None:
     traits = DIALECT.traits
     limits = traits.limits
     assert (limits.handshake, limits.call, limits.max_in_flight) == (10, 30, 1)
     assert limits.max_message == 4_194_304
-    own = traits.method_limits
-    assert {own[name] for name in ("tool.call", "call_tool", "command.invoke")} == {120}
-    assert {own[name] for name in ("provider.complete", "provider.stream")} == {60}
-    fives = ("hook", "hook.handle", "info.get", "sidecar.spawn_args", "settings.editor.open")
-    assert {own[name] for name in fives} == {5}
+    method_limits = traits.method_limits
+    assert {method_limits[name] for name in ("tool.call", "call_tool", "command.invoke")} == {120}
+    assert {method_limits[name] for name in ("provider.complete", "provider.stream")} == {60}
+    with_five_seconds = (
+        "hook",
+        "hook.handle",
+        "info.get",
+        "sidecar.spawn_args",
+        "settings.editor.open",
+    )
+    assert {method_limits[name] for name in with_five_seconds} == {5}
     assert traits.restart == Restart(
         strategy="exponential", initial_delay=0.25, max_delay=5, max_retries=3, forgiven_by="call"
     )
@@ -77,7 +83,7 @@ def test_its_manners_are_the_page_s() -> None:
 
 
 def limits_of(ext: Extension) -> tuple[float, float, float]:
-    """Return the time limits of a method, of a tool, and of a method without a limit of its own."""
+    """Return the time limits of a method, of a tool, and of a method without a special limit."""
     factory = ext.internals.calls.factory
     return factory.time_limit_for("tool.call"), factory.tool_limit, factory.time_limit_for("x")
 
@@ -90,7 +96,7 @@ async def test_the_call_settings_of_the_operator_apply_to_every_method() -> None
         assert limits_of(ext) == (1, 1, 1)
 
 
-# -- frames and routing ----------------------------------------------------------------------
+# -- frames and routing ------------------------------------------------------------------------
 
 
 @shows("synaps-frame-08", "synaps-frame-04")
@@ -104,8 +110,10 @@ async def test_the_call_settings_of_the_operator_apply_to_every_method() -> None
         "X: " + "y" * 1100,
     ],
 )
-async def test_a_broken_frame_fails_the_call_and_the_next_finds_a_fresh_process(text: str) -> None:
-    async with child(retry="never", **QUICK) as ext:
+async def test_a_broken_frame_fails_the_call_and_the_next_call_gets_a_new_process(
+    text: str,
+) -> None:
+    async with child(retry="never", **QUICK_RESTART) as ext:
         error = await failing(ext.call_tool("raw", {"text": text, "seconds": 5}))
         assert isinstance(error, ProtocolViolation), error
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
@@ -113,7 +121,7 @@ async def test_a_broken_frame_fails_the_call_and_the_next_finds_a_fresh_process(
 
 
 @shows("synaps-frame-06", "synaps-route-02", "synaps-frame-05")
-async def test_bytes_that_are_not_a_message_are_dropped_and_the_call_goes_on() -> None:
+async def test_frames_that_are_not_messages_are_dropped() -> None:
     frames = ["[1]", '"x"', '{"id":1.5,"result":1}', '{"id":"2","result":1}', '{"x":1}']
     text = "".join(f"Content-Length: {len(frame)}\r\n\r\n{frame}" for frame in frames)
     async with child() as ext:
@@ -122,7 +130,7 @@ async def test_bytes_that_are_not_a_message_are_dropped_and_the_call_goes_on() -
 
 
 @shows("synaps-frame-07")
-async def test_a_banner_before_the_first_frame_is_logged_and_passed_over() -> None:
+async def test_text_before_a_frame_is_logged_and_skipped() -> None:
     bus = Bus()
     lines: list[str] = []
     bus.subscribe(LogLine, lambda line: lines.append(line.text))
@@ -133,15 +141,15 @@ async def test_a_banner_before_the_first_frame_is_logged_and_passed_over() -> No
 
 @shows("synaps-frame-04")
 async def test_a_frame_of_4_mib_is_allowed() -> None:
-    async with child(retry="never", **QUICK) as ext:
+    async with child(retry="never", **QUICK_RESTART) as ext:
         assert (await ext.call_tool("big", {"bytes": 4_194_304})).data == {"bytes": 4_194_304}
         error = await failing(ext.call_tool("big", {"bytes": 4_194_305}))
         assert isinstance(error, ProtocolViolation) and "4,194,304" in error.message
 
 
 @shows("synaps-frame-09")
-async def test_messages_of_the_host_are_not_limited_by_the_cap_for_incoming_ones() -> None:
-    async with child(retry="never", **QUICK) as ext:
+async def test_messages_of_the_host_can_be_larger_than_the_limit_for_incoming_messages() -> None:
+    async with child(retry="never", **QUICK_RESTART) as ext:
         prompt = {"method": "nobody", "params": {"image": "i" * 5_000_000}}
         assert (await ext.call_tool("echo_length", prompt)).data == {"length": 5_000_000}
 
@@ -153,110 +161,114 @@ async def test_the_text_of_a_result_with_content_is_that_content() -> None:
         assert result.text == "hello" and result.data == {"content": "hello"}
         assert [block.text for block in result.content if isinstance(block, TextBlock)] == ["hello"]
         assert (await ext.call_tool("echo", {"content": [1]})).text == '{"content":[1]}'
-    observed = hook_event(HookCall("after_tool_call", {"result": {"content": "hello"}}))
-    assert observed["tool_output"] == "hello"
+    event_of_hook = hook_event(HookCall("after_tool_call", {"result": {"content": "hello"}}))
+    assert event_of_hook["tool_output"] == "hello"
 
 
-# -- one call at a time ----------------------------------------------------------------------
+# -- one call at a time ------------------------------------------------------------------------
 
 
 @shows("synaps-turn-01", "synaps-turn-02", "synaps-limit-02")
-async def test_calls_go_one_at_a_time_and_waiting_counts(tmp_path: Path) -> None:
-    morning = tmp_path / "morning"
+async def test_calls_are_sent_one_at_a_time_and_waiting_counts_as_time(tmp_path: Path) -> None:
+    end_file = tmp_path / "end"
     async with child() as ext:
-        slow = asyncio.create_task(ext.call_tool("nap", {"until": str(morning)}))
+        slow_call = asyncio.create_task(ext.call_tool("nap", {"until": str(end_file)}))
         await until(lambda: ext.stats.in_flight == 1)
         error = await failing(ext.call_tool("echo", {}, timeout=0.1))
         assert isinstance(error, CallTimeout) and "waiting for its turn" in error.message
-        assert not slow.done()
-        morning.touch()
+        assert not slow_call.done()
+        end_file.touch()
         assert (await ext.call_tool("echo", {"b": 1}, timeout=60)).data == {"b": 1}
-        await slow
+        await slow_call
         assert ext.stats.restarts == 0
 
 
 @shows("synaps-limit-02")
-async def test_a_timeout_restarts_nothing_and_the_late_answer_is_dropped(tmp_path: Path) -> None:
-    morning = tmp_path / "morning"
+async def test_a_timeout_restarts_no_process_and_the_late_reply_is_dropped(tmp_path: Path) -> None:
+    end_file = tmp_path / "end"
     async with child() as ext:
-        error = await failing(ext.call_tool("nap", {"until": str(morning)}, timeout=0.05))
+        error = await failing(ext.call_tool("nap", {"until": str(end_file)}, timeout=0.05))
         assert isinstance(error, CallTimeout)
-        morning.touch()
+        end_file.touch()
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
         assert ext.stats.dropped == {"late or repeated replies": 1}
         assert (ext.stats.restarts, ext.health) == (0, "running")
 
 
 @shows("synaps-turn-01")
-async def test_the_config_allows_more_at_a_time(tmp_path: Path) -> None:
-    morning = tmp_path / "morning"
-    nap = {"until": str(morning)}
+async def test_max_in_flight_can_be_configured(tmp_path: Path) -> None:
+    end_file = tmp_path / "end"
+    nap = {"until": str(end_file)}
     async with child(limits={"max_in_flight": 4}) as ext:
         tasks = [asyncio.create_task(ext.call_tool("nap", nap)) for _ in range(4)]
         await until(lambda: ext.stats.in_flight == 4)
-        morning.touch()
+        end_file.touch()
         await asyncio.gather(*tasks)
 
 
 @shows("synaps-turn-03")
-async def test_while_its_question_is_open_the_child_receives_only_the_answer(
+async def test_the_next_message_to_a_child_with_an_open_request_is_the_answer(
     tmp_path: Path,
 ) -> None:
-    """Its call was given up, others wait, notices are to be sent: the answer goes first."""
-    asked, go, file = asyncio.Event(), asyncio.Event(), tmp_path / "heard"
+    """The call that caused the request has timed out, and another call and a notification wait."""
+    request_received = asyncio.Event()
+    may_answer = asyncio.Event()
+    file = tmp_path / "heard"
 
     async def slow(params: Any) -> Any:
-        asked.set()
-        await go.wait()
+        request_received.set()
+        await may_answer.wait()
         return "the answer"
 
     behaviour = {"method": "slow"}
     async with child({"heard": str(file)}, handlers={"slow": slow}) as ext:
         first = asyncio.create_task(failing(ext.call_tool("ask", behaviour, timeout=0.2)))
-        await asked.wait()
+        await request_received.wait()
         assert isinstance(await first, CallTimeout)
         second = asyncio.create_task(ext.call_tool("echo", {"n": 2}))
         await ext.notify("news", {"n": 1})
-        await until(lambda: ext.stats.waiting == 1)  # the wrong things could be said by now
-        go.set()
+        await until(lambda: ext.stats.waiting == 1)  # other messages could have been sent by now
+        may_answer.set()
         assert (await second).data == {"n": 2}
-        # Had it heard anything else, it would have lost it: the next question shows that not.
+        # The child ignores messages before the answer, so the second call was sent after it.
         assert (await ext.call_tool("ask", behaviour)).data["result"] == "the answer"
-    messages = heard(file)
-    at, _ = (n for n, one in enumerate(messages) if asks(one))
-    assert messages[at + 1]["result"] == "the answer", "the next thing that it heard"
-    assert {"news", "tool.call"} <= {one.get("method") for one in messages[at + 2 :]}
+    messages = read_messages(file)
+    position, _ = (n for n, message in enumerate(messages) if is_call_of_ask(message))
+    assert messages[position + 1]["result"] == "the answer", "the next message to the child"
+    assert {"news", "tool.call"} <= {message.get("method") for message in messages[position + 2 :]}
 
 
 @shows("synaps-turn-03")
-async def test_a_session_that_ends_in_the_middle_of_a_question_delays_no_other() -> None:
+async def test_a_session_that_ends_with_an_open_request_does_not_delay_the_next() -> None:
     never = asyncio.Event()
 
     async def slow(params: Any) -> Any:
         await never.wait()
 
-    async with child(handlers={"slow": slow}, retry="never", **QUICK) as ext:
-        asking = asyncio.create_task(failing(ext.call_tool("ask", {"method": "slow"})))
+    async with child(handlers={"slow": slow}, retry="never", **QUICK_RESTART) as ext:
+        call_in_flight = asyncio.create_task(failing(ext.call_tool("ask", {"method": "slow"})))
         await until(lambda: ext.internals.queue.max_in_flight == 0)
         ext.kill()
-        assert isinstance(await asking, ExtensionGone)
+        assert isinstance(await call_in_flight, ExtensionGone)
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
 
 @shows("synaps-turn-04", "synaps-hand-11", "synaps-hand-01", "synaps-limit-03")
-async def test_ids_go_on_over_restarts_and_initialize_sends_the_same_again(tmp_path: Path) -> None:
-    file, once = tmp_path / "heard", tmp_path / "once"
-    async with child({"heard": str(file)}, config={"a": [1]}, cwd=str(tmp_path), **QUICK) as ext:
+async def test_ids_continue_after_a_restart_and_initialize_is_the_same(tmp_path: Path) -> None:
+    file, marker_file = tmp_path / "heard", tmp_path / "once"
+    async with child(
+        {"heard": str(file)}, config={"a": [1]}, cwd=str(tmp_path), **QUICK_RESTART
+    ) as ext:
         assert (await ext.call_tool("id")).data == 2
-        assert (await ext.call_tool("die", {"once": str(once)})).data == "alive"
-    messages = heard(file)
+        assert (await ext.call_tool("die", {"once": str(marker_file)})).data == "alive"
+    messages = read_messages(file)
     assert [message["id"] for message in messages] == [1, 2, 3, 4, 5, 6]
     methods = ["initialize", "tool.call", "tool.call", "initialize", "tool.call", "shutdown"]
     assert [message["method"] for message in messages] == methods
-    first, again = messages[0]["params"], messages[3]["params"]
+    first_params, second_params = messages[0]["params"], messages[3]["params"]
     assert (
-        first
-        == again
+        first_params
+        == second_params
         == {
             "synaps_version": exthost.__version__,
             "extension_protocol_version": 1,
@@ -269,43 +281,43 @@ async def test_ids_go_on_over_restarts_and_initialize_sends_the_same_again(tmp_p
 
 
 @shows("synaps-turn-04", "synaps-life-04")
-async def test_a_restart_that_fails_has_numbers_of_its_own(tmp_path: Path) -> None:
-    file, once = tmp_path / "heard", str(tmp_path / "once")
-    behaviour = {"heard": str(file), "crash second": [once, str(tmp_path / "twice")]}
-    async with child(behaviour, **QUICK) as ext:
-        assert (await ext.call_tool("die", {"once": once})).data == "alive"
+async def test_a_failed_restart_uses_up_ids(tmp_path: Path) -> None:
+    file, marker_file = tmp_path / "heard", str(tmp_path / "once")
+    behaviour = {"heard": str(file), "crash second": [marker_file, str(tmp_path / "twice")]}
+    async with child(behaviour, **QUICK_RESTART) as ext:
+        assert (await ext.call_tool("die", {"once": marker_file})).data == "alive"
         assert ext.stats.restarts == 2
-    assert [message["id"] for message in heard(file)] == [1, 2, 3, 4, 5, 6]
+    assert [message["id"] for message in read_messages(file)] == [1, 2, 3, 4, 5, 6]
 
 
-# -- crashes ---------------------------------------------------------------------------------
+# -- crashes -----------------------------------------------------------------------------------
 
 
 @shows("synaps-life-02", "synaps-life-05")
-async def test_a_call_that_lost_its_process_is_sent_once_more(tmp_path: Path) -> None:
-    async with child(**QUICK) as ext:
+async def test_a_call_whose_process_died_is_sent_once_more(tmp_path: Path) -> None:
+    async with child(**QUICK_RESTART) as ext:
         assert ext.health == "running"
         assert (await ext.call_tool("die", {"once": str(tmp_path / "once")})).data == "alive"
         assert (ext.health, ext.stats.restarts) == ("degraded", 1)
 
 
 @shows("synaps-life-02", "synaps-life-05")
-async def test_if_the_second_time_fails_too_both_are_reported() -> None:
-    async with child(**QUICK) as ext:
+async def test_if_a_call_fails_twice_both_exits_are_reported() -> None:
+    async with child(**QUICK_RESTART) as ext:
         error = await failing(ext.call_tool("die", {"code": 3}))
         assert isinstance(error, ExtensionGone)
         assert error.message.count("exited with 3") == 2 and "once more" in error.message
 
 
 @shows("synaps-life-02")
-async def test_retry_never_is_one_error_at_once() -> None:
-    async with child(retry="never", **QUICK) as ext:
+async def test_with_retry_never_the_call_is_not_sent_again() -> None:
+    async with child(retry="never", **QUICK_RESTART) as ext:
         error = await failing(ext.call_tool("die", {"code": 3}))
         assert error.message.count("exited with 3") == 1
 
 
 @shows("synaps-life-03", "synaps-route-03")
-async def test_an_error_reply_is_returned_and_restarts_nothing() -> None:
+async def test_an_error_reply_restarts_no_process() -> None:
     async with child() as ext:
         error = await failing(ext.call("tool.call", {"name": "ask", "input": {}}))
         assert isinstance(error, CallFailed)
@@ -317,8 +329,8 @@ async def test_an_error_reply_is_returned_and_restarts_nothing() -> None:
 
 
 @shows("synaps-life-04", "synaps-life-05")
-async def test_after_three_restarts_without_a_served_call_it_has_failed() -> None:
-    async with child(retry="never", **QUICK) as ext:
+async def test_an_extension_fails_after_three_restarts_without_a_served_call() -> None:
+    async with child(retry="never", **QUICK_RESTART) as ext:
         await ext.call_tool("echo")
         for _ in range(4):
             await failing(ext.call_tool("die"))
@@ -330,65 +342,66 @@ async def test_after_three_restarts_without_a_served_call_it_has_failed() -> Non
 
 
 @shows("synaps-life-02")
-async def test_a_stream_that_delivered_something_is_not_sent_again(tmp_path: Path) -> None:
+async def test_a_stream_that_delivered_an_event_is_not_sent_again(tmp_path: Path) -> None:
     file = tmp_path / "heard"
     events = [["task.log", {"id": "t", "line": "one"}]]
     die = tmp_path / "die"
     behaviour = {"heard": str(file), "events": events, "die": str(die)}
-    async with child(behaviour, **QUICK) as ext, ext.commands.invoke("x") as stream:
+    async with child(behaviour, **QUICK_RESTART) as ext, ext.commands.invoke("x") as stream:
         assert await anext(stream) == types.TaskLog("t", "one")
         die.touch()
         with pytest.raises(ExtensionGone):
             await anext(stream)
-    assert [message["method"] for message in heard(file)].count("command.invoke") == 1
+    assert [message["method"] for message in read_messages(file)].count("command.invoke") == 1
 
 
 @shows("synaps-life-02")
-async def test_one_that_delivered_nothing_is_sent_again_with_its_subscription(
+async def test_a_stream_that_delivered_no_event_is_sent_again(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "heard"
     behaviour = {"heard": str(file), "events": [["task.log", {"id": "t", "line": "one"}]]}
     behaviour["die first"] = str(tmp_path / "once")
-    async with child(behaviour, **QUICK) as ext, ext.commands.invoke("x") as stream:
-        assert [event async for event in stream] == [types.TaskLog("t", "one")]
-    asked = [message for message in heard(file) if message["method"] == "command.invoke"]
-    assert len(asked) == 2 and asked[0]["params"] == asked[1]["params"]
+    async with child(behaviour, **QUICK_RESTART) as ext, ext.commands.invoke("x") as stream:
+        assert [provider_event async for provider_event in stream] == [types.TaskLog("t", "one")]
+    requests = [message for message in read_messages(file) if message["method"] == "command.invoke"]
+    assert len(requests) == 2 and requests[0]["params"] == requests[1]["params"]
 
 
-# -- the end ---------------------------------------------------------------------------------
+# -- the end -----------------------------------------------------------------------------------
 
 
 @shows("synaps-life-06")
-async def test_one_that_answers_shutdown_and_never_exits_is_gone_in_about_a_second(
+async def test_a_child_that_answers_shutdown_and_does_not_exit_is_killed(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "grandchild"
     behaviour = {"linger": True, "fork": str(file)}
-    async with child(behaviour, lifetime="plain") as ext:  # the pids that it tells are ours
-        family = [ext.stats.pid, int(file.read_text())]
-        assert all(map(runs, family))
+    # Without a namespace, so that the reported pids are ours.
+    async with child(behaviour, lifetime="plain") as ext:
+        pids = [ext.stats.pid, int(file.read_text())]
+        assert all(map(runs, pids))
         began = time.monotonic()
-    took = time.monotonic() - began
-    assert 0.4 < took < 20, took  # the grace is half a second; far from any other limit
-    await until(lambda: not any(map(runs, family)))
+    seconds = time.monotonic() - began
+    assert 0.4 < seconds < 20, seconds  # the steps wait half a second each, other limits are longer
+    await until(lambda: not any(map(runs, pids)))
 
 
 @shows("synaps-life-06")
-async def test_the_grace_ends_with_the_child(clock: Clock) -> None:
+async def test_a_shutdown_step_ends_when_the_child_exits(clock: Clock) -> None:
     bus = Bus()
     exits: list[str] = []
-    bus.subscribe(Exited, lambda event: exits.append(event.status))
+    bus.subscribe(Exited, lambda provider_event: exits.append(provider_event.status))
     async with child(events=bus):
-        clock.stop()  # no grace comes to its end
+        clock.stop()  # no shutdown step reaches its limit
     assert exits == ["exited with 0"]
 
 
-# -- handshake -------------------------------------------------------------------------------
+# -- handshake ---------------------------------------------------------------------------------
 
 
 @shows("synaps-hand-08")
-async def test_a_refusal_ends_the_child_and_leaves_nothing_registered(tmp_path: Path) -> None:
+async def test_an_invalid_offer_ends_the_child(tmp_path: Path) -> None:
     offer = {
         "protocol_version": 1,
         "capabilities": {"tools": [{"name": "a b", "description": "x", "input_schema": {}}]},
@@ -397,25 +410,25 @@ async def test_a_refusal_ends_the_child_and_leaves_nothing_registered(tmp_path: 
     exits: list[Any] = []
     bus.subscribe(Exited, exits.append)
 
-    async def meet() -> None:
+    async def connect() -> None:
         async with child({"offer": offer}, events=bus):
             pass
 
-    error = await failing(meet())
+    error = await failing(connect())
     assert isinstance(error, HandshakeFailed) and error.code == "X0552"
     assert len(exits) == 1
 
 
-async def test_a_bare_command_is_granted_the_paths_of_its_options() -> None:
-    async def meet() -> None:
+async def test_a_bare_command_has_the_permissions_of_its_options() -> None:
+    async def connect() -> None:
         async with child(options={"permissions": ["memory.read"]}):
             pass
 
-    error = await failing(meet())
+    error = await failing(connect())
     assert error.code == "X0555" and "tools.register" in error.message
 
 
-# -- providers, commands, events -------------------------------------------------------------
+# -- providers, commands, events ---------------------------------------------------------------
 
 PROVIDER = {
     "protocol_version": 1,
@@ -431,26 +444,32 @@ PROVIDER = {
         ]
     },
 }
-HI = [{"role": "user", "content": "hi"}]
+MESSAGES = [{"role": "user", "content": "hi"}]
 
 
 @shows("synaps-prov-01", "synaps-hand-10")
-async def test_a_completion_is_asked_with_every_member(tmp_path: Path) -> None:
+async def test_a_request_for_a_completion_has_every_member(tmp_path: Path) -> None:
     file = tmp_path / "heard"
     result = {"content": [{"type": "text", "text": "yes"}], "usage": {"n": 1}}
     async with child({"offer": PROVIDER, "result": result, "heard": str(file)}) as ext:
         assert [item.id for item in ext.providers.all] == ["p", "q"]
-        done = await ext.providers.complete("child:p:m", HI, temperature=0.5)
-        assert (done.text, done.stop_reason, done.usage) == ("yes", None, {"n": 1})
-        assert isinstance(await failing(ext.providers.complete("n", HI)), NotFound)
-        assert isinstance(await failing(ext.providers.complete("p:x", HI)), NotFound)
-        await ext.providers.complete("m", HI)
-    params = [item["params"] for item in heard(file) if item["method"] == "provider.complete"]
+        completion = await ext.providers.complete("child:p:m", MESSAGES, temperature=0.5)
+        assert (completion.text, completion.stop_reason, completion.usage) == (
+            "yes",
+            None,
+            {"n": 1},
+        )
+        assert isinstance(await failing(ext.providers.complete("n", MESSAGES)), NotFound)
+        assert isinstance(await failing(ext.providers.complete("p:x", MESSAGES)), NotFound)
+        await ext.providers.complete("m", MESSAGES)
+    params = [
+        item["params"] for item in read_messages(file) if item["method"] == "provider.complete"
+    ]
     assert params[0] == {
         "provider_id": "p",
         "model_id": "m",
         "model": "child:p:m",
-        "messages": HI,
+        "messages": MESSAGES,
         "system_prompt": None,
         "tools": [],
         "temperature": 0.5,
@@ -471,12 +490,12 @@ async def test_a_completion_is_asked_with_every_member(tmp_path: Path) -> None:
 )
 async def test_an_invalid_completion_is_an_error(result: Any, code: str) -> None:
     async with child({"offer": PROVIDER, "result": result}) as ext:
-        error = await failing(ext.providers.complete("m", HI))
+        error = await failing(ext.providers.complete("m", MESSAGES))
         assert isinstance(error, ProtocolViolation) and error.code == code
 
 
-def event(**said: Any) -> list[Any]:
-    return ["provider.stream.event", said]
+def provider_event(**params: Any) -> list[Any]:
+    return ["provider.stream.event", params]
 
 
 @shows("synaps-prov-02", "synaps-prov-03", "synaps-note-03", "synaps-note-04")
@@ -484,25 +503,25 @@ async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     events = [
-        event(type="text", delta="a"),
-        event(event={"type": "thinking", "text": "b"}),
-        event(type="done"),
-        event(type="tool_use", id="1", name="t"),
-        event(type="tool_use", id="", name="t"),
-        event(type="text"),
-        event(type="nonsense", blob="x" * 100_000),
-        event(event=5),
-        event(type="usage", n=5),
-        event(type="error", message="careful"),
-        event(type="text", text="c"),
+        provider_event(type="text", delta="a"),
+        provider_event(event={"type": "thinking", "text": "b"}),
+        provider_event(type="done"),
+        provider_event(type="tool_use", id="1", name="t"),
+        provider_event(type="tool_use", id="", name="t"),
+        provider_event(type="text"),
+        provider_event(type="nonsense", blob="x" * 100_000),
+        provider_event(event=5),
+        provider_event(type="usage", n=5),
+        provider_event(type="error", message="careful"),
+        provider_event(type="text", text="c"),
     ]
     async with child({"offer": PROVIDER, "events": events}) as ext:
         with caplog.at_level(logging.WARNING, "exthost"):
-            async with ext.providers.stream("p:m", HI) as stream:
-                observed = [item async for item in stream]
+            async with ext.providers.stream("p:m", MESSAGES) as stream:
+                events_received = [item async for item in stream]
         assert stream.result == types.Completion(())
         assert ext.stats.dropped == {"events that could not be read": 4}
-    assert observed == [
+    assert events_received == [
         types.Text("a"),
         types.ThinkingText("b"),
         types.Done(),
@@ -514,11 +533,13 @@ async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
     logged = [item.getMessage() for item in caplog.records]
     for reason in ("(id is empty)", "(text is missing)", "'nonsense'", "(event is not an object)"):
         assert any("provider.stream.event" in item and reason in item for item in logged), reason
-    (cut,) = [item for item in logged if "'nonsense'" in item]
-    assert '"blob":"xxx' in cut and len(cut) < 1000, "the beginning of the params, cut"
+    (truncated_line,) = [item for item in logged if "'nonsense'" in item]
+    assert '"blob":"xxx' in truncated_line and len(truncated_line) < 1000, (
+        "the log has the beginning of the params"
+    )
 
 
-READS: list[tuple[str, dict[str, Any], str]] = [
+UNREADABLE_EVENTS: list[tuple[str, dict[str, Any], str]] = [
     ("provider.stream.event", {"type": "text", "delta": 5}, "delta is not text"),
     ("provider.stream.event", {"type": "tool_use", "id": "1"}, "name is missing"),
     ("provider.stream.event", {"type": "tool_use", "id": "1", "name": ""}, "name is empty"),
@@ -544,36 +565,39 @@ READS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @shows("synaps-note-04")
-@pytest.mark.parametrize(("method", "params", "reason"), READS)
+@pytest.mark.parametrize(("method", "params", "reason"), UNREADABLE_EVENTS)
 def test_the_reason_why_an_event_cannot_be_read_is_reported(
     method: str, params: dict[str, Any], reason: str
 ) -> None:
     kind = "provider.stream" if method.startswith("provider") else "command.invoke"
-    read = DIALECT.streams[kind].decode(method, params)
-    assert isinstance(read, Unreadable) and reason in read.why
+    event = DIALECT.streams[kind].decode(method, params)
+    assert isinstance(event, Unreadable) and reason in event.why
 
 
 @shows("synaps-prov-03")
-async def test_a_stream_that_ends_in_nonsense_or_an_error_raises_after_its_events() -> None:
-    for report, kind in (({"result": 5}, ProtocolViolation), ({"fails": "no"}, CallFailed)):
-        events = [event(type="text", delta="a")]
-        made = child({"offer": PROVIDER, "events": events, **report})
-        async with made as ext, ext.providers.stream("m", HI) as stream:
+async def test_a_stream_with_an_invalid_or_error_reply_raises_after_its_events() -> None:
+    for behaviour, error_class in (
+        ({"result": 5}, ProtocolViolation),
+        ({"fails": "no"}, CallFailed),
+    ):
+        events = [provider_event(type="text", delta="a")]
+        connection = child({"offer": PROVIDER, "events": events, **behaviour})
+        async with connection as ext, ext.providers.stream("m", MESSAGES) as stream:
             assert await anext(stream) == types.Text("a")
-            with pytest.raises(kind):
+            with pytest.raises(error_class):
                 await anext(stream)
 
 
 @shows("synaps-prov-04")
-async def test_a_consumer_that_left_does_not_end_the_call(tmp_path: Path) -> None:
+async def test_a_stream_that_is_left_early_does_not_disturb_the_next(tmp_path: Path) -> None:
     file = tmp_path / "heard"
-    events = [event(type="text", delta="a")] * 5
+    events = [provider_event(type="text", delta="a")] * 5
     async with child({"offer": PROVIDER, "events": events, "heard": str(file)}) as ext:
-        async with ext.providers.stream("m", HI) as stream:
+        async with ext.providers.stream("m", MESSAGES) as stream:
             await anext(aiter(stream))
-        async with ext.providers.stream("m", HI) as stream:
+        async with ext.providers.stream("m", MESSAGES) as stream:
             assert len([item async for item in stream]) == 5
-    assert [item["method"] for item in heard(file)].count("provider.stream") == 2
+    assert [item["method"] for item in read_messages(file)].count("provider.stream") == 2
 
 
 @shows("synaps-note-01", "synaps-note-03")
@@ -599,9 +623,9 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
     ]
     async with child({"events": events, "result": [1]}) as ext:
         async with ext.commands.invoke("build", ["x"]) as stream:
-            observed = [item async for item in stream]
+            events_received = [item async for item in stream]
         assert stream.result == [1]
-    assert observed == [
+    assert events_received == [
         types.CommandOutput("text", "A"),
         types.TaskStart("t", "L", "download"),
         types.TaskUpdate("t", 1, 2, None),
@@ -628,14 +652,14 @@ async def test_stderr_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> No
 async def test_a_handshake_that_takes_longer_than_its_limit_names_the_setting() -> None:
     assert DIALECT.traits.limits.handshake == 10
     argv = [sys.executable, "-S", "-E", "-c", "import sys; sys.stdin.read()"]
-    silent = exthost.connect(argv, dialect="synaps", limits={"handshake": "300ms"})
-    error = await failing(silent.__aenter__())
+    connection = exthost.connect(argv, dialect="synaps", limits={"handshake": "300ms"})
+    error = await failing(connection.__aenter__())
     assert error.code == "X0504" and "0.3 s" in error.message
     assert "limits.handshake" in error.help
 
 
 @shows("synaps-note-02", "synaps-route-04")
-async def test_widgets_and_editors_are_events_for_every_subscriber() -> None:
+async def test_widget_and_editor_notifications_are_events_for_every_subscriber() -> None:
     events = [
         ["widget.upsert", {"id": "w", "lines": ["a"], "title": "T", "ttl_secs": 5}],
         ["widget.dismiss", {"id": "w"}],
@@ -644,13 +668,13 @@ async def test_widgets_and_editors_are_events_for_every_subscriber() -> None:
         ["settings.editor.close", {"reason": "r"}],
     ]
     bus = Bus()
-    observed: list[list[Any]] = [[], []]
-    for item in observed:
+    events_by_subscriber: list[list[Any]] = [[], []]
+    for item in events_by_subscriber:
         bus.subscribe(ExtensionEvent, item.append)
     async with child({"events": events}, events=bus) as ext, ext.commands.invoke("x") as stream:
         assert [item async for item in stream] == []
-    assert observed[0] == observed[1]
-    assert [(item.kind, item.payload) for item in observed[0]] == [
+    assert events_by_subscriber[0] == events_by_subscriber[1]
+    assert [(item.kind, item.payload) for item in events_by_subscriber[0]] == [
         ("widget.upsert", types.Widget("w", ("a",), "top_right", "T", 5)),
         ("widget.dismiss", types.WidgetDismissed("w")),
         ("settings.editor.render", types.EditorRender((1,), None, "f")),
@@ -659,7 +683,7 @@ async def test_widgets_and_editors_are_events_for_every_subscriber() -> None:
     ]
 
 
-async def test_the_small_facets_write_and_read_the_messages_of_the_page() -> None:
+async def test_the_facets_info_sidecar_and_settings() -> None:
     info = {
         "build": {"backend": "cpu"},
         "capabilities": [{"kind": "stt", "name": "S"}],
@@ -670,33 +694,33 @@ async def test_the_small_facets_write_and_read_the_messages_of_the_page() -> Non
         report = await ext.info.get()
         assert report.build == types.Build("cpu") and report.models[0]["installed"] is False
         assert await ext.sidecar.spawn_args() == types.SpawnArgs(("-v",), "en", {})
-        opened = await ext.settings.open("c", "f")
-        assert opened == {
+        open_reply = await ext.settings.open("c", "f")
+        assert open_reply == {
             "method": "settings.editor.open",
             "params": {"category": "c", "field": "f"},
         }
-        pressed = await ext.settings.key("c", "f", "Up")
-        assert pressed["params"] == {"key": "Up", "category": "c", "field": "f"}
-        kept = await ext.settings.commit("c", "f", 1)
-        assert kept["params"] == {"category": "c", "field": "f", "value": 1}
+        key_reply = await ext.settings.key("c", "f", "Up")
+        assert key_reply["params"] == {"key": "Up", "category": "c", "field": "f"}
+        commit_reply = await ext.settings.commit("c", "f", 1)
+        assert commit_reply["params"] == {"category": "c", "field": "f", "value": 1}
     async with child({"methods": {"info.get": [1], "sidecar.spawn_args": {"args": "x"}}}) as ext:
         assert (await failing(ext.info.get())).code == "X0652"
         assert (await failing(ext.sidecar.spawn_args())).code == "X0652"
 
 
-async def test_a_flood_of_notices_harms_no_call() -> None:
+async def test_calls_work_during_a_flood_of_notifications() -> None:
     async with child() as ext:
-        asked = {"times": 3_000, "method": "task.update"}
-        assert (await ext.call_tool("flood", asked)).data == asked
+        arguments = {"times": 3_000, "method": "task.update"}
+        assert (await ext.call_tool("flood", arguments)).data == arguments
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
 
-# -- what it asks ----------------------------------------------------------------------------
+# -- requests of the child ---------------------------------------------------------------------
 
 
 @shows("synaps-ask-04", "synaps-ask-05")
 @pytest.mark.parametrize(
-    ("method", "params", "code", "says"),
+    ("method", "params", "code", "text"),
     [
         ("memory.forget", {}, -32601, "memory.forget"),
         ("memory.append", None, -32602, "namespace"),
@@ -714,12 +738,12 @@ async def test_a_flood_of_notices_harms_no_call() -> None:
         ("config.subscribe", {"keys": [5]}, -32602, "keys"),
     ],
 )
-async def test_the_answer_to_a_bad_question_names_its_fault(
-    method: str, params: Any, code: int, says: str
+async def test_the_error_of_an_invalid_request_names_the_mistake(
+    method: str, params: Any, code: int, text: str
 ) -> None:
     async with child() as ext:
         answer = (await ext.call_tool("ask", {"method": method, "params": params})).data
-        assert answer["error"]["code"] == code and says in answer["error"]["message"], answer
+        assert answer["error"]["code"] == code and text in answer["error"]["message"], answer
 
 
 @shows("synaps-ask-04")
@@ -732,7 +756,7 @@ async def test_the_answer_to_a_bad_question_names_its_fault(
         ("config.subscribe", {}, "config.subscribe"),
     ],
 )
-async def test_without_its_permission_nothing_is_served(
+async def test_a_request_without_its_permission_is_refused(
     method: str, params: Any, permission: str
 ) -> None:
     async with child(options={"permissions": ["tools.register"]}) as ext:
@@ -743,7 +767,7 @@ async def test_without_its_permission_nothing_is_served(
 
 
 @shows("synaps-ask-01", "synaps-ask-02", "synaps-route-05")
-async def test_memory_and_config_work_inside_its_own_initialize() -> None:
+async def test_memory_and_config_requests_work_during_initialize() -> None:
     init = [
         ["memory.append", {"namespace": "inside", "content": "c", "tags": ["t"], "meta": {"a": 1}}],
         ["config.set", {"key": " k ", "value": "v"}],
@@ -751,17 +775,17 @@ async def test_memory_and_config_work_inside_its_own_initialize() -> None:
         ["config.get", {"key": "k"}],
     ]
     async with exthost.connect(command({"init": init}), dialect="synaps", name="inside") as ext:
-        reports = [answer["result"] for answer in (await ext.call_tool("started")).data["answers"]]
-    at = reports[0]["timestamp_ms"]
+        results = [answer["result"] for answer in (await ext.call_tool("started")).data["answers"]]
+    timestamp = results[0]["timestamp_ms"]
     record = {
         "namespace": "inside",
-        "timestamp_ms": at,
+        "timestamp_ms": timestamp,
         "content": "c",
         "tags": ["t"],
         "meta": {"a": 1},
     }
-    assert reports == [
-        {"ok": True, "timestamp_ms": at},
+    assert results == [
+        {"ok": True, "timestamp_ms": timestamp},
         {"ok": True},
         {"records": [record]},
         {"value": "v"},
@@ -769,15 +793,15 @@ async def test_memory_and_config_work_inside_its_own_initialize() -> None:
 
 
 @shows("synaps-ask-04")
-async def test_an_unusable_store_is_reported_and_the_calls_go_on(
+async def test_an_unusable_store_is_reported_and_calls_are_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home").write_text("in the way")
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
     async with child() as ext:
         params = {"namespace": "child", "content": "x"}
-        asked = {"method": "memory.append", "params": params}
-        answer = (await ext.call_tool("ask", asked)).data
+        request = {"method": "memory.append", "params": params}
+        answer = (await ext.call_tool("ask", request)).data
         assert answer["error"]["code"] == -32000 and "store" in answer["error"]["message"]
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
@@ -796,10 +820,10 @@ async def test_a_full_store_is_an_error_for_the_plugin_and_one_warning_for_the_o
             codes.append(answer.get("error", {}).get("code"))
         assert codes == [None] * 2 + [-32000] * 4
         assert "store is full" in answer["error"]["message"]
-        asked = {"method": "config.set", "params": {"key": "k", "value": "v" * 30_000}}
-        assert (await ext.call_tool("ask", asked)).data["error"]["code"] == -32000
-        found = {"method": "memory.query", "params": {"namespace": "child"}}
-        assert len((await ext.call_tool("ask", found)).data["result"]["records"]) == 2
+        request = {"method": "config.set", "params": {"key": "k", "value": "v" * 30_000}}
+        assert (await ext.call_tool("ask", request)).data["error"]["code"] == -32000
+        query = {"method": "memory.query", "params": {"namespace": "child"}}
+        assert len((await ext.call_tool("ask", query)).data["result"]["records"]) == 2
     warnings = [record.message for record in caplog.records if "limits.store" in record.message]
     assert len(warnings) == 1 and warnings[0].startswith("[child]")
 
@@ -808,14 +832,14 @@ async def test_a_full_store_is_an_error_for_the_plugin_and_one_warning_for_the_o
 async def test_the_offer_of_a_new_handshake_replaces_the_old_one_and_is_reported(
     tmp_path: Path,
 ) -> None:
-    once = str(tmp_path / "once")
+    marker_file = str(tmp_path / "once")
     tool = {"name": "die", "description": "d", "input_schema": {}}
     offer = {"protocol_version": 1, "capabilities": {"tools": [tool, tool | {"name": "new"}]}}
     bus = Bus()
     changes: list[OfferChanged] = []
     bus.subscribe(OfferChanged, changes.append)
-    async with child({"again": [once, offer]}, events=bus, **QUICK) as ext:
-        assert (await ext.call_tool("die", {"once": once})).data == "alive"
+    async with child({"again": [marker_file, offer]}, events=bus, **QUICK_RESTART) as ext:
+        assert (await ext.call_tool("die", {"once": marker_file})).data == "alive"
         assert set(ext.tools) == {"die", "new"}
     assert "new" in changes[-1].added and "echo" in changes[-1].removed
 

@@ -1,4 +1,4 @@
-"""plugin.json: what it means, what is refused before a start, where settings come from."""
+"""plugin.json of synaps: its keys, the mistakes in it, the sources of settings, and discovery."""
 
 import json
 from pathlib import Path
@@ -26,8 +26,8 @@ GOOD: dict[str, Any] = {
 }
 
 
-def found(extension: Any, *, files: tuple[str, ...] = (), **outer: Any) -> ManifestFile:
-    data = json.dumps({**outer, "extension": extension}).encode()
+def manifest_file(extension: Any, *, files: tuple[str, ...] = (), **top_level: Any) -> ManifestFile:
+    data = json.dumps({**top_level, "extension": extension}).encode()
     path = "/p/notes/.synaps-plugin/plugin.json"
     return ManifestFile(
         path=path, folder="/p/notes", data=data, has_file=lambda name: name in files
@@ -35,9 +35,9 @@ def found(extension: Any, *, files: tuple[str, ...] = (), **outer: Any) -> Manif
 
 
 def spec_of(extension: Any, **settings: Any) -> Spec:
-    verdict = read(found(extension, **settings))
-    assert isinstance(verdict, Accepted)
-    return verdict.spec
+    outcome = read(manifest_file(extension, **settings))
+    assert isinstance(outcome, Accepted)
+    return outcome.spec
 
 
 @shows("synaps-mani-01", "synaps-mani-02")
@@ -59,7 +59,7 @@ def test_the_minimal_manifest_of_this_dialect() -> None:
     "text",
     ["{}", '{"name": "skill", "commands": []}', '{"extensions": 1}', '{"extension": null}'],
 )
-def test_a_plugin_of_another_kind_is_passed_over_in_silence(text: str) -> None:
+def test_a_plugin_of_another_kind_is_ignored(text: str) -> None:
     assert read(ManifestFile(path="/x", folder="/x", data=text.encode())) is None
 
 
@@ -71,19 +71,19 @@ def test_a_plugin_of_another_kind_is_passed_over_in_silence(text: str) -> None:
         *("config.write", "config.subscribe", "audio.input", "audio.output"),
     ],
 )
-def test_a_plugin_without_hooks_needs_a_permission_to_do_something(permission: str) -> None:
+def test_a_plugin_without_hooks_may_have_one_of_these_permissions(permission: str) -> None:
     assert spec_of(GOOD | {"permissions": [permission]}).manifest.permissions == (permission,)
 
 
 @shows("synaps-mani-08")
-def test_a_manifest_that_names_no_protocol_is_written_for_the_first() -> None:
-    output = {key: value for key, value in GOOD.items() if key != "protocol_version"}
-    assert spec_of(output).id == "notes"
+def test_a_manifest_without_protocol_version_is_accepted() -> None:
+    manifest = {key: value for key, value in GOOD.items() if key != "protocol_version"}
+    assert spec_of(manifest).id == "notes"
 
 
 @shows("synaps-mani-05")
 @pytest.mark.parametrize(
-    ("command", "runs"),
+    ("command", "program"),
     [
         ("/bin/x", "/bin/x"),
         ("./run.sh", "/p/notes/run.sh"),
@@ -91,12 +91,12 @@ def test_a_manifest_that_names_no_protocol_is_written_for_the_first() -> None:
         ("x", "x"),
     ],
 )
-def test_where_the_command_is_looked_for(command: str, runs: str) -> None:
-    assert spec_of(GOOD | {"command": command}).argv == (runs,)
+def test_a_relative_command_is_in_the_folder_of_the_plugin(command: str, program: str) -> None:
+    assert spec_of(GOOD | {"command": command}).argv == (program,)
 
 
 @shows("synaps-mani-05")
-def test_arguments_that_name_its_own_files_become_absolute() -> None:
+def test_arguments_that_name_files_of_the_plugin_become_absolute() -> None:
     args = ["main.py", "--flag", "lib/x.py", "gone.py"]
     spec = spec_of(GOOD | {"args": args}, files=("main.py", "lib/x.py"))
     assert spec.argv[1:] == ("/p/notes/main.py", "--flag", "/p/notes/lib/x.py", "gone.py")
@@ -117,7 +117,7 @@ def test_hooks_and_their_filters() -> None:
 
 @shows("synaps-mani-03")
 @pytest.mark.parametrize(
-    ("change", "code", "says"),
+    ("change", "code", "text"),
     [
         ({"protocol_version": 3}, "X0251", "protocol 3"),
         ({"protocol_version": True}, "X0250", "protocol_version"),
@@ -139,59 +139,63 @@ def test_hooks_and_their_filters() -> None:
         ({"config": [{"key": "a", "required": "yes"}]}, "X0250", "required"),
     ],
 )
-def test_manifests_refused_before_a_start(change: dict[str, Any], code: str, says: str) -> None:
-    with pytest.raises(ManifestError) as refused:
-        read(found(GOOD | change))
-    error = refused.value
-    assert error.code == code and says in error.message, error.message
+def test_manifests_refused_before_a_start(change: dict[str, Any], code: str, text: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        read(manifest_file(GOOD | change))
+    error = caught.value
+    assert error.code == code and text in error.message, error.message
     assert error.extension == "notes" and error.help and error.evidence.key
 
 
 @shows("synaps-mani-03")
-def test_a_tool_filter_is_for_hooks_about_tools_alone() -> None:
+def test_a_tool_filter_is_allowed_only_for_hooks_about_tools() -> None:
     permissions = ["privacy.llm_content"]
     hooks = [{"hook": "before_message", "tool": "bash"}]
     with pytest.raises(ManifestError, match="not about tools"):
-        read(found(GOOD | {"permissions": permissions, "hooks": hooks}))
+        read(manifest_file(GOOD | {"permissions": permissions, "hooks": hooks}))
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 5000, b'{"extension": 5}'])
 def test_a_file_that_is_not_a_manifest_is_reported(data: bytes) -> None:
-    with pytest.raises(ManifestError) as refused:
+    with pytest.raises(ManifestError) as caught:
         read(ManifestFile(path="/x", folder="/p/notes", data=data))
-    assert refused.value.code == "X0250"
+    assert caught.value.code == "X0250"
 
 
 # -- settings --------------------------------------------------------------------------------
 
 
-def with_settings(*settings: DeclaredSetting, **more: Any) -> Spec:
-    return Spec(id="my-plugin", argv=("x",), settings=settings, **more)
+def with_settings(*settings: DeclaredSetting, **fields: Any) -> Spec:
+    return Spec(id="my-plugin", argv=("x",), settings=settings, **fields)
 
 
 @shows("synaps-mani-04")
-def test_a_setting_comes_from_the_first_place_that_has_it() -> None:
+def test_a_setting_comes_from_the_first_source_that_has_it() -> None:
     (setting,) = spec_of(
         GOOD | {"config": [{"key": "api-key", "secret_env": "TOKEN", "default": "d"}]}
     ).settings
     assert setting.variables == ("SYNAPS_EXTENSION_NOTES_API_KEY", "TOKEN")
-    own, secret = setting.variables
+    own_variable, secret_variable = setting.variables
     spec = with_settings(setting, stored={"api-key": "stored"})
-    assert resolve_config(spec, {own: "own", secret: "secret"}) == {"api-key": "own"}
-    assert resolve_config(spec, {own: "", secret: "secret"}) == {"api-key": "secret"}
+    assert resolve_config(spec, {own_variable: "own", secret_variable: "secret"}) == {
+        "api-key": "own"
+    }
+    assert resolve_config(spec, {own_variable: "", secret_variable: "secret"}) == {
+        "api-key": "secret"
+    }
     assert resolve_config(spec, {}) == {"api-key": "stored"}
     assert resolve_config(with_settings(setting), {}) == {"api-key": "d"}
-    assert resolve_config(with_settings(setting, config={"api-key": 1}), {own: "x"}) == {
+    assert resolve_config(with_settings(setting, config={"api-key": 1}), {own_variable: "x"}) == {
         "api-key": 1
     }
 
 
 @shows("synaps-mani-04")
-def test_a_required_setting_that_is_nowhere_refuses() -> None:
+def test_a_required_setting_without_a_value_is_refused() -> None:
     setting = DeclaredSetting("k", ("SYNAPS_EXTENSION_A_K",), required=True)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as caught:
         resolve_config(with_settings(setting), {})
-    assert refused.value.code == "X0350" and "SYNAPS_EXTENSION_A_K" in refused.value.help
+    assert caught.value.code == "X0350" and "SYNAPS_EXTENSION_A_K" in caught.value.help
     assert resolve_config(with_settings(setting._replace(required=False)), {}) == {}
 
 
@@ -206,17 +210,17 @@ def test_a_setting_has_the_type_that_it_declares(kind: Any, text: str, value: An
 
 
 @pytest.mark.parametrize(("kind", "text"), [("bool", "1"), ("number", "true"), ("number", "x1")])
-def test_one_of_the_wrong_type_is_refused_and_never_shown(kind: Any, text: str) -> None:
-    with pytest.raises(Refused) as refused:
+def test_a_setting_of_the_wrong_type_is_refused_without_its_value(kind: Any, text: str) -> None:
+    with pytest.raises(Refused) as caught:
         resolve_config(with_settings(DeclaredSetting("k", ("V",), kind)), {"V": text + "hunter2"})
-    assert refused.value.code == "X0351" and "hunter2" not in str(refused.value)
+    assert caught.value.code == "X0351" and "hunter2" not in str(caught.value)
 
 
 # -- discovery -------------------------------------------------------------------------------
 
 
 @shows("synaps-mani-06", "synaps-mani-02")
-def test_the_projects_plugin_goes_before_the_users_of_the_same_name(
+def test_a_plugin_of_the_project_has_precedence_over_one_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -230,58 +234,58 @@ def test_the_projects_plugin_goes_before_the_users_of_the_same_name(
     skill.write_text('{"name": "skill"}')
     settings = DiscoverySettings(search_paths=("$SYNAPS",))
     report = discover(settings, find.load_manifest_formats(), base=str(tmp_path / "work"))
-    there = {candidate.id: candidate.folder for candidate in report.candidates}
-    assert there == {"both": str(project / "both"), "mine": str(users / "mine")}
-    (wrong,) = report.diagnostics  # that the project's is used is no warning
-    assert (wrong.extension, wrong.code) == ("broken", "X0252") and wrong.help
+    folders = {candidate.id: candidate.folder for candidate in report.candidates}
+    assert folders == {"both": str(project / "both"), "mine": str(users / "mine")}
+    (diagnostic,) = report.diagnostics  # using the plugin of the project is not a warning
+    assert (diagnostic.extension, diagnostic.code) == ("broken", "X0252") and diagnostic.help
 
 
 @shows("synaps-today-12")
-def test_a_guard_of_the_user_that_the_project_replaces_is_reported(
+def test_a_replaced_user_plugin_with_a_tool_hook_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "before_tool_call"}])
     plugin(tmp_path / "work/.synaps/plugins/both")
-    assert [diagnostic.code for diagnostic in searched(tmp_path / "work").diagnostics] == ["X0205"]
+    assert [diagnostic.code for diagnostic in search(tmp_path / "work").diagnostics] == ["X0205"]
     plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "on_session_end"}])
-    assert searched(tmp_path / "work").diagnostics == ()
+    assert search(tmp_path / "work").diagnostics == ()
 
 
 @shows("synaps-today-10")
 @pytest.mark.parametrize("value", ["1", " TRUE ", "yes", "On"])
-def test_variables_change_where_plugins_are_looked_for(
+def test_variables_change_the_search_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     plugin(tmp_path / "home/.synaps-cli/plugins/users")
     plugin(tmp_path / "base/plugins/based")
     plugin(tmp_path / "work/.synaps/plugins/projects")
-    assert ids(tmp_path) == {"users", "projects"}
+    assert found_ids(tmp_path) == {"users", "projects"}
     monkeypatch.setenv("SYNAPS_BASE_DIR", str(tmp_path / "base"))
-    assert ids(tmp_path) == {"based", "projects"}
+    assert found_ids(tmp_path) == {"based", "projects"}
     monkeypatch.setenv("SYNAPS_DISABLE_PROJECT_PLUGINS", value)
-    assert ids(tmp_path) == {"based"}
+    assert found_ids(tmp_path) == {"based"}
     monkeypatch.setenv("SYNAPS_DISABLE_PROJECT_PLUGINS", "0")
-    assert ids(tmp_path) == {"based", "projects"}
+    assert found_ids(tmp_path) == {"based", "projects"}
 
 
-def ids(root: Path) -> set[str]:
-    return {candidate.id for candidate in searched(root / "work").candidates}
+def found_ids(root: Path) -> set[str]:
+    return {candidate.id for candidate in search(root / "work").candidates}
 
 
-def searched(base: Path) -> SearchReport:
+def search(base: Path) -> SearchReport:
     settings = DiscoverySettings(search_paths=("$SYNAPS",))
     return discover(settings, find.load_manifest_formats(), base=str(base))
 
 
-# -- what plugins of today say -----------------------------------------------------------------
+# -- keys of current plugins ----------------------------------------------------------------
 
-DEFERRED = GOOD | {"permissions": ["tools.register", "providers.register", "tools.intercept"]}
+CURRENT = GOOD | {"permissions": ["tools.register", "providers.register", "tools.intercept"]}
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "says"),
+    ("change", "code", "text"),
     [
         ({"theme_tokens": {"a.b": "red"}}, "X0256", "not a colour"),
         ({"theme_tokens": {"a b": "#fff"}}, "X0256", "cannot be the name"),
@@ -308,21 +312,21 @@ DEFERRED = GOOD | {"permissions": ["tools.register", "providers.register", "tool
 )
 @shows("synaps-today-09", "synaps-today-04", "synaps-today-05")
 def test_mistakes_in_the_manifests_of_current_plugins(
-    change: dict[str, Any], code: str, says: str
+    change: dict[str, Any], code: str, text: str
 ) -> None:
-    with pytest.raises(ManifestError) as refused:
-        read(found(DEFERRED | change))
-    assert refused.value.code == code and says in refused.value.message
+    with pytest.raises(ManifestError) as caught:
+        read(manifest_file(CURRENT | change))
+    assert caught.value.code == code and text in caught.value.message
 
 
 @shows("synaps-today-01", "synaps-today-08")
 @pytest.mark.parametrize("name", ["context_providers.register", "session.drive"])
 def test_a_plugin_with_only_unsupported_features_is_accepted(name: str) -> None:
-    verdict = read(found(GOOD | {"permissions": [name]}))
-    assert isinstance(verdict, Accepted) and "does not offer" in str(verdict.warnings[0])
+    outcome = read(manifest_file(GOOD | {"permissions": [name]}))
+    assert isinstance(outcome, Accepted) and "does not offer" in str(outcome.warnings[0])
 
 
-def test_where_the_user_has_no_plugins_nothing_is_reported(
+def test_missing_plugin_folders_are_not_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -331,10 +335,10 @@ def test_where_the_user_has_no_plugins_nothing_is_reported(
     assert (report.candidates, report.diagnostics) == ((), ())
 
 
-def test_a_config_entry_may_name_the_manifest() -> None:
+def test_a_config_entry_can_name_a_manifest() -> None:
     assert FORMAT.join is not None
     config = [{"key": "k", "default": 1}]
-    joined = FORMAT.join(Spec(id="mine", argv=("run",)), found(GOOD | {"config": config}))
+    joined = FORMAT.join(Spec(id="mine", argv=("run",)), manifest_file(GOOD | {"config": config}))
     assert (joined.id, joined.argv) == ("mine", ("run",))
     assert joined.settings[0].variables == ("SYNAPS_EXTENSION_MINE_K",)
     with pytest.raises(ManifestError):

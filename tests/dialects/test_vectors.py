@@ -1,4 +1,4 @@
-"""Every vector of every dialect, played in every way."""
+"""Checks every vector of every dialect, with and without a process."""
 
 from pathlib import Path
 
@@ -17,69 +17,71 @@ from tests.dialects.all_vectors import vectors
 from tests.extensions.clock import installed_clock
 
 
-def each(*tables: str) -> pytest.MarkDecorator:
+def parametrize_vectors(*tables: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("vector", vectors(*tables), ids=str)
 
 
 @pytest.fixture(autouse=True)
-def patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server of MCP that is slow and not silent is no other server: where no limit is part of
-    the script, the time for discovery is not, either."""
+def wait_long_for_discovery(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wait long for discovery of MCP, so that a slow machine does not change the result. A vector
+    with limits keeps the short time."""
     if "vector" in request.fixturenames and not request.getfixturevalue("vector").fields.get(
         "limits"
     ):
         monkeypatch.setattr("exthost.dialects.mcp.handshake.DISCOVERY_SECONDS", 100.0)
 
 
-@each("read")
-def test_the_bytes_mean_the_same_however_they_come_and_the_other_role_writes_them(
+@parametrize_vectors("read")
+def test_bytes_are_decoded_and_encoded_as_the_vector_says(
     vector: Vector,
 ) -> None:
     check_vector(vector)
 
 
-@each("handshake")
-def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
+@parametrize_vectors("handshake")
+def test_a_handshake_has_the_offer_of_its_vector(vector: Vector) -> None:
     check_vector(vector)
 
 
 @pytest.mark.sampled
-@each("handshake")
-async def test_a_handshake_with_a_real_process_leads_to_its_offer(
+@parametrize_vectors("handshake")
+async def test_a_handshake_with_a_real_process_has_the_offer_of_its_vector(
     vector: Vector, tmp_path: Path
 ) -> None:
     await check_with_process(vector, tmp_path, installed_clock)
 
 
-@each("refusal")
+@parametrize_vectors("refusal")
 def test_a_refusal_is_reported(vector: Vector) -> None:
     check_vector(vector)
 
 
 @pytest.mark.sampled
-@each("refusal")
+@parametrize_vectors("refusal")
 async def test_a_refusal_with_a_real_process_is_reported(vector: Vector, tmp_path: Path) -> None:
     await check_with_process(vector, tmp_path, installed_clock)
 
 
-@each("operation")
-def test_an_operation_has_the_fields_of_the_script(vector: Vector) -> None:
+@parametrize_vectors("operation")
+def test_an_operation_sends_the_messages_of_its_vector(vector: Vector) -> None:
     check_vector(vector)
 
 
 @pytest.mark.sampled
-@each("operation")
+@parametrize_vectors("operation")
 async def test_an_operation_with_a_real_process(vector: Vector, tmp_path: Path) -> None:
     await check_with_process(vector, tmp_path, installed_clock)
 
 
-@each("meaning")
-def test_a_notification_has_the_meaning_that_its_vector_gives(vector: Vector) -> None:
+@parametrize_vectors("meaning")
+def test_a_notification_has_the_meaning_of_its_vector(vector: Vector) -> None:
     check_vector(vector)
 
 
-@each("value")
-def test_a_pure_function_has_the_value_that_the_vector_says(vector: Vector) -> None:
+@parametrize_vectors("value")
+def test_a_function_returns_the_value_of_its_vector(vector: Vector) -> None:
     check_vector(vector)
 
 
@@ -91,13 +93,15 @@ _FRAMES = [ReadVector(vector).data for vector in _READ]
 @pytest.mark.parametrize("vector", _DIALECTS, ids=lambda vector: vector.file)
 @pytest.mark.parametrize("role", Role)
 @given(data=st.data())
-def test_for_any_bytes_in_a_frame_only_our_own_error_leaves_the_codec(
+def test_a_codec_raises_only_protocol_violations_for_any_bytes(
     vector: Vector, role: Role, data: st.DataObject
 ) -> None:
     frame = data.draw(st.sampled_from(_FRAMES) | st.binary(max_size=60))
-    at = data.draw(st.integers(0, len(frame)))
+    position = data.draw(st.integers(0, len(frame)))
     frame = (
-        frame[:at] + data.draw(st.binary(max_size=3)) + frame[at + data.draw(st.integers(0, 4)) :]
+        frame[:position]
+        + data.draw(st.binary(max_size=3))
+        + frame[position + data.draw(st.integers(0, 4)) :]
     )
     codec = vector.dialect.codec(role)
     try:
@@ -105,8 +109,8 @@ def test_for_any_bytes_in_a_frame_only_our_own_error_leaves_the_codec(
     except ProtocolViolation as violation:
         assert violation.message
     else:
-        kinds = (Request, Reply, Failure, Notification, Noise)
-        assert all(type(message) in kinds for message in output)
+        message_types = (Request, Reply, Failure, Notification, Noise)
+        assert all(type(message) in message_types for message in output)
     assert isinstance(codec.reply_id_in_prefix(frame), int | str | None)
 
 
@@ -115,25 +119,25 @@ def test_for_any_bytes_in_a_frame_only_our_own_error_leaves_the_codec(
 
 @pytest.mark.parametrize("file", sorted({vector.file for vector in vectors("read")}))
 def test_each_role_has_a_canonical_vector_of_all_its_messages(file: str) -> None:
-    """Else "in both roles" would be an empty word."""
-    ours = [vector for vector in vectors("read") if vector.file == file]
+    """A canonical vector is checked in both roles."""
+    vectors_of_file = [vector for vector in vectors("read") if vector.file == file]
     for role in Role:
-        readings = [(vector, ReadVector(vector)) for vector in ours]
+        readings = [(vector, ReadVector(vector)) for vector in vectors_of_file]
         readings = [(vector, reading) for vector, reading in readings if reading.role is role]
-        kinds = {
-            stated.type_name
-            for _, one in readings
-            for stated in one.expected
-            if isinstance(stated, MessagePattern)
+        message_types = {
+            pattern.type_name
+            for _, reading in readings
+            for pattern in reading.expected
+            if isinstance(pattern, MessagePattern)
         }
-        written = {
-            stated.type_name
-            for vector, one in readings
+        canonical_types = {
+            pattern.type_name
+            for vector, reading in readings
             if vector.fields.get("canonical")
-            for stated in one.expected
-            if isinstance(stated, MessagePattern)
+            for pattern in reading.expected
+            if isinstance(pattern, MessagePattern)
         }
-        assert kinds == written and kinds, role
+        assert message_types == canonical_types and message_types, role
 
 
 def test_names_are_unique_in_their_file() -> None:
@@ -153,31 +157,37 @@ def test_the_notation_distinguishes_types_and_values() -> None:
             parse_pattern(nonsense)
 
 
-REFUSED = """[[operation]]
+FAILING_OPERATION = """[[operation]]
 operation = "call_tool"
 params = '{"name": "a", "arguments": {}}'
 script = ['> Request {"method": "a"}', '< Failure {"message": "not today"}']
 """
 
-WRONG = [
+WRONG_VECTORS = [
     ('[[read]]\npayload = "{}"\nmeans = "Reply {}"', "whole"),
     ("[[read]]\npayload = '{}'\nmeans = 'Noise \"method\"'\ncanonical = true", "canonical"),
     ('[[handshake]]\nscript = []\noffer = "{}"', "it sends more than the script has"),
     ('[[refusal]]\nscript = []\nerror = "x"\ncode = "x"\nsays = "x"', "it sends more"),
     ('[[meaning]]\nnotification = \'Notification {"method": "log"}\'\nmeans = "Log"', "Log"),
-    (f'{REFUSED}error = "CallFailed"\ncode = "X0701"\nsays = "not tomorrow"', "not today"),
-    (f'{REFUSED}error = "ProtocolViolation"\ncode = "X0701"\nsays = "today"', "not today"),
-    (f'{REFUSED}result = "null"', "it failed: .*not today"),
+    (
+        f'{FAILING_OPERATION}error = "CallFailed"\ncode = "X0701"\nsays = "not tomorrow"',
+        "not today",
+    ),
+    (
+        f'{FAILING_OPERATION}error = "ProtocolViolation"\ncode = "X0701"\nsays = "today"',
+        "not today",
+    ),
+    (f'{FAILING_OPERATION}result = "null"', "it failed: .*not today"),
 ]
 
 
-@pytest.mark.parametrize(("text", "says"), WRONG)
-def test_a_vector_that_does_not_match_fails(text: str, says: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "message"), WRONG_VECTORS)
+def test_a_vector_that_does_not_match_fails(text: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     text = text.replace("]]\n", ']]\nname = "wrong"\n')
     file.write_text(f'module = "exthost.dialects.morphir.dialect"\n{text}')
     (vector,) = load_vectors(file)
-    with pytest.raises(AssertionError, match=says):
+    with pytest.raises(AssertionError, match=message):
         check_vector(vector)
 
 
@@ -188,8 +198,8 @@ def test_an_unknown_table_is_a_mistake(tmp_path: Path) -> None:
         load_vectors(file)
 
 
-async def test_a_vector_that_waits_for_a_notification_is_played(tmp_path: Path) -> None:
-    """As a third party plays its own: with a file and two functions."""
+async def test_a_vector_with_a_notification_is_checked(tmp_path: Path) -> None:
+    """This is how a third party checks vectors: with a file and two functions."""
     (tmp_path / "documents.toml").write_text(DOCUMENTS)
     for vector in load_vectors(tmp_path / "documents.toml"):
         check_vector(vector)
@@ -209,7 +219,7 @@ script = [
 offer = '{"name": "d"}'
 
 [[operation]]
-name = "what is wrong with a document is told by a notification"
+name = "the problems of a document are reported by a notification"
 method = "check"
 params = '{"name": "a", "text": "x"}'
 script = [

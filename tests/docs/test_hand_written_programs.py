@@ -1,4 +1,4 @@
-"""The programs that README and docs show without the SDK break no rule of their dialect."""
+"""The extensions without the SDK in the README and the docs pass `exthost check`."""
 
 import os
 import sys
@@ -11,15 +11,16 @@ from exthost.authoring.check.settings import Settings
 from exthost.config.discovery.extension_at_path import spec_at
 from exthost.host.connection import connection_spec
 from exthost.model.spec import Spec
-from tests.docs.test_docs import blocks, unpack
+from tests.docs.test_docs import read_blocks, write_files
 
-# A limit that no test is about.
+# Long limits, so that a busy machine causes no finding.
 PATIENT = Settings(seconds=180, reply_seconds=60)
 
 
 async def assert_passes(spec: Spec) -> None:
+    """Check that `exthost check` finds no fault of an extension."""
     report = await run_checks(spec, os.environ, PATIENT)
-    # How fast it is says something of the machine only.
+    # The speed depends on the machine.
     findings = [finding for finding in report.findings if finding.rule.name != "speed"]
     assert [(finding.rule.name, finding.message) for finding in findings] == []
     assert {"unknown-method", "bad-arguments"} <= {
@@ -28,25 +29,25 @@ async def assert_passes(spec: Spec) -> None:
 
 
 async def test_the_first_program_of_the_readme_passes_every_check(tmp_path: Path) -> None:
-    unpack(blocks("README.md"), tmp_path)
+    write_files(read_blocks("README.md"), tmp_path)
     await assert_passes(connection_spec([sys.executable, str(tmp_path / "ext.py")], "morphir", {}))
 
 
-@pytest.mark.more  # a second for each, and they change rarely
+@pytest.mark.more  # each takes a second, and the programs rarely change
 @pytest.mark.parametrize(
     ("page", "program"), [("dialects/morphir.md", "words.py"), ("howto/sandbox.md", "reader.py")]
 )
-async def test_the_scripts_of_the_docs_pass_every_check(
+async def test_the_programs_of_the_docs_pass_every_check(
     page: str, program: str, tmp_path: Path
 ) -> None:
-    unpack(blocks(f"docs/{page}"), tmp_path)
+    write_files(read_blocks(f"docs/{page}"), tmp_path)
     await assert_passes(connection_spec([sys.executable, str(tmp_path / program)], "morphir", {}))
 
 
-@pytest.mark.more  # a second for each, and they change rarely
+@pytest.mark.more  # each takes a second, and the programs rarely change
 @pytest.mark.parametrize("dialect", ["roder", "synaps"])
 async def test_the_smallest_extension_of_a_dialect_passes_every_check(
     dialect: str, tmp_path: Path
 ) -> None:
-    unpack(blocks(f"docs/dialects/{dialect}.md"), tmp_path)
+    write_files(read_blocks(f"docs/dialects/{dialect}.md"), tmp_path)
     await assert_passes(spec_at(tmp_path / "shout"))

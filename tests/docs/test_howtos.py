@@ -1,4 +1,4 @@
-"""The how-tos: their programs are type-checked, and run where what they need is installed."""
+"""The programs of the how-tos pass type checkers, and run if their packages are installed."""
 
 import http.client
 import importlib.util
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import exthost
-from tests.docs.test_docs import blocks, unpack
+from tests.docs.test_docs import read_blocks, write_files
 
 ROOT = Path(__file__).parents[2]
 CHECK_SECONDS = 300
@@ -71,47 +71,51 @@ EXAMPLES = [
 ]
 
 
-def unpacked(page: str, folder: Path) -> Path:
-    """Write the programs of a page, with an extension for them."""
+def write_page_files(page: str, folder: Path) -> Path:
+    """Write the files of a page, and an extension and a config for them; return the folder."""
     (folder / "exthost.toml").write_text(CONFIG)
     shutil.copy(ROOT / "examples" / "morphir" / "text.py", folder / "text.py")
     shutil.copy(ROOT / "tests" / "extensions" / "painter.py", folder / "painter.py")
-    unpack(blocks(f"docs/howto/{page}.md"), folder)
+    write_files(read_blocks(f"docs/howto/{page}.md"), folder)
     return folder
 
 
-def needs(module: str) -> None:
+def require(module: str) -> None:
+    """Skip the test if a module is not installed."""
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"{module} is not installed: its how-to is only type-checked")
 
 
-def test_the_cells_of_the_notebook_run_one_after_another(
+def test_the_cells_of_the_notebook_run_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = unpacked("notebook", tmp_path)
+    folder = write_page_files("notebook", tmp_path)
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {}
     for number in (1, 2, 3):
         exec((folder / f"cell_{number}.py").read_text(), names)
-    shown = capsys.readouterr().out
-    assert "ext_text_shout" in shown and '{"text":"HELLO"}' in shown
+    output = capsys.readouterr().out
+    assert "ext_text_shout" in output and '{"text":"HELLO"}' in output
 
 
 async def test_the_sandbox_of_the_how_to_works(tmp_path: Path) -> None:
-    folder = unpacked("sandbox", tmp_path)
+    folder = write_page_files("sandbox", tmp_path)
     (folder / "public").mkdir()
     (folder / "public" / "open.txt").write_text("for all")
     (folder / "secret.txt").write_text("for nobody")
     async with exthost.Host.from_config(folder / "exthost.toml") as host:
         if isinstance(host["reader"].cause, exthost.errors.Refused):
-            pytest.skip(f"no sandbox here: {host['reader'].cause}")
-        read = host["reader"].call_tool
-        assert (await read("read", {"path": str(folder / "public/open.txt")})).text == "for all"
+            pytest.skip(f"there is no sandbox: {host['reader'].cause}")
+        call_tool = host["reader"].call_tool
+        assert (
+            await call_tool("read", {"path": str(folder / "public/open.txt")})
+        ).text == "for all"
         with pytest.raises(exthost.errors.CallFailed, match="FileNotFoundError"):
-            await read("read", {"path": str(folder / "secret.txt")})
+            await call_tool("read", {"path": str(folder / "secret.txt")})
 
 
-# An application that counts the calls of the how-to's.
+# The application of the page with one more path, which returns the numbers of calls in flight and
+# of cancelled calls.
 FASTAPI_SERVER = """\
 from typing import Any
 
@@ -122,13 +126,14 @@ from fastapi import Request
 
 @app.get("/stats")
 async def stats(request: Request) -> dict[str, Any]:
-    found = request.app.state.host["painter"].stats
-    return {"in_flight": found.in_flight, "cancelled": found.cancelled}
+    counts = request.app.state.host["painter"].stats
+    return {"in_flight": counts.in_flight, "cancelled": counts.cancelled}
 
 
 uvicorn.run(app, host="127.0.0.1", port=0, log_level="info", timeout_graceful_shutdown=5)
 """
 
+# The asynchronous view of the page, with the same path.
 DJANGO_SERVER = """\
 import uvicorn
 from django.conf import settings
@@ -142,8 +147,8 @@ from django.urls import path
 
 
 async def stats(request):
-    found = (await host())["painter"].stats
-    return JsonResponse({"in_flight": found.in_flight, "cancelled": found.cancelled})
+    counts = (await host())["painter"].stats
+    return JsonResponse({"in_flight": counts.in_flight, "cancelled": counts.cancelled})
 
 
 urlpatterns = [path("tools/<name>", call), path("stats", stats)]
@@ -156,8 +161,8 @@ class Server(NamedTuple):
 
     port: int
 
-    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Return the status and the body of a reply."""
+    def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Send a request; return the status and the body of the reply."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with closing(connection):
             text = body if isinstance(body, str) else json.dumps(body)
@@ -166,10 +171,10 @@ class Server(NamedTuple):
             return reply.status, json.loads(reply.read())
 
     def stats(self) -> Any:
-        return self.ask("GET", "/stats")[1]
+        return self.request("GET", "/stats")[1]
 
-    def wait_until(self, expected: Any) -> None:
-        """Wait until the counts are these. The server handles a disconnect a moment later."""
+    def wait_for_stats(self, expected: Any) -> None:
+        """Wait until the server returns these numbers, which change after the request ends."""
         deadline = time.monotonic() + 60
         while (stats := self.stats()) != expected:
             assert time.monotonic() < deadline, stats
@@ -177,7 +182,7 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def served(program: str, folder: Path) -> Iterator[Server]:
+def run_server(program: str, folder: Path) -> Iterator[Server]:
     """Run a program with uvicorn until the block ends."""
     (folder / "serve.py").write_text(program)
     command = [sys.executable, "serve.py"]
@@ -187,13 +192,13 @@ def served(program: str, folder: Path) -> Iterator[Server]:
             lines = []
             for line in process.stderr:
                 lines.append(line)
-                if found := re.search(r"running on http://127.0.0.1:(\d+)", line):
+                if address := re.search(r"running on http://127.0.0.1:(\d+)", line):
                     break
             else:
                 pytest.fail("".join(lines))
             drain = threading.Thread(target=process.stderr.read)
             drain.start()
-            yield Server(int(found[1]))
+            yield Server(int(address[1]))
         finally:
             process.terminate()
             try:
@@ -204,56 +209,56 @@ def served(program: str, folder: Path) -> Iterator[Server]:
 
 
 def check_web_application(server: Server) -> None:
-    """Check what both how-tos for web frameworks promise."""
-    status, reply = server.ask("POST", "/tools/ext_text_shout", {"text": "hi"})
+    """Check the replies that both how-tos for web frameworks describe."""
+    status, reply = server.request("POST", "/tools/ext_text_shout", {"text": "hi"})
     assert status == 200 and json.loads(reply["text"]) == {"text": "HI"}
-    assert server.ask("POST", "/tools/none", {})[0] == 404
-    status, reply = server.ask("POST", "/tools/ext_text_shout", {"text": 3})
+    assert server.request("POST", "/tools/none", {})[0] == 404
+    status, reply = server.request("POST", "/tools/ext_text_shout", {"text": 3})
     assert status == 422 and reply["code"] == "X1301" and "text" in reply["message"]
-    assert server.ask("POST", "/tools/ext_text_shout", "{")[0] in (400, 422)
-    status, reply = server.ask("POST", "/tools/ext_painter_fail", {})
+    assert server.request("POST", "/tools/ext_text_shout", "{")[0] in (400, 422)
+    status, reply = server.request("POST", "/tools/ext_painter_fail", {})
     assert status == 200 and reply == {"text": "the brush is dry", "is_error": True}
-    status, reply = server.ask("POST", "/tools/ext_painter_crash", {})
+    status, reply = server.request("POST", "/tools/ext_painter_crash", {})
     assert status == 502 and reply["kind"] == "ExtensionGone"
     for secret in ("painter.py", "argv", "cwd", "stderr", "the easel broke"):
         assert secret not in json.dumps(reply)
 
 
 def check_disconnect(server: Server) -> None:
-    """Check that a client that goes away cancels its call."""
+    """Check that a call is cancelled when its client disconnects."""
     request = b"POST /tools/ext_painter_hang HTTP/1.1\r\nHost: a\r\n"
     request += b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
         client.sendall(request)
-        server.wait_until({"in_flight": 1, "cancelled": 0})
-    server.wait_until({"in_flight": 0, "cancelled": 1})
+        server.wait_for_stats({"in_flight": 1, "cancelled": 0})
+    server.wait_for_stats({"in_flight": 0, "cancelled": 1})
 
 
 @pytest.mark.more  # needs FastAPI: make test-more installs it
-def test_the_application_of_fastapi_answers_and_cancels(tmp_path: Path) -> None:
-    needs("fastapi")
-    folder = unpacked("fastapi", tmp_path)
-    with served(FASTAPI_SERVER, folder) as server:
-        assert "ext_text_shout" in server.ask("GET", "/tools")[1]
+def test_the_fastapi_application_answers_and_cancels_calls(tmp_path: Path) -> None:
+    require("fastapi")
+    folder = write_page_files("fastapi", tmp_path)
+    with run_server(FASTAPI_SERVER, folder) as server:
+        assert "ext_text_shout" in server.request("GET", "/tools")[1]
         check_disconnect(server)
         check_web_application(server)
 
 
 @pytest.mark.more  # needs Django: make test-more installs it
-def test_the_asynchronous_view_of_django_answers_and_cancels(tmp_path: Path) -> None:
-    needs("django")
-    folder = unpacked("django", tmp_path)
-    with served(DJANGO_SERVER, folder) as server:
+def test_the_asynchronous_django_view_answers_and_cancels_calls(tmp_path: Path) -> None:
+    require("django")
+    folder = write_page_files("django", tmp_path)
+    with run_server(DJANGO_SERVER, folder) as server:
         check_disconnect(server)
         check_web_application(server)
 
 
 @pytest.mark.more  # needs Django: make test-more installs it
-def test_the_view_of_django_answers(tmp_path: Path) -> None:
-    needs("django")
-    folder = unpacked("django", tmp_path)
+def test_the_django_view_answers(tmp_path: Path) -> None:
+    require("django")
+    folder = write_page_files("django", tmp_path)
     (folder / "request.py").write_text(DJANGO_REQUESTS)
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "request.py"],
         cwd=folder,
         capture_output=True,
@@ -261,36 +266,40 @@ def test_the_view_of_django_answers(tmp_path: Path) -> None:
         timeout=CHECK_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    fine, unknown, wrong, broken, crashed = map(json.loads, done.stdout.splitlines())
-    assert fine == [200, {"text": '{"text":"HI"}', "is_error": False}]
-    assert unknown[0] == 404 and unknown[1]["kind"] == "NotFound"
-    assert wrong[0] == 422 and wrong[1]["code"] == "X1301"
-    assert broken[0] == 400
+    assert result.returncode == 0, result.stderr
+    found, not_found, invalid, not_json, crashed = map(json.loads, result.stdout.splitlines())
+    assert found == [200, {"text": '{"text":"HI"}', "is_error": False}]
+    assert not_found[0] == 404 and not_found[1]["kind"] == "NotFound"
+    assert invalid[0] == 422 and invalid[1]["code"] == "X1301"
+    assert not_json[0] == 400
     assert crashed[0] == 502 and "painter.py" not in json.dumps(crashed)
 
 
 def write_programs(folder: Path) -> list[str]:
-    """Write the programs of every page; the cells of a notebook are one. Return the folders."""
+    """Write the programs of each page into a folder; return the folders. The cells of a notebook
+    become one program."""
     for page in PAGES:
-        own = folder / page
-        own.mkdir()
-        unpacked(page, own)
-        cells = sorted(own.glob("cell_*.py"))
+        page_folder = folder / page
+        page_folder.mkdir()
+        write_page_files(page, page_folder)
+        cells = sorted(page_folder.glob("cell_*.py"))
         if cells:
-            (own / "cells.py").write_text("".join(cell.read_text() for cell in cells))
-        extensions = [own / "text.py"] * (page != "editor-config") + [own / "painter.py"]
-        for needless in (*cells, *extensions):
-            needless.unlink()
+            (page_folder / "cells.py").write_text("".join(cell.read_text() for cell in cells))
+        for cell in cells:
+            cell.unlink()
+        (page_folder / "painter.py").unlink()
+        if page != "editor-config":  # this page has its own text.py
+            (page_folder / "text.py").unlink()
     return [str(folder / page) for page in PAGES]
 
 
-# What is not installed here has no types; decorators and classes of it are then untyped.
+# Packages that are not installed have no types, so their decorators and classes are untyped.
 MYPY = ["--ignore-missing-imports", "--allow-untyped-decorators", "--allow-subclassing-any"]
 
 
 def check_types(folder: Path, *command: str) -> None:
-    done = subprocess.run(
+    """Run a type checker, which must find no error."""
+    result = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=folder,
         capture_output=True,
@@ -298,12 +307,12 @@ def check_types(folder: Path, *command: str) -> None:
         timeout=CHECK_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.more  # ten seconds of a type checker
+@pytest.mark.more  # a type checker takes ten seconds
 def test_every_example_and_how_to_passes_strict_mypy(tmp_path: Path) -> None:
-    needs("mypy")
+    require("mypy")
     write_programs(tmp_path)
     cache = f"--cache-dir={tmp_path / 'cache'}"
     for page in PAGES:
@@ -313,9 +322,9 @@ def test_every_example_and_how_to_passes_strict_mypy(tmp_path: Path) -> None:
         check_types(tmp_path, "mypy", "--strict", "--config-file=", cache, path)
 
 
-@pytest.mark.more  # pyright fetches its own parts when it runs for the first time
+@pytest.mark.more  # pyright downloads parts of itself when it first runs
 def test_every_example_and_how_to_passes_pyright(tmp_path: Path) -> None:
-    needs("pyright")
+    require("pyright")
     folders = write_programs(tmp_path)
     settings = {
         "reportMissingImports": False,
@@ -327,10 +336,10 @@ def test_every_example_and_how_to_passes_pyright(tmp_path: Path) -> None:
     check_types(tmp_path, "pyright", "--pythonpath", sys.executable, "--project", str(tmp_path))
 
 
-def test_the_host_of_the_django_how_to_is_one_for_all_threads(
+def test_the_django_how_to_has_one_host_for_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = unpacked("django", tmp_path)
+    folder = write_page_files("django", tmp_path)
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {"__name__": "extensions"}
     exec((folder / "extensions.py").read_text(), names)

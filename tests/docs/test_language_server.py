@@ -1,6 +1,6 @@
-"""The language-server dialect of examples/: an installed third-party package, and nothing else.
+"""The language-server dialect of examples/, which is an installed package of a third party.
 
-Its server is a small one of its own, and in `make test-more` pylsp.
+The tests use the small server of the package; `make test-more` also uses pylsp.
 """
 
 import asyncio
@@ -31,10 +31,11 @@ INSTALL_SECONDS = 600
 TEXT = "one bug\ntwo words"
 
 
-def install(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def install(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Install packages into a folder with pip."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder)]
     return subprocess.run(
-        [*pip, *words], capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
+        [*pip, *arguments], capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
     )
 
 
@@ -42,14 +43,14 @@ def install(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which the package is installed."""
     folder = tmp_path_factory.mktemp("site")
-    done = install(folder, "--no-deps", "--no-build-isolation", str(PACKAGE))
-    assert done.returncode == 0, done.stderr
+    result = install(folder, "--no-deps", "--no-build-isolation", str(PACKAGE))
+    assert result.returncode == 0, result.stderr
     return folder
 
 
 @pytest.fixture(autouse=True)
 def importable(installed: Path) -> Iterator[None]:
-    """The package is there for this test alone."""
+    """Make the package importable for one test."""
     sys.path.insert(0, str(installed))
     try:
         yield
@@ -59,30 +60,31 @@ def importable(installed: Path) -> Iterator[None]:
             del sys.modules[name]
 
 
-def cli(installed: Path, *words: str, code: int = 0, more: str = "") -> str:
+def run_exthost(installed: Path, *arguments: str, code: int = 0, more: str = "") -> str:
+    """Run a verb with the package on the path, and the folder `more`; return its stdout."""
     paths = filter(None, (str(installed), more, os.environ.get("PYTHONPATH")))
-    done = subprocess.run(
-        [sys.executable, "-m", "exthost", *words],
+    result = subprocess.run(
+        [sys.executable, "-m", "exthost", *arguments],
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )
-    assert done.returncode == code, done.stderr
-    return done.stdout
+    assert result.returncode == code, result.stderr
+    return result.stdout
 
 
-async def test_tools_are_the_features_of_the_server() -> None:
+async def test_the_tools_are_the_features_of_the_server() -> None:
     async with exthost.connect(SERVER, dialect=NAME) as ext:
         assert [*ext.tools] == ["hover", "completion", "diagnostics"]
-        at = {"path": "a.txt", "text": TEXT, "line": 1, "character": 4}
-        assert (await ext.call_tool("hover", at)).data == "the word words"
-        assert (await ext.call_tool("completion", at)).data == ["bug", "one", "two", "words"]
+        position = {"path": "a.txt", "text": TEXT, "line": 1, "character": 4}
+        assert (await ext.call_tool("hover", position)).data == "the word words"
+        assert (await ext.call_tool("completion", position)).data == ["bug", "one", "two", "words"]
         assert ext.offer.name == "small"
 
 
-async def test_diagnostics_are_waited_for_and_published() -> None:
+async def test_diagnostics_are_returned_and_published_as_events() -> None:
     bus = Bus()
     events: list[ExtensionEvent] = []
     bus.subscribe(ExtensionEvent, events.append)
@@ -90,8 +92,8 @@ async def test_diagnostics_are_waited_for_and_published() -> None:
         result = await ext.call_tool("diagnostics", {"path": "a.txt", "text": TEXT})
         assert [item["message"] for item in result.data] == ["a bug"]
         assert [event.kind for event in events] == ["diagnostics"]
-        fine = await ext.call_tool("diagnostics", {"path": "a.txt", "text": "fine"})
-        assert fine.data == []
+        result = await ext.call_tool("diagnostics", {"path": "a.txt", "text": "fine"})
+        assert result.data == []
 
 
 async def test_requests_of_the_server_are_answered() -> None:
@@ -107,9 +109,9 @@ async def test_a_call_that_times_out_is_cancelled_at_the_server() -> None:
     lines: list[str] = []
     bus.subscribe(LogLine, lambda line: lines.append(line.text))
     async with exthost.connect(SERVER, dialect=NAME, events=bus) as ext:
-        place = {"path": "a.txt", "text": "wait", "line": 0, "character": 0}
+        position = {"path": "a.txt", "text": "wait", "line": 0, "character": 0}
         with pytest.raises(CallTimeout):
-            await ext.call_tool("hover", place, timeout=0.2)
+            await ext.call_tool("hover", position, timeout=0.2)
         await until(lambda: "was cancelled" in lines)
 
 
@@ -117,27 +119,27 @@ async def test_open_documents_are_opened_again_after_a_crash() -> None:
     async with exthost.connect(SERVER, dialect=NAME) as ext:
         documents: Any = ext.facet(type(vars(ext)["documents"]))
         await documents.open("a.txt", "alpha crash")
-        place = {"path": "a.txt", "line": 0, "character": 0}
-        assert (await ext.call_tool("hover", place)).data == "the word alpha"
+        position = {"path": "a.txt", "line": 0, "character": 0}
+        assert (await ext.call_tool("hover", position)).data == "the word alpha"
         with pytest.raises(ExtensionGone):
-            await ext.call_tool("hover", {**place, "character": 6})
-        assert (await ext.call_tool("hover", place)).data == "the word alpha"
+            await ext.call_tool("hover", {**position, "character": 6})
+        assert (await ext.call_tool("hover", position)).data == "the word alpha"
         assert ext.stats.restarts == 1
         await documents.close("a.txt")
         with pytest.raises(CallFailed, match="not open"):
-            await ext.call_tool("hover", place)
+            await ext.call_tool("hover", position)
 
 
-def test_the_blocking_form_of_the_facet_is_the_one_that_the_package_names() -> None:
+def test_the_blocking_facet_is_that_of_the_package() -> None:
     with exthost.sync_connect(SERVER, dialect=NAME) as ext:
         documents: Any = ext.facet(type(vars(ext._target)["documents"]))
         assert type(documents).__name__ == "SyncDocuments"
         assert documents.open("a.txt", "alpha").endswith("/a.txt")
-        place = {"path": "a.txt", "line": 0, "character": 0}
-        assert ext.call_tool("hover", place).data == "the word alpha"
+        position = {"path": "a.txt", "line": 0, "character": 0}
+        assert ext.call_tool("hover", position).data == "the word alpha"
 
 
-async def test_many_calls_at_once() -> None:
+async def test_concurrent_calls_get_their_own_results() -> None:
     async with exthost.connect(SERVER, dialect=NAME) as ext:
         texts = [f"word{n} x" for n in range(50)]
         calls = [
@@ -149,29 +151,31 @@ async def test_many_calls_at_once() -> None:
 
 
 @pytest.mark.more
-async def test_the_dialect_is_found_without_its_name() -> None:
+async def test_the_dialect_is_detected() -> None:
     assert NAME not in find.BUILT_IN
     async with exthost.connect(SERVER) as ext:
         assert ext.dialect.name == NAME
 
 
-def test_the_command_line_knows_it(installed: Path) -> None:
-    report = json.loads(cli(installed, "inspect", "--json", "--dialect", NAME, "--", *SERVER))
+def test_the_command_line_can_use_the_dialect(installed: Path) -> None:
+    report = json.loads(
+        run_exthost(installed, "inspect", "--json", "--dialect", NAME, "--", *SERVER)
+    )
     assert "hover" in [tool["tool"] for tool in report["tools"]]
-    assert "a document without text" in cli(installed, "explain", "LS001")
+    assert "a document without text" in run_exthost(installed, "explain", "LS001")
 
 
-def test_its_vectors_match(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_vectors_of_the_package_match(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(installed), prepend=os.pathsep)  # for scripted children
     package = find.find_package(NAME)
     assert run_vectors(package) == len(package_vectors(package)) >= 8
 
 
-def test_nothing_of_exthost_names_it() -> None:
-    named = re.compile(r"language[-_ ]server|\b(py)?lsp\b", re.IGNORECASE)
+def test_the_source_of_exthost_does_not_mention_language_servers() -> None:
+    mention = re.compile(r"language[-_ ]server|\b(py)?lsp\b", re.IGNORECASE)
     for path in (ROOT / "src").rglob("*"):
         if path.suffix in (".py", ".toml", ".c"):
-            assert not named.search(path.read_text(encoding="utf-8")), path
+            assert not mention.search(path.read_text(encoding="utf-8")), path
 
 
 def test_every_excerpt_of_the_page_is_in_the_package() -> None:
@@ -181,24 +185,24 @@ def test_every_excerpt_of_the_page_is_in_the_package() -> None:
         for path in (*PACKAGE.rglob("*.toml"), *(PACKAGE / "src").rglob("*.py"))
     )
     excerpts = re.findall(r"```(?:python|toml)\n(.*?)```", page, flags=re.DOTALL)
-    assert len(excerpts) >= 8
+    assert len(excerpts) >= 8  # otherwise the pattern does not find them
     for excerpt in excerpts:
         assert excerpt in code, excerpt
 
 
 @pytest.mark.more
-def test_it_runs_a_real_language_server(
+def test_the_dialect_works_with_pylsp(
     installed: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    real = tmp_path_factory.mktemp("pylsp")
-    done = install(real, "python-lsp-server")
-    if done.returncode:
-        pytest.skip(f"no pylsp from the registry: {done.stderr[-300:]}")
+    folder = tmp_path_factory.mktemp("pylsp")
+    result = install(folder, "python-lsp-server")
+    if result.returncode:
+        pytest.skip(f"pylsp cannot be installed: {result.stderr[-300:]}")
     pylsp = [sys.executable, "-m", "pylsp"]
-    more = str(real)
-    where = ["--dialect", NAME, "--", *pylsp]
-    report = json.loads(cli(installed, "inspect", "--json", *where, more=more))
+    more = str(folder)
+    target = ["--dialect", NAME, "--", *pylsp]
+    report = json.loads(run_exthost(installed, "inspect", "--json", *target, more=more))
     assert {"hover", "completion", "definition"} <= {tool["tool"] for tool in report["tools"]}
-    words = ["path=a.py", "text=import os\nos.getcwd()", "line=1", "character=5"]
-    reported = cli(installed, "call", "hover", *words, *where, more=more)
-    assert "getcwd" in reported
+    arguments = ["path=a.py", "text=import os\nos.getcwd()", "line=1", "character=5"]
+    output = run_exthost(installed, "call", "hover", *arguments, *target, more=more)
+    assert "getcwd" in output

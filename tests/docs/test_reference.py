@@ -1,4 +1,4 @@
-"""The reference is complete and fits the code."""
+"""The generated reference is up to date and complete."""
 
 import json
 import re
@@ -50,11 +50,11 @@ on, off   a | b
     )
 
 
-def test_no_aligned_list_is_left_in_the_pages() -> None:
+def test_the_pages_have_no_aligned_lists() -> None:
     for name, text in pages().items():
         outside_of_code = "".join(text.split("```")[::2])
-        found = re.findall(r"^\w[\w, ]* {2,}\S.*", outside_of_code, re.MULTILINE)
-        assert not found, f"{name}: {found[:3]}"
+        lists = re.findall(r"^\w[\w, ]* {2,}\S.*", outside_of_code, re.MULTILINE)
+        assert not lists, f"{name}: {lists[:3]}"
 
 
 def test_the_generated_modules_match_the_code() -> None:
@@ -63,7 +63,7 @@ def test_the_generated_modules_match_the_code() -> None:
         assert file.read_text() == text, f"{name} is stale: run `make reference`"
 
 
-def test_every_verb_event_error_facet_and_public_name_has_its_place() -> None:
+def test_every_verb_event_error_facet_and_public_name_is_in_the_reference() -> None:
     for verb in VERBS:
         assert f"\n## {verb}\n" in pages()["reference/cli.md"]
     for event in EVERYTHING:
@@ -80,17 +80,17 @@ def test_every_verb_event_error_facet_and_public_name_has_its_place() -> None:
 
 
 def test_every_public_class_and_method_has_a_docstring() -> None:
-    names = [getattr(exthost, name) for name in exthost.__all__]
-    names += [getattr(exthost.sdk, name) for name in exthost.sdk.__all__]
+    public = [getattr(exthost, name) for name in exthost.__all__]
+    public += [getattr(exthost.sdk, name) for name in exthost.sdk.__all__]
     facets = [facet for name in find.BUILT_IN for facet in find.find_dialect(name).facets.values()]
-    for kind in (*names, *RETURNED, *EVERYTHING, *facets):
+    for kind in (*public, *RETURNED, *EVERYTHING, *facets):
         if isinstance(kind, type):
             assert docstring(kind), kind
             for member in members(kind):
                 assert member.doc, f"{kind.__name__}.{member.name}"
 
 
-def test_forwarded_methods_are_among_the_blocking_ones() -> None:
+def test_the_members_of_blocking_classes_include_forwarded_methods() -> None:
     blocking = {member.name: member for member in members(exthost.SyncHost)}
     assert blocking["run_calls"].signature.startswith("run_calls(response: Any, ")
     assert "`Host.run_calls`" in blocking["run_calls"].doc

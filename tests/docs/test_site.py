@@ -1,4 +1,4 @@
-"""The site builds without a network and without a warning, and shows every page."""
+"""The documentation site builds without warnings, has every page, and loads no other sites."""
 
 import importlib.util
 import subprocess
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_site_builds_in_strict_mode(tmp_path: Path) -> None:
     if importlib.util.find_spec("material") is None:
         pytest.skip("mkdocs-material is not installed: make docs")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
@@ -22,9 +22,9 @@ def test_the_site_builds_in_strict_mode(tmp_path: Path) -> None:
         timeout=100,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     for page in (ROOT / "docs").rglob("*.md"):
         html = tmp_path / page.relative_to(ROOT / "docs").with_suffix(".html")
         assert html.exists(), page
-    front = (tmp_path / "index.html").read_text()
-    assert "fonts.googleapis" not in front and "unpkg.com" not in front
+    front_page = (tmp_path / "index.html").read_text()
+    assert "fonts.googleapis" not in front_page and "unpkg.com" not in front_page

@@ -1,4 +1,5 @@
-"""The breaker: opens after failures in a row, sends calls away, probes a fresh process, closes."""
+"""The breaker of an extension: it opens after consecutive failures, refuses calls, starts a new
+process for a probe, and closes after successful probes."""
 
 import asyncio
 from pathlib import Path
@@ -31,119 +32,120 @@ from tests.extensions.harness import (
 )
 from tests.extensions.proc import gone
 
-# The times are longer than any test: only moving the clock makes one pass.
+# The times are longer than any test: they pass only when a test moves the clock.
 SETTINGS: BreakerSettings = {"failures": 3, "open": "10m", "max_open": "1h", "successes": 2}
 OPEN_SECONDS = 600
 
 
-def after(ledger: Ledger) -> list[str]:
+def states_after(ledger: Ledger) -> list[str]:
     return [state for _, state in ledger.states]
 
 
-def left(error: ExthostError) -> float:
-    """How many seconds it stays open, as a call was told that it sent away."""
+def seconds_left(error: ExthostError) -> float:
+    """Return how many seconds the breaker stays open, from the error of a refused call."""
     assert isinstance(error, BreakerOpen)
     return error.seconds_left
 
 
-async def time_out(ext: Extension, times: int) -> None:
-    ends = await asyncio.gather(*(failing(ext.call("keep", timeout=0.05)) for _ in range(times)))
-    assert {type(end) for end in ends} == {CallTimeout}
+async def make_timed_out_calls(ext: Extension, times: int) -> None:
+    errors = await asyncio.gather(*(failing(ext.call("keep", timeout=0.05)) for _ in range(times)))
+    assert {type(error) for error in errors} == {CallTimeout}
 
 
-async def let_pass(clock: Clock, ext: Extension, seconds: float = OPEN_SECONDS) -> None:
-    """Let its time be over: it may be probed."""
+async def pass_open_time(clock: Clock, ext: Extension, seconds: float = OPEN_SECONDS) -> None:
+    """Move the clock to the time when the breaker allows a probe."""
     await until(lambda: ext.state == "open")
     await clock.advance(seconds)
 
 
 @pytest.mark.both_loops
 @shows("nexo-life-03", "nexo-life-05", "nexo-life-06")
-async def test_it_opens_probes_a_fresh_process_and_closes_again(
+async def test_the_breaker_opens_probes_a_new_process_and_closes_again(
     tmp_path: Path, clock: Clock
 ) -> None:
-    marks = tmp_path / "marks"
+    starts_file = tmp_path / "starts"
     ledger = Ledger()
-    async with plain(f"marks={marks}", breaker=SETTINGS, events=ledger.bus) as ext:
-        old = await ext.call("pid")
-        await time_out(ext, 3)
+    async with plain(f"marks={starts_file}", breaker=SETTINGS, events=ledger.bus) as ext:
+        old_pid = await ext.call("pid")
+        await make_timed_out_calls(ext, 3)
         await until(lambda: ext.state == "open")
         assert (ext.health, ext.stats.breaker) == ("suspended", "open")
         error = await failing(ext.call("echo", 1))
         assert isinstance(error, BreakerOpen) and error.code == "X1170"
-        assert left(error) == pytest.approx(OPEN_SECONDS, abs=60)
+        assert seconds_left(error) == pytest.approx(OPEN_SECONDS, abs=60)
         assert "keep took longer" in error.message
-        await until(lambda: gone(old))
-        await let_pass(clock, ext)
-        assert len(marks.read_text().split()) == 1  # nobody asked: nothing was started for it
-        fresh = await ext.call("pid")
-        assert fresh != old and ext.stats.restarts == 0
+        await until(lambda: gone(old_pid))
+        await pass_open_time(clock, ext)
+        assert len(starts_file.read_text().split()) == 1  # without a call, no process is started
+        new_pid = await ext.call("pid")
+        assert new_pid != old_pid and ext.stats.restarts == 0
         assert (ext.health, ext.stats.breaker) == ("degraded", "half-open")
         assert await ext.call("echo", 2) == 2
         assert (ext.health, ext.stats.breaker) == ("running", "closed")
-        assert await ext.call("pid") == fresh and len(marks.read_text().split()) == 2
+        assert await ext.call("pid") == new_pid and len(starts_file.read_text().split()) == 2
         ledger.settle(ext, result=4, timeout=3)
-    assert after(ledger)[2:6] == ["ready", "open", "starting", "ready"]
+    assert states_after(ledger)[2:6] == ["ready", "open", "starting", "ready"]
     assert follows_the_table(ledger.states)
 
 
-async def test_a_call_answered_in_between_starts_the_count_anew() -> None:
+async def test_an_answered_call_resets_the_count_of_failures() -> None:
     async with hostile(breaker=SETTINGS) as ext:
         for _ in range(4):
-            await time_out(ext, 2)
+            await make_timed_out_calls(ext, 2)
             assert await ext.call("echo", 1) == 1
         assert ext.state == "ready" and ext.stats.breaker == "closed"
 
 
 @shows("nexo-life-05")
-async def test_a_failed_probe_opens_it_for_twice_as_long_and_fails_waiting_calls(
+async def test_a_failed_probe_doubles_the_open_time_and_fails_waiting_calls(
     clock: Clock,
 ) -> None:
     ledger = Ledger()
     async with hostile(breaker=SETTINGS, events=ledger.bus) as ext:
-        await time_out(ext, 3)
-        await let_pass(clock, ext)
+        await make_timed_out_calls(ext, 3)
+        await pass_open_time(clock, ext)
         probe = asyncio.ensure_future(failing(ext.call("keep", timeout=600)))
         await until(lambda: ext.stats.in_flight == 1)
-        others = [
+        other_calls = [
             asyncio.ensure_future(failing(ext.call("echo", n, timeout=3600))) for n in range(5)
         ]
         await asyncio.sleep(0)
         assert ext.stats.waiting == 5  # one probe at a time
         await clock.advance(601)
         assert isinstance(await probe, CallTimeout)
-        report = await asyncio.gather(*others)
-        assert {type(error) for error in report} == {BreakerOpen}
-        assert left(report[0]) == pytest.approx(2 * OPEN_SECONDS, abs=60)
+        errors = await asyncio.gather(*other_calls)
+        assert {type(error) for error in errors} == {BreakerOpen}
+        assert seconds_left(errors[0]) == pytest.approx(2 * OPEN_SECONDS, abs=60)
         ledger.settle(ext, timeout=4, gone=5)
     assert follows_the_table(ledger.states)
 
 
 @shows("nexo-life-05")
-async def test_one_crash_is_one_failure_however_many_calls_it_ended() -> None:
+async def test_a_crash_that_ends_twenty_calls_is_one_failure() -> None:
     restart = {"strategy": "immediate", "max_retries": "unlimited"}
     async with hostile(breaker=SETTINGS | {"failures": 2}, restart=restart) as ext:
-        kept = [asyncio.ensure_future(failing(ext.call("keep"))) for _ in range(20)]
+        kept_calls = [asyncio.ensure_future(failing(ext.call("keep"))) for _ in range(20)]
         await until(lambda: ext.stats.in_flight == 20)
         error = await failing(ext.call("leave", {"code": 1}))
         assert isinstance(error, ExtensionGone)
-        assert {type(await call) for call in kept} == {ExtensionGone}
+        assert {type(await call) for call in kept_calls} == {ExtensionGone}
         await until(lambda: ext.state == "ready")
         assert ext.stats.breaker == "closed"
         await failing(ext.call("leave", {"code": 1}))
         await until(lambda: ext.state == "open")
-        assert ext.stats.restarts == 1  # the breaker decided, and not the restart policy
+        # The second crash opened the breaker instead of using a restart.
+        assert ext.stats.restarts == 1
 
 
 @shows("nexo-life-03")
-async def test_error_replies_are_answers_unless_they_are_to_count() -> None:
+async def test_error_replies_count_as_failures_only_if_configured() -> None:
     async with hostile(breaker=SETTINGS) as ext:
         for _ in range(10):
             assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
         assert ext.state == "ready"
-        await time_out(ext, 2)
-        await failing(ext.call("refuse", {"text": "no"}))  # an answer, so the count begins anew
-        await time_out(ext, 2)
+        await make_timed_out_calls(ext, 2)
+        await failing(ext.call("refuse", {"text": "no"}))  # an answer resets the count
+        await make_timed_out_calls(ext, 2)
         assert ext.state == "ready"
     async with hostile(breaker=SETTINGS | {"count_error_replies": True}) as ext:
         for _ in range(3):
@@ -151,7 +153,7 @@ async def test_error_replies_are_answers_unless_they_are_to_count() -> None:
         await until(lambda: ext.state == "open")
 
 
-async def test_a_call_that_was_never_sent_does_not_count() -> None:
+async def test_a_timed_out_call_that_was_not_sent_does_not_count() -> None:
     async with closing(unstarted("hang_at=initialize", breaker=SETTINGS)) as ext:
         for _ in range(5):
             assert isinstance(await failing(ext.call("echo", timeout=0.02)), CallTimeout)
@@ -159,58 +161,58 @@ async def test_a_call_that_was_never_sent_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, 0.0, -0.5])
-async def test_a_call_whose_time_is_over_before_is_not_accepted_and_does_not_count(
+async def test_a_call_without_time_left_is_not_accepted_and_does_not_count(
     timeout: float,
 ) -> None:
     ledger = Ledger()
-    sent: list[Any] = []
+    sent_messages: list[Any] = []
     async with hostile(breaker=SETTINGS, events=ledger.bus) as ext:
-        ext.internals.traffic.subscribe(sent.append)
+        ext.internals.traffic.subscribe(sent_messages.append)
         for _ in range(5):
-            for use in (
+            for call in (
                 ext.call("echo", timeout=timeout),
                 ext.call_tool("echo", {}, timeout=timeout),
                 ext.check_health(timeout=timeout),
             ):
-                error = await failing(use)
+                error = await failing(call)
                 assert isinstance(error, CallTimeout) and error.code == "X0801"
                 assert "was not sent" in error.message
         with pytest.raises(CallTimeout):
             ext.stream("echo", timeout=timeout)
         assert (ext.state, ext.stats.breaker, ext.health) == ("ready", "closed", "running")
         ledger.settle(ext)
-        assert not sent
+        assert not sent_messages
         assert await ext.call("echo", 1) == 1
 
 
-async def test_a_call_whose_time_is_over_before_starts_nothing() -> None:
+async def test_a_call_without_time_left_does_not_start_the_extension() -> None:
     async with closing(unstarted(start="lazy")) as ext:
-        for use in (ext.call("echo", timeout=-1), ext.call_tool("echo", {}, timeout=-1)):
-            assert isinstance(await failing(use), CallTimeout)
+        for call in (ext.call("echo", timeout=-1), ext.call_tool("echo", {}, timeout=-1)):
+            assert isinstance(await failing(call), CallTimeout)
         assert ext.state == "discovered"
 
 
-async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(
+async def test_a_new_process_that_fails_to_start_is_a_failed_probe(
     tmp_path: Path, clock: Clock
 ) -> None:
     program = tmp_path / "program"
-    good = Path(__file__).parents[1] / "extensions" / "hostile.py"
-    program.write_text(f"#!/bin/sh\nexec python3 -S -E {good}\n")
+    hostile_program = Path(__file__).parents[1] / "extensions" / "hostile.py"
+    program.write_text(f"#!/bin/sh\nexec python3 -S -E {hostile_program}\n")
     program.chmod(0o755)
     import exthost
 
     async with exthost.connect(
         [str(program)], breaker=SETTINGS, name="fickle", dialect="morphir"
     ) as ext:
-        await time_out(ext, 3)
+        await make_timed_out_calls(ext, 3)
         program.write_text("#!/bin/sh\nexit 3\n")
-        await let_pass(clock, ext)
+        await pass_open_time(clock, ext)
         error = await failing(ext.call("echo"))
         assert isinstance(error, HandshakeFailed) and ext.state == "open"
-        at_once = await failing(ext.call("echo"))
-        assert left(at_once) == pytest.approx(2 * OPEN_SECONDS, abs=60)
-        program.write_text(f"#!/bin/sh\nexec python3 -S -E {good}\n")
-        await ext.restart()  # a person need not wait
+        second_error = await failing(ext.call("echo"))
+        assert seconds_left(second_error) == pytest.approx(2 * OPEN_SECONDS, abs=60)
+        program.write_text(f"#!/bin/sh\nexec python3 -S -E {hostile_program}\n")
+        await ext.restart()  # a restart by the user is immediate
         assert await ext.call("echo", 1) == 1 and ext.stats.breaker == "closed"
 
 
@@ -218,30 +220,30 @@ async def test_a_call_that_does_not_wait_fails_at_once_and_still_starts_the_prob
     clock: Clock,
 ) -> None:
     async with hostile(breaker=SETTINGS) as ext:
-        await time_out(ext, 3)
+        await make_timed_out_calls(ext, 3)
         assert isinstance(await failing(ext.call("echo", wait=False)), BreakerOpen)
-        await let_pass(clock, ext)
+        await pass_open_time(clock, ext)
         await outcome(ext.call("echo", wait=False))
         await until(lambda: ext.state == "ready")
         assert await ext.call("echo", 1, wait=False) == 1
 
 
-async def test_stopping_while_it_is_open_leaves_nothing() -> None:
+async def test_an_extension_can_be_stopped_while_its_breaker_is_open() -> None:
     ledger = Ledger()
     ext = unstarted(breaker=SETTINGS, bus=ledger.bus)
     async with closing(ext):
         await ext.start()
-        await time_out(ext, 3)
+        await make_timed_out_calls(ext, 3)
         await until(lambda: ext.state == "open")
     assert ext.state == "stopped" and follows_the_table(ledger.states)
 
 
 @pytest.mark.parametrize(("settings", "opens"), [({}, False), ({"failures": 3}, True)])
-async def test_where_the_dialect_has_no_breaker_saying_one_key_makes_one(
+async def test_one_breaker_key_enables_a_breaker_in_a_dialect_without_one(
     settings: dict[str, Any], opens: bool
 ) -> None:
     async with hostile(**({"breaker": settings} if settings else {})) as ext:
-        await time_out(ext, 5)
+        await make_timed_out_calls(ext, 5)
         if opens:
             await until(lambda: ext.state == "open")
         else:
@@ -255,7 +257,7 @@ async def test_a_program_that_crashes_at_every_call_is_given_up(clock: Clock) ->
     async with hostile(breaker=SETTINGS, restart=restart, events=ledger.bus) as ext:
         for _ in range(3):
             assert isinstance(await failing(ext.call("leave", {"code": 3})), ExtensionGone)
-        await let_pass(clock, ext)  # the breaker opened before the restarts were used
+        await pass_open_time(clock, ext)  # the breaker opened before the restarts were used
         assert ext.stats.restarts == 2
         # The probe after a crash is a restart, and the last one.
         assert isinstance(await failing(ext.call("leave", {"code": 3})), ExtensionGone)
@@ -264,15 +266,15 @@ async def test_a_program_that_crashes_at_every_call_is_given_up(clock: Clock) ->
         assert "all 3 restarts allowed" in str(error) and not isinstance(error, BreakerOpen)
         await ext.restart()
         assert await ext.call("echo", 1) == 1
-    assert after(ledger).count("open") == 1
+    assert states_after(ledger).count("open") == 1
 
 
 async def test_probes_for_a_program_that_hangs_use_no_restart(clock: Clock) -> None:
     restart: Any = {"strategy": "exponential", "initial_delay": "1ms", "max_retries": 1}
     async with hostile(breaker=SETTINGS, restart=restart) as ext:
-        await time_out(ext, 3)
+        await make_timed_out_calls(ext, 3)
         for seconds in (OPEN_SECONDS, 2 * OPEN_SECONDS, 4 * OPEN_SECONDS):
-            await let_pass(clock, ext, seconds)
+            await pass_open_time(clock, ext, seconds)
             probe = asyncio.ensure_future(failing(ext.call("keep", timeout=60)))
             await until(lambda: ext.stats.in_flight == 1)
             await clock.advance(61)

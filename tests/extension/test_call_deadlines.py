@@ -1,5 +1,5 @@
-"""The one timer against a naive list: each open call expires at its deadline, none earlier, in a
-made-up time that moves as the test says."""
+"""One timer serves the deadlines of all calls of a queue: each open call expires at its deadline.
+The loop and the time are simulated."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,24 +14,24 @@ from exthost.extension.call_queue import CallQueue
 from exthost.session.call import Call
 from exthost.session.replies import DELIVER
 
-# A deadline is kept to within this: the queue's shortest interval, and the loop's clock.
+# How late a call may expire, in seconds: the shortest interval of the queue and the loop's clock.
 TOLERANCE = 0.007
 
 
-class Timer:
-    def __init__(self, when: float, what: Callable[[], None]) -> None:
-        self.when, self.what, self.cancelled = when, what, False
+class FakeTimer:
+    def __init__(self, when: float, callback: Callable[[], None]) -> None:
+        self.when, self.callback, self.cancelled = when, callback, False
 
     def cancel(self) -> None:
         self.cancelled = True
 
 
-class MadeUpLoop:
-    """The part of a loop that a call queue needs, with a clock of its own."""
+class FakeLoop:
+    """The part of an event loop that a call queue needs. `advance` moves its time."""
 
     def __init__(self) -> None:
         self.clock = 1000.0
-        self.timers: list[Timer] = []
+        self.timers: list[FakeTimer] = []
 
     def time(self) -> float:
         return self.clock
@@ -39,29 +39,30 @@ class MadeUpLoop:
     def create_future(self) -> Future[None]:
         return Future()
 
-    def call_at(self, when: float, what: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(when, what))
+    def call_at(self, when: float, callback: Callable[[], None]) -> FakeTimer:
+        self.timers.append(FakeTimer(when, callback))
         return self.timers[-1]
 
-    def call_soon_threadsafe(self, what: Callable[..., None], *args: Any) -> None:
-        what(*args)
+    def call_soon_threadsafe(self, callback: Callable[..., None], *args: Any) -> None:
+        callback(*args)
 
-    def armed(self) -> list[Timer]:
+    def set_timers(self) -> list[FakeTimer]:
         self.timers = [timer for timer in self.timers if not timer.cancelled]
         return self.timers
 
     def advance(self, seconds: float) -> None:
         until = self.clock + seconds
-        while due := [timer for timer in self.armed() if timer.when <= until]:
+        while due := [timer for timer in self.set_timers() if timer.when <= until]:
             first = min(due, key=lambda timer: timer.when)
             self.timers.remove(first)
             self.clock = max(self.clock, first.when)
-            first.what()
+            first.callback()
         self.clock = until
 
 
-class MadeUpSession:
-    """Keeps each call until the test removes it. It is its own conversation and diagnostics."""
+class FakeSession:
+    """Keeps each call until the test removes it. The same object is the conversation and
+    diagnostics."""
 
     cause = None
     unnamed_error_at = -1.0
@@ -71,7 +72,7 @@ class MadeUpSession:
         self.conversation = self
         self.diagnostics = self
         self.counts: dict[str, int] = {}
-        self.given_up: list[Call] = []
+        self.abandoned: list[Call] = []
 
     def calls(self) -> list[Call]:
         return list(self.pending.values())
@@ -89,15 +90,15 @@ class MadeUpSession:
         call.session = self
         self.pending[call.params] = call
 
-    def abandon(self, call: Call, why: str) -> None:
+    def abandon(self, call: Call, reason: str) -> None:
         del self.pending[call.params]
-        self.given_up.append(call)
+        self.abandoned.append(call)
 
 
 class TimedCall(Call):
     """Records when it ended, and with which error. It ends at most once."""
 
-    def __init__(self, n: int, timeout: float, loop: MadeUpLoop) -> None:
+    def __init__(self, n: int, timeout: float, loop: FakeLoop) -> None:
         super().__init__("echo", n, DELIVER, timeout, loop.clock)
         self._clock = loop
         self.ended_at: float | None = None
@@ -112,8 +113,8 @@ class TimedCall(Call):
         self.error = error
 
 
-def queue_with(max_in_flight: int) -> tuple[MadeUpLoop, MadeUpSession, CallQueue]:
-    loop, session = MadeUpLoop(), MadeUpSession()
+def queue_with(max_in_flight: int) -> tuple[FakeLoop, FakeSession, CallQueue]:
+    loop, session = FakeLoop(), FakeSession()
     queue = CallQueue("x", max_in_flight=max_in_flight, bus=Bus(), loop=loop)  # type: ignore[arg-type]
     queue.session_began(session)  # type: ignore[arg-type]
     queue.attach(session)  # type: ignore[arg-type]
@@ -138,16 +139,16 @@ def test_each_open_call_expires_at_its_deadline_and_not_earlier(
 ) -> None:
     loop, session, queue = queue_with(max_in_flight)
     calls: list[TimedCall] = []
-    for what, value in steps:
-        if what == "call":
+    for step, value in steps:
+        if step == "call":
             call = TimedCall(len(calls), value, loop)
             calls.append(call)
             queue.submit(call)
-        elif what == "advance":
+        elif step == "advance":
             loop.advance(value)
         elif calls and not calls[value % len(calls)].ended:
             call = calls[value % len(calls)]
-            if what == "extend":
+            if step == "extend":
                 call.deadline += 10.0
             elif session.pending.pop(call.params, None) is not None:
                 queue.complete([(call, "answer")])
@@ -158,41 +159,41 @@ def test_each_open_call_expires_at_its_deadline_and_not_earlier(
             elif call.error is not None:
                 assert call.ended_at is not None
                 assert abs(call.ended_at - call.deadline) <= TOLERANCE
-        assert len(loop.armed()) <= 1  # one timer, however many calls
+        assert len(loop.set_timers()) <= 1  # one timer for all calls
         assert len(session.pending) <= max_in_flight
         open_calls = [call for call in calls if not call.ended]
         assert set(session.pending.values()) | set(queue.waiting) == set(open_calls)
     loop.advance(10_000)
     assert all(call.ended for call in calls)
     assert queue.outcomes.results + queue.outcomes.unsuccessful["timeout"] == len(calls)
-    assert loop.armed() == [] and not queue.waiting and not session.pending
+    assert loop.set_timers() == [] and not queue.waiting and not session.pending
 
 
-def test_the_queue_keeps_nothing_of_calls_that_have_ended() -> None:
-    """Memory follows the calls that are open, not those of the last minute."""
+def test_the_queue_does_not_keep_ended_calls() -> None:
+    """The memory depends on the number of open calls, not on the calls of the last minute."""
     import gc
     import weakref
 
     loop, session, queue = queue_with(10)
-    ended: list[weakref.ref[Call]] = []
+    references: list[weakref.ref[Call]] = []
     for n in range(2000):
         call = TimedCall(n, 30.0 if n % 2 else 5.0, loop)
         queue.submit(call)
-        ended.append(weakref.ref(call))
+        references.append(weakref.ref(call))
         session.pending.pop(n)
         queue.complete([(call, "answer")])
         del call
         loop.advance(0.0001)
     gc.collect()
-    assert sum(ref() is not None for ref in ended) == 0
-    assert len(loop.armed()) <= 1
+    assert sum(ref() is not None for ref in references) == 0
+    assert len(loop.set_timers()) <= 1
 
 
-def test_a_stopped_timer_leaves_nothing_and_starts_again_with_the_next_call() -> None:
+def test_a_stopped_timer_starts_again_with_the_next_call() -> None:
     loop, session, queue = queue_with(10)
     queue.submit(TimedCall(1, 5, loop))
     queue.deadlines.stop()
-    assert loop.armed() == []
+    assert loop.set_timers() == []
     queue.submit(TimedCall(2, 5, loop))
     loop.advance(6)
-    assert [call.params for call in session.given_up] == [1, 2]
+    assert [call.params for call in session.abandoned] == [1, 2]

@@ -1,4 +1,4 @@
-"""What counts as a result, and what as an error: counts, events, and what the breaker sees."""
+"""Each reply is counted as a result or as an error: in the counts, the events and the breaker."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from exthost.session.callback_call import CallbackCall
 from exthost.session.replies import DELIVER
 from exthost.tool_result import ResultReader
 
-FAILED = {"content": [{"type": "text", "text": "no such city"}], "isError": True}
-PASSED: Mapping[str, Any] = {"content": [], "isError": False}
+ERROR_RESULT = {"content": [{"type": "text", "text": "no such city"}], "isError": True}
+SUCCESS_RESULT: Mapping[str, Any] = {"content": [], "isError": False}
 
 
 def queue_of(reader: ResultReader, bus: Bus | None = None) -> CallQueue:
@@ -30,7 +30,7 @@ def queue_of(reader: ResultReader, bus: Bus | None = None) -> CallQueue:
 
 
 def complete(queue: CallQueue, *values: Any) -> list[Any]:
-    """End a call with each value, all in one read; return what their callers got."""
+    """End one call with each value, all in one read, and return the values delivered to callers."""
     delivered: list[Any] = []
     calls = [
         CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, _: delivered.append(value), {})
@@ -42,41 +42,49 @@ def complete(queue: CallQueue, *values: Any) -> list[Any]:
 
 async def test_a_result_that_is_marked_as_an_error_counts_as_an_error() -> None:
     bus = Bus()
-    ended: list[str] = []
+    outcomes: list[str] = []
     queue = queue_of(MCP_RESULT, bus)
-    assert complete(queue, FAILED, PASSED) == [FAILED, PASSED]  # unobserved
-    bus.subscribe(CallEnded, lambda event: ended.append(event.outcome))
-    assert complete(queue, PASSED, FAILED, FAILED) == [PASSED, FAILED, FAILED]
-    assert ended == ["result", "error", "error"]
+    # Nobody subscribes to the events yet.
+    assert complete(queue, ERROR_RESULT, SUCCESS_RESULT) == [
+        ERROR_RESULT,
+        SUCCESS_RESULT,
+    ]
+    bus.subscribe(CallEnded, lambda event: outcomes.append(event.outcome))
+    assert complete(queue, SUCCESS_RESULT, ERROR_RESULT, ERROR_RESULT) == [
+        SUCCESS_RESULT,
+        ERROR_RESULT,
+        ERROR_RESULT,
+    ]
+    assert outcomes == ["result", "error", "error"]
     assert (queue.outcomes.results, queue.outcomes.unsuccessful["error"]) == (2, 3)
-    assert queue.outcomes.error_replies == 3  # its own answers: the process has served
+    assert queue.outcomes.error_replies == 3  # an error reply also shows that the process works
 
 
-async def test_a_listener_that_raises_keeps_no_call_from_its_caller() -> None:
+async def test_calls_are_delivered_although_an_event_listener_raises() -> None:
     bus = Bus()
-    observed: list[object] = []
+    events: list[object] = []
 
-    def fail(_: object) -> None:
+    def raise_cancelled(_: object) -> None:
         raise asyncio.CancelledError
 
     for kind in (CallStarted, CallEnded):
-        bus.subscribe(kind, fail)
-        bus.subscribe(kind, observed.append)
+        bus.subscribe(kind, raise_cancelled)
+        bus.subscribe(kind, events.append)
     queue = queue_of(VALUE_RESULT, bus)
     queue.submit(CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, error: None, {}))
     assert complete(queue, 1, 2) == [1, 2]
-    assert [type(event) for event in observed] == [CallStarted, CallEnded, CallEnded]
+    assert [type(event) for event in events] == [CallStarted, CallEnded, CallEnded]
     queue.deadlines.stop()
 
 
-async def test_where_no_result_is_an_error_a_member_of_that_name_means_nothing() -> None:
+async def test_is_error_is_ignored_in_dialects_without_error_results() -> None:
     queue = queue_of(VALUE_RESULT)
-    complete(queue, FAILED)
+    complete(queue, ERROR_RESULT)
     assert (queue.outcomes.results, queue.outcomes.unsuccessful["error"]) == (1, 0)
 
 
 @pytest.mark.parametrize(
-    ("last", "errors"),
+    ("last_event", "errors"),
     [
         (TurnFailed("no"), 1),
         (WorkFailed({"message": "no"}), 1),
@@ -86,20 +94,22 @@ async def test_where_no_result_is_an_error_a_member_of_that_name_means_nothing()
     ids=lambda value: type(value).__name__,
 )
 async def test_a_stream_whose_last_event_reports_a_failure_is_an_error(
-    last: Any, errors: int
+    last_event: Any, errors: int
 ) -> None:
     queue = queue_of(RODER.result_reader)
-    complete(queue, last)
+    complete(queue, last_event)
     assert (queue.outcomes.results, queue.outcomes.unsuccessful["error"]) == (1 - errors, errors)
 
 
-@pytest.mark.parametrize(("last", "text"), [(TurnFailed("no"), "no"), (WorkFailed("no"), "no")])
-async def test_the_text_of_such_an_event_is_the_reason(last: Any, text: str) -> None:
-    assert RODER.result_reader.text(last) == text
+@pytest.mark.parametrize(
+    ("last_event", "text"), [(TurnFailed("no"), "no"), (WorkFailed("no"), "no")]
+)
+async def test_the_text_of_a_failure_event_is_its_message(last_event: Any, text: str) -> None:
+    assert RODER.result_reader.text(last_event) == text
 
 
 @pytest.mark.parametrize("count_error_replies", [False, True])
-async def test_the_breaker_counts_them_as_it_counts_error_replies(
+async def test_the_breaker_counts_error_results_like_error_replies(
     count_error_replies: bool,
 ) -> None:
     queue = queue_of(MCP_RESULT)
@@ -108,17 +118,17 @@ async def test_the_breaker_counts_them_as_it_counts_error_replies(
         failures=2, open=60, max_open=60, successes=1, count_error_replies=count_error_replies
     )
     breaker = QueueBreaker(settings, queue, lambda: opened.append(True))
-    complete(queue, FAILED)
-    complete(queue, PASSED)
-    complete(queue, FAILED)
+    complete(queue, ERROR_RESULT)
+    complete(queue, SUCCESS_RESULT)
+    complete(queue, ERROR_RESULT)
     assert not opened
-    complete(queue, FAILED)
+    complete(queue, ERROR_RESULT)
     assert bool(opened) == count_error_replies
     assert ("f failed: no such city" in breaker.open_error("f").message) == count_error_replies
 
 
 @pytest.mark.parametrize("count_error_replies", [False, True])
-async def test_a_probe_that_is_answered_with_such_a_result_closes_the_breaker_or_opens_it(
+async def test_an_error_result_of_a_probe_closes_or_opens_the_breaker(
     count_error_replies: bool,
 ) -> None:
     queue = queue_of(MCP_RESULT)
@@ -128,5 +138,5 @@ async def test_a_probe_that_is_answered_with_such_a_result_closes_the_breaker_or
     breaker = QueueBreaker(settings, queue, lambda: None)
     breaker.count_crash(ExthostError("X0801", "gone"))
     breaker.probe()
-    complete(queue, FAILED)
+    complete(queue, ERROR_RESULT)
     assert breaker.phase.value == ("open" if count_error_replies else "closed")

@@ -1,4 +1,4 @@
-"""The room for calls in a queue: held calls, and a concurrency that is set meanwhile."""
+"""The maximum of calls in flight, while calls are paused and after a change of the concurrency."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ async def test_a_concurrency_that_is_set_during_a_pause_applies_when_the_pause_e
     assert queue.max_in_flight == 10
 
 
-async def test_a_queue_that_two_sessions_paused_sends_again_when_both_have_released_it() -> None:
+async def test_a_queue_that_was_paused_twice_sends_after_two_releases() -> None:
     queue = CallQueue("x", max_in_flight=10, bus=Bus(), loop=asyncio.get_running_loop())
     queue.hold_calls()
     queue.hold_calls()

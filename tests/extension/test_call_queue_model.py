@@ -1,8 +1,9 @@
-"""The session and its call queue against a simple model: whatever happens, in whatever order, each
-call ends exactly once, with its own outcome; the pipe carries what the model says, in order.
+"""The session and its call queue are compared with a simple model. For events in any order, each
+call ends exactly once, with the outcome of the model, and the requests in the pipe are those of the
+model, in the same order.
 
-The session is the real one, on real pipes; in place of the process stands a child that does what
-the test tells it to. Time is told, not waited for.
+The session and its pipes are real. A `FakeChild` replaces the process. No test waits: a rule
+expires a call directly.
 """
 
 import asyncio
@@ -33,8 +34,8 @@ from tests.extensions.fake_child import FakeChild, session_with
 
 
 @dataclass(eq=False)
-class Expected:
-    """One call as the model sees it."""
+class ModelCall:
+    """A call in the model."""
 
     n: int
     call: Call
@@ -45,71 +46,75 @@ class Expected:
     id: int = -1
 
 
-class Accounting(RuleBasedStateMachine):
-    """Calls come, are answered, refused, given up; sessions come and die; the queue closes."""
+class CallQueueMachine(RuleBasedStateMachine):
+    """Makes, answers, cancels and expires calls, starts and ends sessions, and closes the queue."""
 
     calls = Bundle("calls")
 
-    @initialize(most=st.integers(1, 4), retry=st.booleans(), watched=st.booleans())
-    def open_the_queue(self, most: int, retry: bool, watched: bool) -> None:
+    @initialize(max_in_flight=st.integers(1, 4), retry=st.booleans(), watched=st.booleans())
+    def open_the_queue(self, max_in_flight: int, retry: bool, watched: bool) -> None:
         self.loop = asyncio.new_event_loop()
         self.bus = Bus()
         self.event_counts = [0, 0]
-        if watched:  # a queue that somebody listens to takes another way through the code
+        if watched:  # a queue with listeners runs other code
             self.bus.subscribe(CallStarted, lambda _: self._count_event(0))
             self.bus.subscribe(CallEnded, lambda _: self._count_event(1))
-        self.most, self.retry, self.watched = most, retry, watched
+        self.max_in_flight, self.retry, self.watched = max_in_flight, retry, watched
         self.queue = CallQueue(
-            "x", max_in_flight=most, retry_once=retry, bus=self.bus, loop=self.loop
+            "x", max_in_flight=max_in_flight, retry_once=retry, bus=self.bus, loop=self.loop
         )
         self.session: Session | None = None
         self.fake_child: FakeChild | None = None
         self.closed = False
-        self.made: list[Expected] = []
-        self.waiting: list[Expected] = []  # those who wait, in order
-        self.sent: list[Expected] = []  # everything the present session was asked, in order
-        self.stray = 0
+        self.calls_made: list[ModelCall] = []
+        self.waiting: list[ModelCall] = []  # calls that wait, in order
+        self.sent: list[ModelCall] = []  # requests of the current session, in order
+        self.stray_replies = 0
 
     def _count_event(self, which: int) -> None:
         self.event_counts[which] += 1
 
     def _run(self) -> None:
-        """Let the loop do all that there is to do now."""
+        """Run everything that is due in the loop now."""
 
-        async def some_ticks() -> None:
+        async def run_iterations() -> None:
             for _ in range(8):
                 await asyncio.sleep(0)
 
-        self.loop.run_until_complete(some_ticks())
+        self.loop.run_until_complete(run_iterations())
 
     # -- the model -----------------------------------------------------------------------------
 
-    def _under_way(self) -> list[Expected]:
+    def _calls_in_flight(self) -> list[ModelCall]:
         return [item for item in self.sent if item.place == "sent"]
 
-    def _model_pump(self) -> None:
-        while self.session is not None and self.waiting and len(self._under_way()) < self.most:
-            one = self.waiting.pop(0)
-            one.place, one.id = "sent", len(self.sent)
-            self.sent.append(one)
+    def _model_send(self) -> None:
+        while (
+            self.session is not None
+            and self.waiting
+            and len(self._calls_in_flight()) < self.max_in_flight
+        ):
+            model_call = self.waiting.pop(0)
+            model_call.place, model_call.id = "sent", len(self.sent)
+            self.sent.append(model_call)
 
-    def _model_end(self, one: Expected, outcome: str) -> None:
-        assert one.place != "ended"
-        if one in self.waiting:
-            self.waiting.remove(one)
-        one.place, one.outcome = "ended", outcome
-        self._model_pump()
+    def _model_end(self, model_call: ModelCall, outcome: str) -> None:
+        assert model_call.place != "ended"
+        if model_call in self.waiting:
+            self.waiting.remove(model_call)
+        model_call.place, model_call.outcome = "ended", outcome
+        self._model_send()
 
-    # -- what can happen -----------------------------------------------------------------------
+    # -- the rules ----------------------------------------------------------------------
 
-    @rule(target=calls, several=st.integers(1, 6), in_one_tick=st.booleans())
-    def call(self, several: int, in_one_tick: bool) -> Any:
-        made = []
-        for _ in range(several):
+    @rule(target=calls, count=st.integers(1, 6), in_one_tick=st.booleans())
+    def call(self, count: int, in_one_tick: bool) -> Any:
+        new_calls = []
+        for _ in range(count):
             future: asyncio.Future[Any] = self.loop.create_future()
-            number = len(self.made)
+            number = len(self.calls_made)
             call = FutureCall("echo", number, DELIVER, 1000.0, self.queue.now(), future)
-            one = Expected(number, call, future)
+            model_call = ModelCall(number, call, future)
             if self.closed:
                 try:
                     self.queue.submit(call)
@@ -117,28 +122,32 @@ class Accounting(RuleBasedStateMachine):
                     continue
                 raise AssertionError("a closed queue accepted a call")
             self.queue.submit(call)
-            self.made.append(one)
-            self.waiting.append(one)
-            self._model_pump()
-            made.append(one)
+            self.calls_made.append(model_call)
+            self.waiting.append(model_call)
+            self._model_send()
+            new_calls.append(model_call)
             if not in_one_tick:
                 self._run()
         self._run()
-        return multiple(*made)
+        return multiple(*new_calls)
 
     @precondition(lambda self: self.session is not None)
-    @rule(one=calls, refused=st.booleans(), twice=st.booleans())
-    def answer(self, one: Expected, refused: bool, twice: bool) -> None:
-        """To a call of this session, whether or not anyone still waits for it."""
-        if one.id < 0 or one.id >= len(self.sent) or self.sent[one.id] is not one:
+    @rule(model_call=calls, refused=st.booleans(), twice=st.booleans())
+    def answer(self, model_call: ModelCall, refused: bool, twice: bool) -> None:
+        """Answer a call of this session, also if its caller no longer waits."""
+        if (
+            model_call.id < 0
+            or model_call.id >= len(self.sent)
+            or self.sent[model_call.id] is not model_call
+        ):
             return
         assert self.fake_child is not None
-        output = {"error": f"no {one.n}"} if refused else {"result": one.n}
+        output = {"error": f"no {model_call.n}"} if refused else {"result": model_call.n}
         for _ in range(1 + twice):
-            self.fake_child.say(id=one.id, **output)
-        self.stray += twice + (one.place == "ended")
-        if one.place == "sent":
-            self._model_end(one, "error" if refused else "result")
+            self.fake_child.say(id=model_call.id, **output)
+        self.stray_replies += twice + (model_call.place == "ended")
+        if model_call.place == "sent":
+            self._model_end(model_call, "error" if refused else "result")
         self._run()
 
     @precondition(lambda self: self.session is not None)
@@ -146,57 +155,60 @@ class Accounting(RuleBasedStateMachine):
     def answer_unknown_request(self, ahead: int) -> None:
         assert self.fake_child is not None
         self.fake_child.say(id=len(self.sent) + ahead, result="to nobody")
-        self.stray += 1
+        self.stray_replies += 1
         self._run()
 
-    @rule(one=consumes(calls), same_tick=st.booleans())
-    def cancel(self, one: Expected, same_tick: bool) -> None:
-        """As a cancelled caller does: its future first, then the queue."""
-        if same_tick and one.place == "sent" and self.fake_child is not None:
-            self.fake_child.say(id=one.id, result=one.n)  # unread when the caller gives up
-            self.stray += 1
-        one.future.cancel()
-        self.queue.cancel(one.call)
-        if one.place != "ended":
-            self._model_end(one, "cancelled")
+    @rule(model_call=consumes(calls), answered_before=st.booleans())
+    def cancel(self, model_call: ModelCall, answered_before: bool) -> None:
+        """Cancel the future first and then the call in the queue, as a cancelled task does."""
+        if answered_before and model_call.place == "sent" and self.fake_child is not None:
+            # Not read yet when the caller cancels.
+            self.fake_child.say(id=model_call.id, result=model_call.n)
+            self.stray_replies += 1
+        model_call.future.cancel()
+        self.queue.cancel(model_call.call)
+        if model_call.place != "ended":
+            self._model_end(model_call, "cancelled")
         self._run()
 
-    @rule(one=calls)
-    def time_out(self, one: Expected) -> None:
-        self.queue.expire(one.call)
-        if one.place != "ended":
-            self._model_end(one, "timeout")
+    @rule(model_call=calls)
+    def time_out(self, model_call: ModelCall) -> None:
+        self.queue.expire(model_call.call)
+        if model_call.place != "ended":
+            self._model_end(model_call, "timeout")
         self._run()
 
     @precondition(lambda self: self.session is None and not self.closed)
     @rule()
-    def a_session_comes(self) -> None:
+    def start_session(self) -> None:
         self.fake_child = FakeChild()
         self.session = session_with(self.fake_child, self.queue)
-        self.sent, self.stray = [], 0
+        self.sent, self.stray_replies = [], 0
         self.queue.attach(self.session)
-        self._model_pump()
+        self._model_send()
         self._run()
 
     @precondition(lambda self: self.session is not None)
-    @rule(last_words=st.booleans())
-    def the_session_dies(self, last_words: bool) -> None:
+    @rule(answer_before=st.booleans())
+    def end_session(self, answer_before: bool) -> None:
         assert self.fake_child is not None and self.session is not None
-        under_way = self._under_way()
-        if last_words and under_way:  # still in the pipe when it died: an answer all the same
-            one = under_way.pop(0)
-            self.fake_child.say(id=one.id, result=one.n)
+        in_flight = self._calls_in_flight()
+        if answer_before and in_flight:  # the answer is in the pipe when the process ends
+            model_call = in_flight.pop(0)
+            self.fake_child.say(id=model_call.id, result=model_call.n)
             queued = len(self.waiting)
-            self._model_end(one, "result")
-            under_way += self.sent[len(self.sent) - (queued - len(self.waiting)) :]
-        again = [one for one in under_way if self.retry and not one.retried]
+            self._model_end(model_call, "result")
+            in_flight += self.sent[len(self.sent) - (queued - len(self.waiting)) :]
+        retried_calls = [
+            model_call for model_call in in_flight if self.retry and not model_call.retried
+        ]
         session, self.session = self.session, None
-        for one in under_way:
-            if one in again:
-                one.place, one.retried = "waiting", True
+        for model_call in in_flight:
+            if model_call in retried_calls:
+                model_call.place, model_call.retried = "waiting", True
             else:
-                self._model_end(one, "gone")
-        self.waiting[:0] = again
+                self._model_end(model_call, "gone")
+        self.waiting[:0] = retried_calls
         self.fake_child.die()
         self._run()
         assert session.conversation.phase is Phase.CLOSED and not session.pending
@@ -204,7 +216,7 @@ class Accounting(RuleBasedStateMachine):
 
     @precondition(lambda self: self.session is None and not self.closed)
     @rule()
-    def no_call_comes(self) -> None:
+    def close_queue(self) -> None:
         self.closed = True
         self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
         for call in list(self.waiting):
@@ -213,15 +225,15 @@ class Accounting(RuleBasedStateMachine):
 
     @precondition(lambda self: self.closed)
     @rule()
-    def somebody_comes_again(self) -> None:
+    def open_queue_again(self) -> None:
         self.closed = False
         self.queue.make_closed_error = None
 
-    # -- what must hold ------------------------------------------------------------------------
+    # -- the invariants -----------------------------------------------------------------------
 
     @invariant()
-    def each_call_is_where_the_model_says(self) -> None:
-        for item in self.made:
+    def each_call_is_in_the_state_of_the_model(self) -> None:
+        for item in self.calls_made:
             assert item.call.ended == (item.place == "ended"), item
             if item.place != "ended":
                 assert not item.future.done(), item
@@ -231,25 +243,25 @@ class Accounting(RuleBasedStateMachine):
                 assert outcome_of(item.future, item.n) == item.outcome, item
 
     @invariant()
-    def the_books_balance(self) -> None:
-        ended = [item.outcome for item in self.made if item.place == "ended"]
+    def the_counts_are_those_of_the_model(self) -> None:
+        ended = [item.outcome for item in self.calls_made if item.place == "ended"]
         assert self.queue.outcomes.results == ended.count("result")
         for outcome in OUTCOMES[1:]:
             assert self.queue.outcomes.unsuccessful[outcome] == ended.count(outcome)
         assert self.queue.outcomes.error_replies == ended.count("error")
         assert [call.params for call in self.queue.waiting] == [item.n for item in self.waiting]
         if self.watched:
-            assert self.event_counts == [len(self.made), len(ended)]
+            assert self.event_counts == [len(self.calls_made), len(ended)]
 
     @invariant()
-    def the_pipe_carried_the_requests_of_the_model(self) -> None:
+    def the_pipe_has_the_requests_of_the_model(self) -> None:
         if self.session is None or self.fake_child is None:
             assert self.queue.live_sessions == self.queue.sessions == []
             return
         received = [(request["id"], request["params"]) for request in self.fake_child.heard()]
         assert received == [(item.id, item.n) for item in self.sent]
-        assert set(self.session.pending) == {item.id for item in self._under_way()}
-        assert sum(self.session.diagnostics.counts.values()) == self.stray
+        assert set(self.session.pending) == {item.id for item in self._calls_in_flight()}
+        assert sum(self.session.diagnostics.counts.values()) == self.stray_replies
 
     def teardown(self) -> None:
         if not hasattr(self, "loop"):
@@ -260,7 +272,7 @@ class Accounting(RuleBasedStateMachine):
         self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
         self.queue.deadlines.stop()
         self._run()
-        for item in self.made:
+        for item in self.calls_made:
             assert item.call.ended
             if not item.future.cancelled():
                 item.future.exception()
@@ -276,11 +288,11 @@ def outcome_of(future: "asyncio.Future[Any]", n: int) -> str:
         assert future.result() == n
         return "result"
     assert isinstance(error, ExthostError)
-    kinds = {CallFailed: "error", CallTimeout: "timeout", ExtensionGone: "gone"}
+    outcomes_by_class = {CallFailed: "error", CallTimeout: "timeout", ExtensionGone: "gone"}
     if isinstance(error, CallFailed):
         assert error.error_message == f"no {n}"
-    return kinds[type(error)]
+    return outcomes_by_class[type(error)]
 
 
-TestAccounting = Accounting.TestCase
-TestAccounting.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestCallQueueMachine = CallQueueMachine.TestCase
+TestCallQueueMachine.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

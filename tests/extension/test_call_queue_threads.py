@@ -1,5 +1,5 @@
-"""The call queue as the blocking API uses it: calls come from other threads, also at the worst
-moments."""
+"""The call queue as the blocking API uses it: other threads submit calls, also while the queue or
+its session closes."""
 
 import asyncio
 import threading
@@ -37,8 +37,8 @@ class CountedCall(BlockingCall):
         super().reject(error)
 
 
-def call_of(queue: CallQueue, n: int) -> CountedCall:
-    return CountedCall("echo", n, DELIVER, 100.0, queue)
+def call_of(queue: CallQueue, value: int) -> CountedCall:
+    return CountedCall("echo", value, DELIVER, 100.0, queue)
 
 
 def shared_queue() -> CallQueue:
@@ -47,20 +47,21 @@ def shared_queue() -> CallQueue:
 
 
 class InterruptedQueue(OrderedDict[Call, None]):
-    """Does something in the moment between a caller's look and its joining the queue."""
+    """Calls a function after a caller has read the state of the queue and before it adds its
+    call."""
 
-    def __init__(self, moment: Any) -> None:
+    def __init__(self, callback: Any) -> None:
         super().__init__()
-        self._moment = moment
+        self._callback = callback
 
     def __setitem__(self, call: Call, value: None) -> None:
-        moment, self._moment = self._moment, None
-        if moment is not None:
-            moment()
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
         super().__setitem__(call, value)
 
 
-async def test_a_call_that_joins_the_queue_as_it_closes_fails_with_that_reason() -> None:
+async def test_a_call_added_while_the_queue_closes_fails_with_the_reason() -> None:
     queue = shared_queue()
     queue.waiting = InterruptedQueue(
         lambda: queue.close(lambda _: ExtensionGone("X1006", "closed"))
@@ -72,7 +73,7 @@ async def test_a_call_that_joins_the_queue_as_it_closes_fails_with_that_reason()
     assert queue.outcomes.unsuccessful == {"gone": 1} and not queue.waiting
 
 
-async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -> None:
+async def test_a_call_added_while_the_last_answer_arrives_is_sent() -> None:
     queue = shared_queue()
     fake_child = FakeChild()
     session = session_with(fake_child, queue)
@@ -80,10 +81,10 @@ async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -
     first, second = call_of(queue, 1), call_of(queue, 2)
     queue.submit_threadsafe(first)
 
-    def answered() -> None:
+    def complete_first_call() -> None:
         queue.complete([(session.pending.pop(0), "answer")])
 
-    queue.waiting = InterruptedQueue(answered)
+    queue.waiting = InterruptedQueue(complete_first_call)
     queue.submit_threadsafe(second)
     await until(lambda: len(fake_child.heard()) == 2)
     fake_child.die()
@@ -93,7 +94,7 @@ async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -
 
 
 class EndsAtLock:
-    """A lock of a session that ends in the moment before a caller's thread gets the lock."""
+    """The lock of a session that ends immediately before a thread gets the lock."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -110,7 +111,7 @@ class EndsAtLock:
         self._lock.release()
 
 
-async def test_a_call_that_is_sent_as_its_session_ends_is_refused() -> None:
+async def test_a_call_sent_while_its_session_ends_is_refused() -> None:
     queue = shared_queue()
     session = session_with(FakeChild(), queue)
     queue.attach(session)
@@ -122,8 +123,8 @@ async def test_a_call_that_is_sent_as_its_session_ends_is_refused() -> None:
 
 
 @pytest.mark.both_loops
-@pytest.mark.parametrize("end", ["in peace", "by a crash", "by a close"])
-async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_answer(
+@pytest.mark.parametrize("end", ["no interruption", "a crash", "a close"])
+async def test_each_call_of_many_threads_and_tasks_ends_once_with_its_answer(
     end: str,
 ) -> None:
     ext = unstarted(limits={"max_in_flight": 20})
@@ -133,8 +134,8 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
         accepted: list[CountedCall] = []
         refused: list[int] = []
 
-        def from_a_thread(start: int) -> None:
-            for n in range(start, start + 100):
+        def make_calls(first_number: int) -> None:
+            for n in range(first_number, first_number + 100):
                 call = CountedCall(
                     *ext.internals.calls.factory.for_method("echo", n, 60), ext.internals.queue
                 )
@@ -148,26 +149,26 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
                     with suppress(ExtensionGone):
                         assert call.wait() == n
 
-        threads = [threading.Thread(target=from_a_thread, args=(1000 * t,)) for t in range(6)]
+        threads = [threading.Thread(target=make_calls, args=(1000 * t,)) for t in range(6)]
         for thread in threads:
             thread.start()
-        mine = [asyncio.ensure_future(ext.call("echo", n)) for n in range(100)]
-        results = await asyncio.gather(*mine[:50], return_exceptions=True)
-        if end == "by a crash":
+        task_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(100)]
+        results = await asyncio.gather(*task_calls[:50], return_exceptions=True)
+        if end == "a crash":
             ext.kill()
-        if end == "by a close":
+        if end == "a close":
             await ext.close()
-        results += await asyncio.gather(*mine[50:], return_exceptions=True)
+        results += await asyncio.gather(*task_calls[50:], return_exceptions=True)
         await until(lambda: not any(thread.is_alive() for thread in threads))
         await until(lambda: all(call.ended for call in accepted))
         for n, result in [*enumerate(results), *((call.params, call.outcome) for call in accepted)]:
-            assert result == n or (isinstance(result, ExtensionGone) and end != "in peace")
+            assert result == n or (isinstance(result, ExtensionGone) and end != "no interruption")
         assert all(call.ends == 1 for call in accepted)
         assert len(accepted) + len(refused) == 600
         stats = ext.stats
         assert stats.in_flight == stats.waiting == 0
-        report = sum(result == n for n, result in enumerate(results))
-        report += sum(call.outcome == call.params for call in accepted)
-        assert stats.result == report
-        if end == "in peace":
+        results_received = sum(result == n for n, result in enumerate(results))
+        results_received += sum(call.outcome == call.params for call in accepted)
+        assert stats.result == results_received
+        if end == "no interruption":
             assert refused == [] and stats.calls == stats.result == 700

@@ -1,4 +1,5 @@
-"""Starts of a pool that end together: what follows is decided once, and by those that succeed."""
+"""Processes of a pool whose starts end at the same moment: one success makes the extension
+ready."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +14,7 @@ from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from tests.extensions.harness import closing, command, failing
 
-NEVER = {"strategy": "never"}
+NO_RESTART = {"strategy": "never"}
 
 
 def pool_of(size: int, spawn: Callable[..., Awaitable[ChildProcess]], **settings: Any) -> Extension:
@@ -27,31 +28,31 @@ def pool_of(size: int, spawn: Callable[..., Awaitable[ChildProcess]], **settings
     return Extension(spec_from_mapping(entry), DIALECT, spawn=spawn)
 
 
-async def test_starts_that_fail_in_the_same_moment_are_one_failure() -> None:
-    both = asyncio.Barrier(2)
+async def test_two_starts_that_fail_at_the_same_moment_are_one_failure() -> None:
+    both_are_starting = asyncio.Barrier(2)
 
     async def spawn(plan: LaunchPlan, name: str) -> ChildProcess:
-        await both.wait()
+        await both_are_starting.wait()
         raise SpawnFailed("X0401", "there is no such program")
 
-    async with closing(pool_of(2, spawn, restart=NEVER)) as extension:
+    async with closing(pool_of(2, spawn, restart=NO_RESTART)) as extension:
         assert (await failing(extension.start())).code == "X0401"
         assert extension.state == "failed" and extension.stats.processes == 0
 
 
-async def test_one_that_starts_serves_though_another_failed_in_the_same_moment() -> None:
-    both = asyncio.Barrier(2)
+async def test_an_extension_is_ready_if_one_of_two_starts_succeeds() -> None:
+    both_are_starting = asyncio.Barrier(2)
     attempts = iter(range(2))
 
     async def spawn(plan: LaunchPlan, name: str) -> ChildProcess:
         if next(attempts) == 0:
-            await both.wait()
+            await both_are_starting.wait()
             raise SpawnFailed("X0401", "there is no such program")
         child = Child(plan, name)
-        await both.wait()
+        await both_are_starting.wait()
         return child
 
-    async with closing(pool_of(2, spawn, restart=NEVER)) as extension:
+    async with closing(pool_of(2, spawn, restart=NO_RESTART)) as extension:
         await extension.start()
         assert await extension.call("echo", 1) == 1
         assert extension.state == "ready"

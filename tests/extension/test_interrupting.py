@@ -1,4 +1,5 @@
-"""Ctrl-C in a program that uses the library: once ends politely, twice at once; nothing is left."""
+"""Ctrl-C in a program that uses the library. The first one ends extensions by the shutdown steps,
+the second one ends them immediately. No process remains."""
 
 import signal
 import subprocess
@@ -13,7 +14,9 @@ from tests.extensions.proc import gone
 
 ROOT = Path(__file__).parents[2]
 
-PROGRAM = """
+# A program with one hostile extension. It prints the pid of the extension, makes a call that is
+# never answered, and prints "draining" when the extension is stopped.
+HOST_PROGRAM = """
 import asyncio, sys
 from dataclasses import replace
 import exthost
@@ -22,20 +25,20 @@ from exthost.events import StateChanged
 from exthost.model.shutdown_steps import CloseStdin, Terminate
 from tests.extensions.harness import command
 
-# One that is stubborn would keep the program for longer than the test waits.
+# A stubborn extension would keep the program for longer than the test waits.
 steps = (CloseStdin(wait=300), Terminate(wait=300))
 object.__setattr__(DIALECT, "traits", replace(DIALECT.traits, shutdown_steps=steps))
 
-def tell(change):
+def print_draining(change):
     if change.after == "draining":
-        print("leaving", flush=True)
+        print("draining", flush=True)
 
 async def main():
     program, *args = command(*sys.argv[1:])
     source = {"type": "process", "command": program, "args": args}
     entries = [{"name": "h", "source": source}]
     async with exthost.Host.from_config({"extensions": entries}) as host:
-        host.events.subscribe(StateChanged, tell)
+        host.events.subscribe(StateChanged, print_draining)
         print(host["h"].stats.pid, flush=True)
         await host["h"].call("keep", timeout=300)
 
@@ -43,10 +46,10 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(("flag", "times"), [("polite", 1), ("stubborn", 2)])
-def test_once_ends_politely_and_twice_at_once(flag: str, times: int) -> None:
+@pytest.mark.parametrize(("flag", "interrupts"), [("polite", 1), ("stubborn", 2)])
+def test_the_second_ctrl_c_ends_a_stubborn_extension(flag: str, interrupts: int) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, flag],
+        [sys.executable, "-c", HOST_PROGRAM, flag],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -55,44 +58,47 @@ def test_once_ends_politely_and_twice_at_once(flag: str, times: int) -> None:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         process.send_signal(signal.SIGINT)
-        assert process.stdout.readline() == "leaving\n"
-        if times == 2:
+        assert process.stdout.readline() == "draining\n"
+        if interrupts == 2:
             process.send_signal(signal.SIGINT)
         assert process.wait(timeout=150) != 0
     assert gone(pid)
 
 
-STARTING = """
+# A program that starts two extensions. Each of them is the code in the first argument.
+TWO_STARTS = """
 import sys
 import exthost
 
 source = {"type": "process", "command": sys.executable, "args": ["-c", sys.argv[1]]}
 entries = [{"name": name, "dialect": "mcp", "source": source} for name in ("one", "two")]
 with exthost.SyncHost.from_config({"extensions": entries}):
-    raise SystemExit("it shook hands")
+    raise SystemExit("an extension became ready")
 """
 
 
-def wait_until(happened: Callable[[], bool]) -> None:
-    ends_at = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < ends_at
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 def test_ctrl_c_while_a_blocking_host_starts_leaves_one_traceback_and_nothing_else(
     tmp_path: Path,
 ) -> None:
-    report = tmp_path / "pids"
-    mute = f"open({str(report)!r}, 'a').write('started\\n'); import signal; signal.pause()"
+    starts_file = tmp_path / "starts"
+    never_ready_program = (
+        f"open({str(starts_file)!r}, 'a').write('started\\n'); import signal; signal.pause()"
+    )
     with subprocess.Popen(
-        [sys.executable, "-X", "dev", "-c", STARTING, mute],
+        [sys.executable, "-X", "dev", "-c", TWO_STARTS, never_ready_program],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        wait_until(lambda: report.exists() and report.read_text().count("\n") == 2)
+        wait_until(lambda: starts_file.exists() and starts_file.read_text().count("\n") == 2)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=150)
     assert process.returncode == -signal.SIGINT

@@ -1,4 +1,5 @@
-"""The life-cycle table, what it means to others, and the page that shows it."""
+"""The table of the life cycle: its transitions, the facts of each state, and the page that shows
+it."""
 
 import subprocess
 import sys
@@ -23,19 +24,19 @@ from exthost.extension.lifecycle import (
 PAGE = (Path(__file__).parents[2] / "docs" / "lifecycle.md").read_text(encoding="utf-8")
 
 
-def walk(*events: Event, start: State = INITIAL_STATE) -> list[str]:
-    """The states that these events lead through."""
+def states_after(*events: Event, start: State = INITIAL_STATE) -> list[str]:
+    """Return the states after each of these events."""
     states = [start]
     for event in events:
         states.append(step(states[-1], event))
     return [state.value for state in states[1:]]
 
 
-UP = (Event.ADMIT, Event.START, Event.SHOOK_HANDS)
+UNTIL_READY = (Event.ADMIT, Event.START, Event.SHOOK_HANDS)
 
 
 def test_an_eager_extension_starts_serves_and_stops() -> None:
-    assert walk(*UP, Event.STOP, Event.ENDED) == [
+    assert states_after(*UNTIL_READY, Event.STOP, Event.ENDED) == [
         "admitted",
         "starting",
         "ready",
@@ -46,12 +47,12 @@ def test_an_eager_extension_starts_serves_and_stops() -> None:
 
 def test_a_crash_leads_through_backoff_to_a_new_start() -> None:
     crash = (Event.WILL_RETRY, Event.RETRY_DUE, Event.SHOOK_HANDS)
-    assert walk(*UP, *crash)[3:] == ["backoff", "starting", "ready"]
+    assert states_after(*UNTIL_READY, *crash)[3:] == ["backoff", "starting", "ready"]
 
 
-def test_a_failed_restart_goes_back_to_backoff_and_at_last_fails() -> None:
-    failing = (Event.WILL_RETRY, Event.RETRY_DUE)
-    assert walk(*UP, *failing, *failing, Event.GAVE_UP)[3:] == [
+def test_failed_restarts_lead_to_backoff_and_finally_to_failed() -> None:
+    failed_restart = (Event.WILL_RETRY, Event.RETRY_DUE)
+    assert states_after(*UNTIL_READY, *failed_restart, *failed_restart, Event.GAVE_UP)[3:] == [
         "backoff",
         "starting",
         "backoff",
@@ -61,32 +62,34 @@ def test_a_failed_restart_goes_back_to_backoff_and_at_last_fails() -> None:
 
 
 @pytest.mark.parametrize("state", [State.STARTING, State.READY])
-def test_on_demand_a_crash_or_failed_start_leaves_it_admitted(state: State) -> None:
-    assert walk(Event.REST, Event.START, start=state) == ["admitted", "starting"]
+def test_on_demand_a_crash_or_failed_start_leads_to_admitted(state: State) -> None:
+    assert states_after(Event.REST, Event.START, start=state) == ["admitted", "starting"]
 
 
-def test_a_probe_starts_a_fresh_process_and_a_failing_one_opens_again() -> None:
-    assert walk(*UP, Event.BREAKER_OPENED, Event.PROBE, Event.BREAKER_OPENED)[3:] == [
+def test_a_probe_starts_a_new_process_and_a_failed_probe_opens_again() -> None:
+    assert states_after(*UNTIL_READY, Event.BREAKER_OPENED, Event.PROBE, Event.BREAKER_OPENED)[
+        3:
+    ] == [
         "open",
         "starting",
         "open",
     ]
-    assert walk(Event.PROBE, Event.SHOOK_HANDS, Event.BREAKER_OPENED, start=State.OPEN) == [
+    assert states_after(Event.PROBE, Event.SHOOK_HANDS, Event.BREAKER_OPENED, start=State.OPEN) == [
         "starting",
         "ready",
         "open",
     ]
 
 
-def test_a_refused_extension_that_is_asked_for_again_is_judged_again() -> None:
-    assert walk(Event.REFUSE, Event.ASKED_AGAIN, Event.ADMIT) == [
+def test_a_refused_extension_that_is_asked_for_again_is_checked_again() -> None:
+    assert states_after(Event.REFUSE, Event.ASKED_AGAIN, Event.ADMIT) == [
         "refused",
         "discovered",
         "admitted",
     ]
 
 
-def test_a_stop_ends_the_waiting_of_backoff_at_once() -> None:
+def test_a_stop_during_backoff_leads_to_stopped() -> None:
     assert step(State.BACKOFF, Event.STOP) is State.STOPPED
 
 
@@ -123,13 +126,13 @@ def test_no_state_and_event_have_two_rows() -> None:
 def test_every_event_is_used_and_every_state_can_be_reached_and_left() -> None:
     assert {row.event for row in TABLE} == set(Event)
     reached = {INITIAL_STATE}
-    while more := {row.next for row in TABLE if row.state in reached} - reached:
-        reached |= more
+    while newly_reached := {row.next for row in TABLE if row.state in reached} - reached:
+        reached |= newly_reached
     assert reached == set(State)
     assert {row.state for row in TABLE} == set(State)
 
 
-def test_everything_that_may_have_a_process_can_be_stopped() -> None:
+def test_every_state_with_a_possible_process_can_be_stopped() -> None:
     for state in set(State) - {State.DRAINING}:
         if lifecycle.is_at_rest(state) or state is State.DISCOVERED:
             continue
@@ -144,7 +147,7 @@ def test_an_extension_at_rest_is_refused_stopped_or_failed() -> None:
     }
 
 
-def test_tools_are_listed_while_a_call_is_served_or_brings_a_process() -> None:
+def test_tools_are_listed_in_states_in_which_a_call_can_be_served() -> None:
     assert {state for state in State if lifecycle.lists_tools(state)} == {
         State.ADMITTED,
         State.STARTING,
@@ -154,15 +157,15 @@ def test_tools_are_listed_while_a_call_is_served_or_brings_a_process() -> None:
     }
 
 
-def test_a_call_waits_only_where_ready_can_follow_without_anyone_asking() -> None:
-    waiting = {state for state in State if lifecycle.lets_calls_wait(state)}
-    assert waiting == {State.ADMITTED, State.STARTING, State.BACKOFF}
-    for state in waiting:
+def test_calls_wait_only_in_states_that_lead_to_ready() -> None:
+    waiting_states = {state for state in State if lifecycle.lets_calls_wait(state)}
+    assert waiting_states == {State.ADMITTED, State.STARTING, State.BACKOFF}
+    for state in waiting_states:
         assert lifecycle.lists_tools(state)
 
 
 @pytest.mark.parametrize(
-    ("state", "crashed", "word"),
+    ("state", "has_crashed", "health"),
     [
         (State.READY, False, "running"),
         (State.READY, True, "degraded"),
@@ -176,24 +179,24 @@ def test_a_call_waits_only_where_ready_can_follow_without_anyone_asking() -> Non
         (State.ADMITTED, True, "idle"),
     ],
 )
-def test_health_is_one_word(state: State, crashed: bool, word: str) -> None:
-    assert lifecycle.health_in(state, has_crashed=crashed) == word
+def test_health_is_one_word(state: State, has_crashed: bool, health: str) -> None:
+    assert lifecycle.health_in(state, has_crashed=has_crashed) == health
 
 
 def test_the_page_shows_the_diagram_of_the_table() -> None:
-    shown = PAGE.split("```mermaid\n")[1].split("\n```")[0]
-    assert shown == lifecycle.diagram(), "run: python -m exthost.extension.lifecycle"
+    diagram_on_page = PAGE.split("```mermaid\n")[1].split("\n```")[0]
+    assert diagram_on_page == lifecycle.diagram(), "run: python -m exthost.extension.lifecycle"
 
 
 def test_the_module_prints_the_diagram() -> None:
-    printed = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "exthost.extension.lifecycle"],
         capture_output=True,
         text=True,
         timeout=30,
         check=True,
     )
-    assert printed.stdout == lifecycle.diagram() + "\n"
+    assert result.stdout == lifecycle.diagram() + "\n"
 
 
 def test_the_diagram_has_a_line_for_every_row() -> None:
@@ -205,7 +208,7 @@ def test_the_diagram_has_a_line_for_every_row() -> None:
 
 def test_the_page_shows_the_facts_of_every_state() -> None:
     rows = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| `")]
-    report = {
+    cells_by_state = {
         row[0].strip(" `"): [cell.strip() for cell in row[2:]] for row in rows if len(row) == 5
     }
     for state, facts in FACTS.items():
@@ -216,18 +219,18 @@ def test_the_page_shows_the_facts_of_every_state() -> None:
             if state is State.READY
             else "fails"
         )
-        words = dict.fromkeys((facts.health, facts.health_after_crash))
-        assert report.pop(state.value) == [
+        health_words = dict.fromkeys((facts.health, facts.health_after_crash))
+        assert cells_by_state.pop(state.value) == [
             "yes" if facts.lists_tools else "no",
             call,
-            " / ".join(words),
+            " / ".join(health_words),
         ]
-    assert not report
+    assert not cells_by_state
 
 
 def test_the_page_explains_every_event() -> None:
     rows = [line.split("|") for line in PAGE.splitlines() if line.startswith("| `")]
-    assert [row[1].strip(" `") for row in rows if len(row) == 4] == [e.value for e in Event]
+    assert [row[1].strip(" `") for row in rows if len(row) == 4] == [event.value for event in Event]
 
 
 def test_states_and_health_are_equal_to_their_words() -> None:

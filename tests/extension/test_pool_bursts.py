@@ -1,6 +1,8 @@
-"""A burst of slow calls on a pool: each process gets one, the others wait for the first free one.
+"""A burst of slow calls on a pool: each process gets one call, and the other calls wait until a
 
-The programs work until the test creates a file, so nothing depends on the speed of the machine.
+process is free.
+
+Each call lasts until the test creates a file, so nothing depends on the speed of the machine.
 """
 
 import asyncio
@@ -20,10 +22,10 @@ from exthost.config.extension_settings import PoolSettings
 from exthost.extension import process_choice, read_ahead
 from tests.extensions.harness import NEVER, until
 
-# Handles one call after the other. With `staggered`, the second process waits for the file
-# `start-2` before it is ready, and so on. The call `work` records the pid and waits for its file.
-SERIAL = """\
-import json, os, sys, time
+# The functions of both programs. With `staggered`, the second process waits for the file `start-2`
+# before it is ready, and so on. The call `work` records the pid and waits for its file.
+FUNCTIONS = """\
+import json, os, sys, threading, time
 folder = sys.argv[1]
 def wait_for(name):
     while not os.path.exists(os.path.join(folder, name)):
@@ -35,7 +37,7 @@ def number_of_this_process():
             return number
         except FileExistsError:
             pass
-for line in sys.stdin:
+def handle(line):
     request = json.loads(line)
     method, result = request["method"], os.getpid()
     if method == "initialize":
@@ -54,27 +56,38 @@ for line in sys.stdin:
         print(json.dumps({"id": request["id"], "result": result}), flush=True)
 """
 
-# Handles every call in a thread of its own.
-CONCURRENT = SERIAL.replace("for line in sys.stdin:\n", "import threading\ndef handle(line):\n") + (
-    "for line in sys.stdin:\n    threading.Thread(target=handle, args=[line]).start()\n"
-)
+# A program that handles one call after the other.
+SERIAL = f"""{FUNCTIONS}
+for line in sys.stdin:
+    handle(line)
+"""
+
+# A program that handles each call in a new thread.
+CONCURRENT = f"""{FUNCTIONS}
+for line in sys.stdin:
+    threading.Thread(target=handle, args=[line]).start()
+"""
+
+# The processes of a pool, unless a test says otherwise.
+PROCESSES = 3
 
 
 @pytest.fixture(autouse=True)
 def _calls_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take every call for a slow one, however soon a test lets it end."""
+    """Make the pool treat every call as slow, even if it ends immediately."""
     monkeypatch.setattr(process_choice, "_AHEAD_SECONDS", 0.0)
 
 
 class Pool:
-    """A pool of one of the programs, and the folder by which the test steers it."""
+    """A pool that runs one of the programs. Files that the test creates end the calls."""
 
     def __init__(self, extension: exthost.Extension, folder: Path) -> None:
         self.extension = extension
         self._folder = folder
         self.calls: list[asyncio.Task[Any]] = []
 
-    def work(self, count: int, until: str) -> None:
+    def start_calls(self, count: int, until: str) -> None:
+        """Start this many calls, which last until the test creates the file `until`."""
         for _ in range(count):
             call = self.extension.call("work", {"until": until})
             self.calls.append(asyncio.ensure_future(call))
@@ -82,22 +95,27 @@ class Pool:
     def create(self, name: str) -> None:
         (self._folder / name).touch()
 
-    def begun(self) -> Counter[int]:
+    def begun_calls_by_pid(self) -> Counter[int]:
         """Return how many calls each process has begun, by pid."""
         file = self._folder / "begun"
         return Counter(map(int, file.read_text().split())) if file.exists() else Counter()
 
 
 @asynccontextmanager
-async def running(
-    folder: Path, program: str, *flags: str, processes: int = 3, min: int | None = None
+async def running_pool(
+    folder: Path,
+    program: str,
+    *flags: str,
+    processes: int = PROCESSES,
+    min_processes: int | None = None,
 ) -> AsyncIterator[Pool]:
+    """Yield a pool of this program, and kill its processes at the end of the block."""
     argv = [sys.executable, "-S", "-E", "-c", program, str(folder), *flags]
     async with exthost.connect(
         argv,
         dialect="morphir",
         lifetime="plain",
-        pool={"min": min or processes, "max": processes},
+        pool={"min": min_processes or processes, "max": processes},
         limits={"call": NEVER, "handshake": NEVER},
     ) as extension:
         pool = Pool(extension, folder)
@@ -111,53 +129,55 @@ async def running(
 
 
 @pytest.mark.both_loops
-async def test_a_burst_on_a_fresh_pool_waits_for_the_processes_that_are_starting(
+async def test_a_burst_on_a_new_pool_waits_for_the_processes_that_are_starting(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path, SERIAL, "staggered") as pool:
-        pool.work(6, until="first")
-        await until(lambda: len(pool.begun()) == 1)
+    async with running_pool(tmp_path, SERIAL, "staggered") as pool:
+        pool.start_calls(6, until="first")
+        await until(lambda: len(pool.begun_calls_by_pid()) == 1)
         pool.create("start-2")
-        await until(lambda: len(pool.begun()) == 2)
+        await until(lambda: len(pool.begun_calls_by_pid()) == 2)
         pool.create("start-3")
-        await until(lambda: len(pool.begun()) == 3)
-        assert sum(pool.begun().values()) == 3
+        await until(lambda: len(pool.begun_calls_by_pid()) == 3)
+        assert sum(pool.begun_calls_by_pid().values()) == 3
         pool.create("first")
         await asyncio.gather(*pool.calls)
-        assert sum(pool.begun().values()) == 6
+        assert sum(pool.begun_calls_by_pid().values()) == 6
 
 
-async def test_each_call_of_a_burst_on_a_fresh_pool_gets_its_own_process(tmp_path: Path) -> None:
-    async with running(tmp_path, SERIAL) as pool:
-        pool.work(3, until="first")
-        await until(lambda: len(pool.begun()) == 3)
+async def test_each_call_of_a_burst_on_a_new_pool_gets_a_process(tmp_path: Path) -> None:
+    async with running_pool(tmp_path, SERIAL) as pool:
+        pool.start_calls(3, until="first")
+        await until(lambda: len(pool.begun_calls_by_pid()) == 3)
         pool.create("first")
         await asyncio.gather(*pool.calls)
 
 
-async def test_twice_as_many_calls_as_processes_are_two_for_each(
+async def test_six_calls_on_three_processes_are_spread_evenly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_ahead, "PATIENCE_SECONDS", 3600.0)  # one trial, and no other
-    async with running(tmp_path, SERIAL) as pool:
+    # The pool tests only once whether the program reads calls while it handles another.
+    monkeypatch.setattr(read_ahead, "PATIENCE_SECONDS", 3600.0)
+    async with running_pool(tmp_path, SERIAL) as pool:
         await until(lambda: pool.extension.stats.processes == 3)
-        pool.work(3, until="first")
-        pool.work(3, until="second")
-        await until(lambda: len(pool.begun()) == 3)
-        trial = pool.extension.internals.queue.read_ahead
-        assert trial is not None
-        await until(lambda: trial._interval == 3600.0)  # a process did not read its second call
+        pool.start_calls(3, until="first")
+        pool.start_calls(3, until="second")
+        await until(lambda: len(pool.begun_calls_by_pid()) == 3)
+        read_ahead_test = pool.extension.internals.queue.read_ahead
+        assert read_ahead_test is not None
+        # The result: the program does not read ahead.
+        await until(lambda: read_ahead_test._interval == 3600.0)
         pool.create("first")
-        await until(lambda: sum(pool.begun().values()) == 6)
-        assert set(pool.begun().values()) == {2}
+        await until(lambda: sum(pool.begun_calls_by_pid().values()) == 6)
+        assert set(pool.begun_calls_by_pid().values()) == {2}
         pool.create("second")
         await asyncio.gather(*pool.calls)
 
 
-async def test_a_pool_that_has_to_grow_gives_each_new_process_a_call(tmp_path: Path) -> None:
-    async with running(tmp_path, SERIAL, min=1) as pool:
-        pool.work(3, until="first")
-        await until(lambda: len(pool.begun()) == 3)
+async def test_each_process_that_a_pool_adds_gets_a_call(tmp_path: Path) -> None:
+    async with running_pool(tmp_path, SERIAL, min_processes=1) as pool:
+        pool.start_calls(3, until="first")
+        await until(lambda: len(pool.begun_calls_by_pid()) == 3)
         pool.create("first")
         await asyncio.gather(*pool.calls)
 
@@ -165,25 +185,26 @@ async def test_a_pool_that_has_to_grow_gives_each_new_process_a_call(tmp_path: P
 async def test_calls_do_not_queue_behind_a_long_one_while_another_process_is_free(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path, SERIAL, processes=2) as pool:
+    async with running_pool(tmp_path, SERIAL, processes=2) as pool:
         await until(lambda: pool.extension.stats.processes == 2)
-        pool.work(1, until="long")
-        pool.work(10, until="short")
-        await until(lambda: len(pool.begun()) == 2)
+        pool.start_calls(1, until="long")
+        pool.start_calls(10, until="short")
+        await until(lambda: len(pool.begun_calls_by_pid()) == 2)
         pool.create("short")
-        # One may have been sent behind the long one, as the trial whether it would be read.
+        # One short call may wait behind the long one: the pool tests whether it would be read.
         await until(lambda: sum(call.done() for call in pool.calls) >= 9)
         assert not pool.calls[0].done()
         pool.create("long")
         await asyncio.gather(*pool.calls)
 
 
-async def test_a_program_that_handles_several_calls_at_once_gets_them(tmp_path: Path) -> None:
-    async with running(tmp_path, CONCURRENT, processes=2) as pool:
+async def test_a_concurrent_program_gets_all_calls_at_once(tmp_path: Path) -> None:
+    async with running_pool(tmp_path, CONCURRENT, processes=2) as pool:
         await until(lambda: pool.extension.stats.processes == 2)
-        pool.work(20, until="first")
-        await until(lambda: sum(pool.begun().values()) == 20)
-        assert max(pool.begun().values()) <= 12, "the load is even, but for the trial"
+        pool.start_calls(20, until="first")
+        await until(lambda: sum(pool.begun_calls_by_pid().values()) == 20)
+        # Ten calls each, and at most two more that tested whether the program reads ahead.
+        assert max(pool.begun_calls_by_pid().values()) <= 12
         pool.create("first")
         await asyncio.gather(*pool.calls)
 
@@ -192,15 +213,15 @@ async def test_a_start_that_hangs_does_not_block_calls_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_ahead, "PATIENCE_SECONDS", 0.05)
-    async with running(tmp_path, CONCURRENT, "staggered") as pool:
-        pool.work(5, until="first")
-        await until(lambda: sum(pool.begun().values()) == 5)
-        assert len(pool.begun()) == 1
+    async with running_pool(tmp_path, CONCURRENT, "staggered") as pool:
+        pool.start_calls(5, until="first")
+        await until(lambda: sum(pool.begun_calls_by_pid().values()) == 5)
+        assert len(pool.begun_calls_by_pid()) == 1
         pool.create("first")
         await asyncio.gather(*pool.calls)
 
 
-def test_the_blocking_calls_of_several_threads_get_a_process_each(tmp_path: Path) -> None:
+def test_blocking_calls_of_three_threads_get_a_process_each(tmp_path: Path) -> None:
     argv = [sys.executable, "-S", "-E", "-c", SERIAL, str(tmp_path)]
     pool: PoolSettings = {"min": 3, "max": 3}
     with (
@@ -211,8 +232,8 @@ def test_the_blocking_calls_of_several_threads_get_a_process_each(tmp_path: Path
     ):
         calls = [threads.submit(extension.call, "work", {"until": "go"}) for _ in range(3)]
         deadline = time.monotonic() + 60
-        begun = tmp_path / "begun"
-        while not begun.exists() or len(begun.read_text().splitlines()) < 3:
+        begun_file = tmp_path / "begun"
+        while not begun_file.exists() or len(begun_file.read_text().splitlines()) < 3:
             assert time.monotonic() < deadline
             time.sleep(0.005)
         (tmp_path / "go").touch()

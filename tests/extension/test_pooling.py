@@ -1,4 +1,5 @@
-"""Several processes of one extension: the least loaded is asked, idle ones go, held ones stay."""
+"""A pool of processes of one extension: calls are spread, lost processes are replaced, and idle
+processes are ended."""
 
 import asyncio
 import os
@@ -29,42 +30,49 @@ from tests.extensions.harness import NEVER, Ledger, command, failing, plain, unt
 from tests.extensions.proc import gone, runs
 
 
-async def pids(ext: exthost.Extension, calls: int) -> list[int]:
+async def call_for_pids(ext: exthost.Extension, calls: int) -> list[int]:
     return list(await asyncio.gather(*(ext.call("pid") for _ in range(calls))))
 
 
-def spawned(marks: Path) -> list[int]:
-    return [int(word) for word in marks.read_text().split()]
+def read_pids(starts_file: Path) -> list[int]:
+    return [int(word) for word in starts_file.read_text().split()]
 
 
 @pytest.mark.both_loops
 async def test_calls_are_spread_over_the_pool_within_its_limits(
     tmp_path: Path, clock: Clock
 ) -> None:
-    marks = tmp_path / "marks"
+    starts_file = tmp_path / "starts"
     ledger = Ledger()
     pool = {"min": 2, "max": 3}
-    async with plain(f"marks={marks}", pool=pool, events=ledger.bus) as ext:
+    async with plain(f"marks={starts_file}", pool=pool, events=ledger.bus) as ext:
         await until(lambda: ext.stats.processes == 2)
-        assert len(set(await pids(ext, 2))) == 2  # one each
-        kept = [asyncio.ensure_future(failing(ext.call("keep", timeout=600))) for _ in range(3)]
-        await until(lambda: ext.stats.processes == 3)  # all were busy
-        assert await ext.call("pid") in spawned(marks)  # it reads calls while it keeps others
+        assert len(set(await call_for_pids(ext, 2))) == 2  # each process got one call
+        kept_calls = [
+            asyncio.ensure_future(failing(ext.call("keep", timeout=600))) for _ in range(3)
+        ]
+        # A third process was started because both were busy.
+        await until(lambda: ext.stats.processes == 3)
+        # A process answers calls while it keeps others.
+        assert await ext.call("pid") in read_pids(starts_file)
         await clock.advance(601)
-        await asyncio.gather(*kept)
-        assert set(await pids(ext, 30)) == set(spawned(marks)) and len(spawned(marks)) == 3
+        await asyncio.gather(*kept_calls)
+        assert (
+            set(await call_for_pids(ext, 30)) == set(read_pids(starts_file))
+            and len(read_pids(starts_file)) == 3
+        )
         ledger.settle(ext)
-    assert all(map(gone, spawned(marks)))
+    assert all(map(gone, read_pids(starts_file)))
     assert follows_the_table(ledger.states)
 
 
-async def test_one_of_several_dies_and_the_extension_stays_ready_while_another_comes() -> None:
+async def test_the_extension_stays_ready_while_a_dead_process_is_replaced() -> None:
     ledger = Ledger()
     restart = {"strategy": "immediate", "max_retries": 3}
     async with plain(pool={"min": 2, "max": 2}, restart=restart, events=ledger.bus) as ext:
         await until(lambda: ext.stats.processes == 2)
-        dead = crash(ext)
-        await until(lambda: gone(dead))
+        dead_pid = crash(ext)
+        await until(lambda: gone(dead_pid))
         for n in range(20):
             assert await ext.call("echo", n) == n
         await until(lambda: ext.stats.processes == 2)
@@ -74,15 +82,18 @@ async def test_one_of_several_dies_and_the_extension_stays_ready_while_another_c
     assert [after for _, after in ledger.states].count("ready") == 1
 
 
-async def test_each_of_several_that_die_at_once_is_replaced() -> None:
+async def test_two_processes_that_die_at_the_same_time_are_both_replaced() -> None:
     restart = {"strategy": "immediate", "max_retries": 9}
     async with plain(pool={"min": 3, "max": 3}, restart=restart) as ext:
         await until(lambda: ext.stats.processes == 3)
-        dead = [session.lifetime.child.pid for session in ext._supervisor.processes.sessions][:2]
-        for pid in dead:
+        dead_pids = [session.lifetime.child.pid for session in ext._supervisor.processes.sessions][
+            :2
+        ]
+        for pid in dead_pids:
             os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + 60
-        while any(map(runs, dead)):  # in one step of the loop, which sees both at once then
+        # The loop does not run here, so it sees both exits at once.
+        while any(map(runs, dead_pids)):
             assert time.monotonic() < deadline
             time.sleep(0.005)  # noqa: ASYNC251
         await until(lambda: ext.stats.crashes == 2 and ext.stats.processes == 3)
@@ -90,7 +101,7 @@ async def test_each_of_several_that_die_at_once_is_replaced() -> None:
 
 # The first process to start exits in its handshake, and the second answers once the test has
 # created a file. Later processes answer at once.
-ONE_FAILS = """\
+FIRST_PROCESS_FAILS = """\
 import json, os, sys, time
 folder = sys.argv[1]
 for number in range(1, 100):
@@ -121,7 +132,7 @@ async def test_a_process_that_fails_while_the_first_still_starts_is_replaced_and
     bus.subscribe(Exited, exits.append)
     bus.subscribe(ProcessLost, lost.append)
     connection = exthost.connect(
-        [sys.executable, "-S", "-E", "-c", ONE_FAILS, str(tmp_path)],
+        [sys.executable, "-S", "-E", "-c", FIRST_PROCESS_FAILS, str(tmp_path)],
         name="x",
         dialect="morphir",
         pool={"min": 2, "max": 2},
@@ -151,10 +162,10 @@ async def test_a_process_that_fails_while_the_first_still_starts_is_replaced_and
 
 
 async def test_a_process_that_ends_while_another_one_starts_is_replaced(tmp_path: Path) -> None:
-    """No process is ready then."""
-    (tmp_path / "process-1").mkdir()  # so that the first process is the one that waits
+    """For a moment no process is ready."""
+    (tmp_path / "process-1").mkdir()  # so that the first process to start has the number 2
     restart = {"strategy": "immediate", "max_retries": 3}
-    argv = [sys.executable, "-S", "-E", "-c", ONE_FAILS, str(tmp_path)]
+    argv = [sys.executable, "-S", "-E", "-c", FIRST_PROCESS_FAILS, str(tmp_path)]
     async with exthost.connect(
         argv,
         name="x",
@@ -162,7 +173,7 @@ async def test_a_process_that_ends_while_another_one_starts_is_replaced(tmp_path
         pool={"min": 2, "max": 2},
         restart=restart,  # type: ignore[arg-type]
     ) as ext:
-        assert ext.stats.processes == 1  # the other one waits for the file
+        assert ext.stats.processes == 1  # the other process waits for the file
         crash(ext)
         await until(lambda: ext.state == "starting")
         (tmp_path / "go").touch()
@@ -170,60 +181,61 @@ async def test_a_process_that_ends_while_another_one_starts_is_replaced(tmp_path
         assert ext.health == "degraded"
 
 
-async def test_a_pool_whose_processes_keep_dying_is_spawned_as_often_as_its_policy_says(
+async def test_restarts_of_a_pool_whose_processes_all_die_are_limited(
     tmp_path: Path,
 ) -> None:
-    marks = tmp_path / "marks"
+    starts_file = tmp_path / "starts"
     restart = {"strategy": "immediate", "max_retries": 4}
     pool = {"min": 2, "max": 2}
-    async with plain("die_after=0", f"marks={marks}", pool=pool, restart=restart) as ext:
+    async with plain("die_after=0", f"marks={starts_file}", pool=pool, restart=restart) as ext:
         while ext.state != "failed":
             await failing(ext.call("echo"))
-        assert len(spawned(marks)) <= 2 + 4 + 1  # both of the pool, and one for each retry
+        # The two of the pool, one for each retry, and one.
+        assert len(read_pids(starts_file)) <= 2 + 4 + 1
         assert isinstance(await failing(ext.call("echo")), ExtensionGone)
 
 
-async def test_idle_processes_are_let_go_and_the_next_call_brings_one_back() -> None:
+async def test_idle_processes_are_ended_and_the_next_call_starts_one() -> None:
     ledger = Ledger()
     async with plain(limits={"idle": "200ms"}, events=ledger.bus) as ext:
-        first = await ext.call("pid")
+        first_pid = await ext.call("pid")
         await until(lambda: ext.state == "admitted")
         assert ext.health == "idle" and "echo" in ext.tools
-        await until(lambda: gone(first))
-        assert await ext.call("pid") != first
+        await until(lambda: gone(first_pid))
+        assert await ext.call("pid") != first_pid
         assert ext.stats.restarts == ext.stats.crashes == 0
         ledger.settle(ext, result=2)
     assert follows_the_table(ledger.states)
 
 
-async def test_a_call_under_way_a_holder_and_use_keep_it_from_being_let_go(clock: Clock) -> None:
+async def test_a_call_in_flight_a_hold_and_new_calls_prevent_idle(clock: Clock) -> None:
     async with plain(limits={"idle": "10m"}) as ext:
-        first = await ext.call("pid")
-        kept = asyncio.ensure_future(ext.call("keep", 1, timeout=86_400))
+        first_pid = await ext.call("pid")
+        kept_calls = asyncio.ensure_future(ext.call("keep", 1, timeout=86_400))
         for _ in range(10):
-            await clock.advance(180)  # three times its idle time, in all
-        assert await ext.call("release") == 1 and await kept == 1
+            await clock.advance(180)  # 30 minutes in all: three times the idle limit
+        assert await ext.call("release") == 1 and await kept_calls == 1
         with ext.hold():
             for _ in range(10):
                 await clock.advance(180)
                 assert ext.state == "ready"
         for _ in range(8):
-            assert await ext.call("pid") == first
+            assert await ext.call("pid") == first_pid
             await clock.advance(240)
         for _ in range(10):
             await clock.advance(180)
         await until(lambda: ext.state == "admitted")
 
 
-async def test_a_pool_shrinks_to_its_least_and_no_further(clock: Clock) -> None:
+async def test_a_pool_shrinks_to_its_minimum(clock: Clock) -> None:
     limits = {"idle": "10m"}
     async with plain(pool={"min": 1, "max": 3}, limits=limits) as ext:
-        kept = [asyncio.ensure_future(ext.call("keep", n, timeout=86_400)) for n in range(2)]
+        kept_calls = [asyncio.ensure_future(ext.call("keep", n, timeout=86_400)) for n in range(2)]
         await until(lambda: ext.stats.processes >= 2)
         pid = ext.stats.pid
-        for call in kept:
+        for call in kept_calls:
             call.cancel()
-        await asyncio.wait(kept)
+        await asyncio.wait(kept_calls)
         for _ in range(10):
             await clock.advance(180)
         await until(lambda: ext.stats.processes == 1)
@@ -232,10 +244,11 @@ async def test_a_pool_shrinks_to_its_least_and_no_further(clock: Clock) -> None:
         assert ext.state == "ready" and await ext.call("pid") == pid
 
 
-async def test_many_are_started_a_few_at_a_time_and_the_slow_delay_no_other(
+async def test_extensions_with_slow_starts_do_not_delay_the_others(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sixteen, half of which never answer: those that do are ready before any limit is over."""
+    """Eight of sixteen extensions never answer. The others are ready before any limit is
+    reached."""
     monkeypatch.setattr(parallel_start, "STARTS_PER_CORE", 1)
     monkeypatch.setattr(parallel_start, "SLOT_SECONDS", 0.1)
     entries = []
@@ -258,26 +271,26 @@ async def test_many_are_started_a_few_at_a_time_and_the_slow_delay_no_other(
         await host.__aexit__(None, None, None)
 
 
-async def test_killing_an_extension_kills_every_process_of_it() -> None:
+async def test_killing_an_extension_kills_all_processes_of_its_pool() -> None:
     async with plain(pool={"min": 3, "max": 3}) as ext:
         await until(lambda: ext.stats.processes == 3)
-        alive = set(await pids(ext, 3))
-        for pid in alive:
+        stopped_pids = set(await call_for_pids(ext, 3))
+        for pid in stopped_pids:
             os.kill(pid, signal.SIGSTOP)
         ext.kill()
-        await until(lambda: all(map(gone, alive)))
+        await until(lambda: all(map(gone, stopped_pids)))
 
 
-async def test_a_start_that_hangs_does_not_keep_its_owner_busy(
+async def test_the_supervisor_does_not_poll_during_a_start_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is looked at when something happens or is due, and not in a circle until it has come."""
-    looks = 0
+    """The supervisor runs only when something happens or is due."""
+    runs_of_reconcile = 0
     reconcile = Supervisor.reconcile
 
-    def counted(supervisor: Supervisor) -> None:
-        nonlocal looks
-        looks += 1
+    def count_and_reconcile(supervisor: Supervisor) -> None:
+        nonlocal runs_of_reconcile
+        runs_of_reconcile += 1
         reconcile(supervisor)
 
     program = tmp_path / "program"
@@ -289,13 +302,14 @@ async def test_a_start_that_hangs_does_not_keep_its_owner_busy(
         [str(program)], name="x", pool=pool, limits=limits, dialect="morphir"
     ) as ext:
         program.write_text("#!/bin/sh\nexec sleep 30\n")
-        kept = asyncio.ensure_future(failing(ext.call("keep", timeout=0.8)))
+        kept_calls = asyncio.ensure_future(failing(ext.call("keep", timeout=0.8)))
         await asyncio.sleep(0)
-        assert await ext.call("echo", 1) == 1  # the only one is busy: another is started, and hangs
+        # The only process is busy, so another one is started, and hangs.
+        assert await ext.call("echo", 1) == 1
         assert await ext.call("echo", 2) == 2
-        monkeypatch.setattr(Supervisor, "reconcile", counted)
-        await kept
-        assert looks < 30 and ext.stats.processes == 1
+        monkeypatch.setattr(Supervisor, "reconcile", count_and_reconcile)
+        await kept_calls
+        assert runs_of_reconcile < 30 and ext.stats.processes == 1
 
 
 class StubSession:
@@ -318,7 +332,7 @@ class StubSession:
         pass
 
 
-async def test_the_evidence_of_a_failed_tool_is_that_of_the_process_that_ran_it() -> None:
+async def test_the_error_of_a_failed_tool_has_the_evidence_of_its_process() -> None:
     spec = Spec(id="x", argv=("x",), pool=Pool(min=2, max=2))
     ext = Extension(spec, find_dialect("mcp"))
     ext._status.set_offer(Offer(tools=(Tool("t"),)))
@@ -329,5 +343,6 @@ async def test_the_evidence_of_a_failed_tool_is_that_of_the_process_that_ran_it(
     assert {error.evidence.stderr for error in errors} == {("first",), ("second",)}
     result = await ext.call_tool("t", check=False)
     assert (
+        # The result does not say which process ran the tool.
         ext.internals.calls.tool_error(result, "t").evidence == NO_EVIDENCE
-    )  # of whichever process
+    )

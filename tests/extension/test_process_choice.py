@@ -1,7 +1,8 @@
-"""Which process of a pool gets the next call: fair, cheap, and never a full or a removed one.
+"""The process of a pool that gets the next call: the choice is fair and cheap, and a full or
+removed process is never chosen.
 
-Most tests run no process. A stand-in for a session counts how often it is looked at, so what a
-choice costs is a number of looks and not a time.
+Most tests run no process. A fake session counts how often the choice reads it: this count is the
+cost of a choice, which does not depend on the speed of the machine.
 """
 
 import asyncio
@@ -26,11 +27,11 @@ from tests.extensions.harness import failing, plain, until
 
 SLOW, FAST = "slow", "fast"
 UNLIMITED = 1_000_000
-NOW = 1000.0  # the time does not go on
+NOW = 1000.0  # the time in all tests: it never changes
 
 
-class Looks:
-    """How often sessions were looked at."""
+class ReadCounter:
+    """Counts how often the choice read a session."""
 
     count = 0
 
@@ -42,12 +43,12 @@ class InFlight:
         self.calls = 0
 
     def __len__(self) -> int:
-        Looks.count += 1
+        ReadCounter.count += 1
         return self.calls
 
 
 class FakeSession:
-    """As much of a session as the choice looks at."""
+    """The part of a session that the choice reads."""
 
     def __init__(self, name: int = 0) -> None:
         self.name = name
@@ -56,7 +57,7 @@ class FakeSession:
         self.busy_since = NOW
 
     def __eq__(self, other: object) -> bool:
-        Looks.count += 1
+        ReadCounter.count += 1
         return self is other
 
     def __hash__(self) -> int:
@@ -67,8 +68,8 @@ class FakeSession:
 
 
 class Pool:
-    """A choice among stand-ins, and what the queue does around it. Most tests are about programs
-    that handle several calls at once."""
+    """A choice among fake sessions. Its methods do what the call queue does with a choice. With
+    `reads_ahead`, the program handles several calls at once."""
 
     def __init__(
         self, processes: int, max_in_flight: int = UNLIMITED, *, reads_ahead: bool = True
@@ -76,14 +77,14 @@ class Pool:
         self.sessions: list[Session] = []
         self.choice = ProcessChoice(self.sessions, self._count_busy, lambda: NOW)
         self.choice.reads_ahead = reads_ahead
-        self.busy = 0  # how often the choice reported that it took a busy process
+        self.busy_reports = 0  # how often the choice reported a busy process
         self.max_in_flight = max_in_flight
         self.members = [FakeSession(n) for n in range(processes)]
         for member in self.members:
             self.add(member)
 
     def _count_busy(self) -> None:
-        self.busy += 1
+        self.busy_reports += 1
 
     def add(self, session: FakeSession) -> None:
         self.sessions.append(cast("Session", session))
@@ -106,13 +107,14 @@ class Pool:
         *,
         waited: float | None = None,
     ) -> None:
-        """Let one read bring replies to calls of which the first was made `seconds` ago, and the
-        last `waited` seconds ago."""
+        """Reply to `count` calls in one read. The first of these calls was made `seconds` ago, the
+        last one `waited` seconds ago."""
         session.pending.calls -= count
-        times = NOW - seconds, NOW - (seconds if waited is None else waited)
+        start_times = NOW - seconds, NOW - (seconds if waited is None else waited)
         session.busy_since = NOW - seconds
         first, last = (
-            SimpleNamespace(session=session, method=method, started_at=at) for at in times
+            SimpleNamespace(session=session, method=method, started_at=started_at)
+            for started_at in start_times
         )
         self.choice.record_replies(cast("Call", first), cast("Call", last), count, NOW)
 
@@ -122,45 +124,46 @@ class Pool:
         self.members.remove(session)
 
     def learn_fast(self, method: str = FAST) -> None:
-        """Let the choice see that several replies of this method come in one read."""
+        """Make the choice treat this method as fast: several replies come in one read."""
         for _ in range(8):
-            sent = [self.send(method) for _ in range(8 * len(self.members))]
-            for session, count in Counter(sent).items():
+            chosen_sessions = [self.send(method) for _ in range(8 * len(self.members))]
+            for session, count in Counter(chosen_sessions).items():
                 assert session is not None
                 self.reply(session, count, method)
         for member in self.members:
             assert member.pending.calls == 0
 
 
-# -- fair ------------------------------------------------------------------------------------
+# -- fair choice -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 16, 64])
 def test_each_idle_process_gets_a_slow_call_before_any_gets_two(processes: int) -> None:
     pool = Pool(processes)
     for _ in range(3):
-        sent = [pool.send() for _ in range(processes)]
-        assert set(sent) == set(pool.members)
-        for session in sent:
+        chosen_sessions = [pool.send() for _ in range(processes)]
+        assert set(chosen_sessions) == set(pool.members)
+        for session in chosen_sessions:
             assert session is not None
             pool.reply(session)
 
 
-def test_a_call_that_gets_a_busy_process_is_reported_and_a_call_without_one_is_not() -> None:
+def test_a_call_that_gets_a_busy_process_is_reported() -> None:
     pool = Pool(2, max_in_flight=2)
     for expected in (0, 0, 1, 2):
         assert pool.send() is not None
-        assert pool.busy == expected
+        assert pool.busy_reports == expected
     assert pool.send() is None
-    assert pool.busy == 2
+    assert pool.busy_reports == 2
 
 
 def test_calls_of_a_batch_do_not_report_a_busy_process() -> None:
     pool = Pool(4)
     pool.learn_fast()
-    before = pool.busy
-    sent = {pool.send(FAST) for _ in range(64)}
-    assert len(sent) <= 2 and pool.busy == before  # two, if a batch was begun before
+    before = pool.busy_reports
+    chosen_sessions = {pool.send(FAST) for _ in range(64)}
+    # Two, if a batch had begun before.
+    assert len(chosen_sessions) <= 2 and pool.busy_reports == before
 
 
 def test_a_removed_process_gets_no_more_calls_of_its_batch() -> None:
@@ -181,7 +184,7 @@ def test_a_process_that_becomes_idle_gets_the_next_slow_call() -> None:
         assert pool.send() is session
 
 
-def test_calls_that_come_one_at_a_time_go_round() -> None:
+def test_consecutive_calls_are_spread_over_all_processes() -> None:
     pool = Pool(4)
     for _ in range(40):
         session = pool.send()
@@ -202,13 +205,13 @@ def test_a_busy_pool_is_loaded_evenly() -> None:
     for _ in range(16 * 100):
         pool.send()
     loads = [member.pending.calls for member in pool.members]
-    # The less loaded of two: the largest and the smallest differ little, where one of one would
-    # differ by fifty.
+    # The choice takes the less loaded of two random processes. Taking one random process would lead
+    # to a difference of about fifty.
     assert max(loads) - min(loads) <= 12
 
 
-def test_an_idle_process_is_taken_before_a_busy_one_also_after_a_call_without_a_result() -> None:
-    """A call that fails, times out or is cancelled leaves its process as idle as a reply does."""
+def test_a_process_is_idle_again_after_a_call_without_a_result() -> None:
+    """A failed, timed out or cancelled call makes its process idle, as a reply does."""
     random.seed(1)
     for _ in range(50):
         pool = Pool(2)
@@ -219,18 +222,18 @@ def test_an_idle_process_is_taken_before_a_busy_one_also_after_a_call_without_a_
         assert {pool.send(), pool.send()} == set(pool.members)
 
 
-def test_a_slow_method_is_not_queued_behind_a_batch_of_fast_ones() -> None:
+def test_a_slow_call_does_not_wait_behind_a_batch_of_fast_calls() -> None:
     pool = Pool(4)
     pool.learn_fast()
-    batched = pool.send(FAST)
-    others = [pool.send(SLOW) for _ in range(3)]
-    assert batched not in others and len(set(others)) == 3
+    batch_process = pool.send(FAST)
+    other_processes = [pool.send(SLOW) for _ in range(3)]
+    assert batch_process not in other_processes and len(set(other_processes)) == 3
 
 
-# -- calls wait for a free process -----------------------------------------------------------
+# -- calls wait for a free process -------------------------------------------------------------
 
 
-def test_a_method_that_has_not_been_answered_yet_gets_one_call_per_process() -> None:
+def test_a_method_without_replies_so_far_has_one_call_per_process() -> None:
     pool = Pool(3, reads_ahead=False)
     assert {pool.send() for _ in range(3)} == set(pool.members)
     assert pool.send() is None
@@ -238,7 +241,7 @@ def test_a_method_that_has_not_been_answered_yet_gets_one_call_per_process() -> 
     assert pool.send() is pool.members[1]
 
 
-def test_a_slow_method_goes_on_getting_one_call_per_process() -> None:
+def test_a_slow_method_always_has_one_call_per_process() -> None:
     pool = Pool(3, reads_ahead=False)
     for _ in range(10):
         for _ in range(3):
@@ -248,14 +251,14 @@ def test_a_slow_method_goes_on_getting_one_call_per_process() -> None:
             pool.reply(member, seconds=0.1)
 
 
-def test_a_quick_method_gets_as_many_calls_as_are_answered_soon() -> None:
+def test_a_quick_method_has_as_many_calls_as_are_answered_within_50_ms() -> None:
     pool = Pool(2, reads_ahead=False)
     session = pool.send()
     assert session is not None
     pool.reply(session, seconds=0.01)
-    sent = [pool.send() for _ in range(20)]
-    assert sent[10:] == [None] * 10, "five of ten milliseconds each"
-    assert Counter(sent[:10]) == dict.fromkeys(pool.members, 5)
+    chosen_sessions = [pool.send() for _ in range(20)]
+    assert chosen_sessions[10:] == [None] * 10, "each process gets five calls of 10 ms"
+    assert Counter(chosen_sessions[:10]) == dict.fromkeys(pool.members, 5)
 
 
 def test_a_process_that_has_not_answered_for_a_while_gets_no_quick_call() -> None:
@@ -270,73 +273,75 @@ def test_a_process_that_has_not_answered_for_a_while_gets_no_quick_call() -> Non
     assert {pool.send() for _ in range(50)} == {other}
 
 
-def test_calls_that_are_answered_at_once_are_batched_also_by_a_pool_that_started_slowly() -> None:
-    """One process after the other answers; then several replies come in one read."""
+def test_fast_calls_are_batched_after_single_replies() -> None:
+    """At first each read has one reply, then several."""
     pool = Pool(4, reads_ahead=False)
-    for member in [pool.send(FAST) for _ in range(4)]:
-        assert member is not None
-        pool.reply(member, 1, FAST, seconds=0.00002)
+    for process in [pool.send(FAST) for _ in range(4)]:
+        assert process is not None
+        pool.reply(process, 1, FAST, seconds=0.00002)
     pool.learn_fast()
     assert len({pool.send(FAST) for _ in range(16)}) <= 2
 
 
-def test_a_slow_call_of_a_program_that_reads_ahead_gets_the_least_loaded_process() -> None:
+def test_slow_calls_of_a_program_that_reads_ahead_are_spread_evenly() -> None:
     pool = Pool(16)
     for _ in range(16 * 10):
         pool.send()
     assert {member.pending.calls for member in pool.members} == {10}
 
 
-# -- fast methods stay together --------------------------------------------------------------
+# -- fast methods stay together ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("processes", [2, 16, 64])
 def test_calls_of_a_fast_method_are_kept_together(processes: int) -> None:
     pool = Pool(processes)
     pool.learn_fast()
-    sent = [pool.send(FAST) for _ in range(16)]
-    assert len(set(sent)) <= 2, "at most the end of one batch and the beginning of the next"
+    chosen_sessions = [pool.send(FAST) for _ in range(16)]
+    assert len(set(chosen_sessions)) <= 2, (
+        "at most the end of one batch and the beginning of the next"
+    )
 
 
 def test_a_batch_is_bounded_so_that_many_fast_calls_use_several_processes() -> None:
     pool = Pool(8)
     pool.learn_fast()
     batch = process_choice._BATCH_CALLS
-    sent = Counter(pool.send(FAST) for _ in range(8 * batch))
-    assert len(sent) == 8
-    assert max(sent.values()) <= 3 * batch
+    chosen_sessions = Counter(pool.send(FAST) for _ in range(8 * batch))
+    assert len(chosen_sessions) == 8
+    assert max(chosen_sessions.values()) <= 3 * batch
 
 
 @pytest.mark.parametrize("processes", [2, 16, 64])
 def test_batches_go_to_the_processes_that_became_idle_last(processes: int) -> None:
     pool = Pool(processes)
     pool.learn_fast()
-    sent: Counter[Any] = Counter()
-    for _ in range(8):  # a batch each, all of which is answered before the next
+    chosen_sessions: Counter[Any] = Counter()
+    for _ in range(8):  # one batch, whose calls are all answered before the next batch
         sessions = Counter(pool.send(FAST) for _ in range(process_choice._BATCH_CALLS))
-        sent += sessions
+        chosen_sessions += sessions
         for session, calls in sessions.items():
             assert session is not None
             pool.reply(session, calls, FAST)
-    assert len(sent) <= 2
+    assert len(chosen_sessions) <= 2
 
 
 def test_a_process_that_keeps_up_gets_all_calls_of_a_fast_method() -> None:
-    """The host took longer to send a hundred calls than it then waited for their replies."""
+    """Sending a hundred calls takes 0.8 ms, and the last reply comes 0.2 ms later."""
     pool = Pool(8)
     pool.learn_fast()
-    sent: Counter[Any] = Counter()
+    chosen_sessions: Counter[Any] = Counter()
     for _ in range(100):
         sessions = Counter(pool.send(FAST) for _ in range(100))
-        sent += sessions
+        chosen_sessions += sessions
         for session, calls in sessions.items():
             assert session is not None
             pool.reply(session, calls, FAST, seconds=0.001, waited=0.0002)
-    assert len(sent) <= 2, "the end of the batch that was learnt with, and one that does not end"
+    assert len(chosen_sessions) <= 2, "the last batch of learn_fast(), and one batch without an end"
 
 
-def test_a_process_that_was_removed_gets_no_call_however_well_it_keeps_up() -> None:
-    """It answers its last calls while the pool goes on without it."""
+def test_a_removed_process_that_keeps_up_gets_no_call() -> None:
+    """The removed process answers its last calls."""
     pool = Pool(2)
     pool.learn_fast()
     session = pool.send(FAST)
@@ -350,28 +355,28 @@ def test_a_process_that_was_removed_gets_no_call_however_well_it_keeps_up() -> N
 
 @pytest.mark.parametrize("group", [10, 50, 100])
 def test_a_process_that_does_not_keep_up_shares_its_calls_with_others(group: int) -> None:
-    """It answers several calls at once, but later than the host sends them: with 100 in flight
-    two processes work."""
+    """The process answers several calls at once, but more slowly than the host sends them. With 100
+    calls in flight at least two processes get calls."""
     pool = Pool(8)
     pool.learn_fast()
     in_flight: list[FakeSession] = []
-    sent: Counter[Any] = Counter()
+    chosen_sessions: Counter[Any] = Counter()
     for _ in range(100):
         while len(in_flight) < 100:
             session = pool.send(FAST)
             assert session is not None
             in_flight.append(session)
-            sent[session] += 1
+            chosen_sessions[session] += 1
         oldest = in_flight[0]
         count = min(group, in_flight.count(oldest))
         pool.reply(oldest, count, FAST, seconds=0.004, waited=0.003)
         for _ in range(count):
             in_flight.remove(oldest)
-    assert len(sent) >= 2
-    assert max(sent.values()) < 0.7 * sum(sent.values())
+    assert len(chosen_sessions) >= 2
+    assert max(chosen_sessions.values()) < 0.7 * sum(chosen_sessions.values())
 
 
-def test_a_method_is_taken_for_slow_until_it_has_shown_otherwise() -> None:
+def test_an_unknown_method_is_treated_as_slow() -> None:
     pool = Pool(4)
     pool.learn_fast()
     assert len({pool.send("never seen") for _ in range(4)}) == 4
@@ -386,13 +391,13 @@ def test_one_late_reply_ends_the_batches_of_its_method() -> None:
     assert len({pool.send(FAST) for _ in range(4)}) == 4
 
 
-def test_an_extension_that_invents_methods_does_not_fill_the_memory() -> None:
+def test_the_number_of_recorded_methods_is_limited() -> None:
     pool = Pool(2)
     for n in range(5000):
         session = pool.send(f"method {n}")
         assert session is not None
         pool.reply(session, 1, f"method {n}")
-    assert len(pool.choice._times) <= 1024
+    assert len(pool.choice._times) <= 1024  # the limit of the choice
 
 
 def test_the_records_of_idle_processes_do_not_grow_with_the_calls() -> None:
@@ -402,53 +407,53 @@ def test_the_records_of_idle_processes_do_not_grow_with_the_calls() -> None:
     assert len(pool.choice._idle) <= 2
 
 
-# -- the cost --------------------------------------------------------------------------------
+# -- the cost of a choice ----------------------------------------------------------------------
 
 
-def looks_per_call(processes: int, method: str, in_flight: int) -> float:
-    """How many looks at sessions a call costs, with as many in flight as stated all the time."""
+def reads_per_call(processes: int, method: str, in_flight: int) -> float:
+    """Return how often a choice reads sessions, with always this many calls in flight."""
     random.seed(processes)
     pool = Pool(processes)
     if method == FAST:
         pool.learn_fast()
-    sent = [pool.send(method) for _ in range(in_flight)]
-    Looks.count = 0
+    chosen_sessions = [pool.send(method) for _ in range(in_flight)]
+    ReadCounter.count = 0
     calls = 2000
     for _ in range(calls):
-        session = sent.pop(0)
+        session = chosen_sessions.pop(0)
         assert session is not None
         pool.reply(session, 1, method, seconds=0.0)
-        sent.append(pool.send(method))
-    return Looks.count / calls
+        chosen_sessions.append(pool.send(method))
+    return ReadCounter.count / calls
 
 
 @pytest.mark.parametrize("method", [SLOW, FAST])
 @pytest.mark.parametrize("load", [0.5, 4])
-def test_a_choice_costs_the_same_among_2_and_64(method: str, load: float) -> None:
-    few = looks_per_call(2, method, max(1, int(2 * load)))
-    many = looks_per_call(64, method, int(64 * load))
-    assert many <= few + 4, (few, many)
-    assert many < 8
+def test_a_choice_among_64_costs_as_much_as_among_2(method: str, load: float) -> None:
+    reads_with_2 = reads_per_call(2, method, max(1, int(2 * load)))
+    reads_with_64 = reads_per_call(64, method, int(64 * load))
+    assert reads_with_64 <= reads_with_2 + 4, (reads_with_2, reads_with_64)
+    assert reads_with_64 < 8
 
 
-# -- limits ----------------------------------------------------------------------------------
+# -- limits ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", [SLOW, FAST])
-def test_a_pool_takes_exactly_as_many_calls_as_it_has_room_for(method: str) -> None:
+def test_a_pool_has_as_many_calls_in_flight_as_its_limit(method: str) -> None:
     random.seed(3)
     pool = Pool(5)
     pool.learn_fast()
     pool.max_in_flight = 3
-    sent = [pool.send(method) for _ in range(20)]
-    assert sent[15:] == [None] * 5
-    assert Counter(sent[:15]) == dict.fromkeys(pool.members, 3)
+    chosen_sessions = [pool.send(method) for _ in range(20)]
+    assert chosen_sessions[15:] == [None] * 5
+    assert Counter(chosen_sessions[:15]) == dict.fromkeys(pool.members, 3)
     pool.reply(pool.members[4], 1, method)
-    assert pool.send(method) is pool.members[4], "the only one with room"
+    assert pool.send(method) is pool.members[4], "the only process below the limit"
     assert pool.send(method) is None
 
 
-def test_while_calls_are_paused_nothing_is_chosen() -> None:
+def test_no_process_is_chosen_while_calls_are_paused() -> None:
     pool = Pool(3)
     assert pool.choice.choose(SLOW, 0) is None
     assert {pool.send() for _ in range(3)} == set(pool.members)
@@ -462,60 +467,60 @@ def test_an_empty_pool_chooses_nothing() -> None:
     assert pool.send() is None and pool.send(FAST) is None
 
 
-# -- processes come and go -------------------------------------------------------------------
+# -- processes come and go ---------------------------------------------------------------------
 
 
 def test_a_new_process_gets_the_next_call() -> None:
     pool = Pool(2)
     for _ in range(10):
         pool.send()
-    new = FakeSession(2)
-    pool.add(new)
-    assert pool.send() is new
+    new_session = FakeSession(2)
+    pool.add(new_session)
+    assert pool.send() is new_session
 
 
 def test_a_process_that_was_removed_is_never_chosen_again() -> None:
     pool = Pool(2)
-    pool.learn_fast()  # it was idle more than once since
-    gone = pool.members[0]
-    pool.remove(gone)
+    pool.learn_fast()  # each process becomes idle several times
+    removed = pool.members[0]
+    pool.remove(removed)
     assert {pool.send(method) for method in (SLOW, FAST) * 20} == {pool.members[0]}
-    gone.pending.calls = 1
-    pool.reply(gone)  # what was read before it was removed
-    assert gone not in {pool.send() for _ in range(20)}
+    removed.pending.calls = 1
+    pool.reply(removed)  # the reply was read before the removal
+    assert removed not in {pool.send() for _ in range(20)}
 
 
-def test_a_process_may_be_removed_twice() -> None:
+def test_removing_a_process_twice_is_allowed() -> None:
     pool = Pool(2)
-    gone = pool.members[0]
-    pool.remove(gone)
-    pool.choice.remove(cast("Session", gone))
+    removed = pool.members[0]
+    pool.remove(removed)
+    pool.choice.remove(cast("Session", removed))
     assert pool.send() is pool.members[0]
 
 
 class Choosing(RuleBasedStateMachine):
-    """Processes come and go, calls are sent and answered or not."""
+    """Processes are added and removed, and calls are sent, answered or failed, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pool = Pool(0, max_in_flight=3)
         self.names = 0
-        self.leaving: list[FakeSession] = []  # removed, and their calls are still answered
+        self.removed: list[FakeSession] = []  # their calls are still answered
 
     @rule()
     @precondition(lambda self: len(self.pool.members) < 6)
     def add(self) -> None:
         self.names += 1
-        new = FakeSession(self.names)
-        self.pool.members.append(new)
-        self.pool.add(new)
+        new_session = FakeSession(self.names)
+        self.pool.members.append(new_session)
+        self.pool.add(new_session)
 
     @rule(data=st.data())
     @precondition(lambda self: self.pool.members)
     def remove(self, data: st.DataObject) -> None:
         session = data.draw(st.sampled_from(self.pool.members))
         self.pool.remove(session)
-        self.leaving.append(session)
+        self.removed.append(session)
 
     @rule(method=st.sampled_from([SLOW, FAST]))
     def send(self, method: str) -> None:
@@ -524,7 +529,7 @@ class Choosing(RuleBasedStateMachine):
         if chosen is None:
             assert all(load == 3 for load in loads.values())
             return
-        assert loads[chosen] < 3, "it was removed, or is full"
+        assert loads[chosen] < 3, "the chosen process was removed or is full"
         times = self.pool.choice._times.get(method)
         is_slow = times is None or times.replies_per_read < 2.0
         if is_slow and 0 in loads.values():
@@ -533,16 +538,16 @@ class Choosing(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         method=st.sampled_from([SLOW, FAST]),
-        late=st.booleans(),
+        is_late=st.booleans(),
         keeps_up=st.booleans(),
     )
-    def reply(self, data: st.DataObject, method: str, late: bool, keeps_up: bool) -> None:
-        members = [*self.pool.members, *self.leaving]
+    def reply(self, data: st.DataObject, method: str, is_late: bool, keeps_up: bool) -> None:
+        members = [*self.pool.members, *self.removed]
         busy = [member for member in members if member.pending.calls]
         if busy:
             session = data.draw(st.sampled_from(busy))
             count = data.draw(st.integers(1, session.pending.calls))
-            seconds = 1.0 if late else 0.001
+            seconds = 1.0 if is_late else 0.001
             waited = 0.0 if keeps_up else seconds
             self.pool.reply(session, count, method, seconds, waited=waited)
 
@@ -564,10 +569,10 @@ Choosing.TestCase.settings = settings(max_examples=60, stateful_step_count=40, d
 TestChoosing = Choosing.TestCase
 
 
-# -- with processes --------------------------------------------------------------------------
+# -- with processes ----------------------------------------------------------------------------
 
 
-async def _cancelled(ext: Extension) -> None:
+async def _cancel_call(ext: Extension) -> None:
     call = asyncio.ensure_future(ext.call("keep"))
     await asyncio.sleep(0)
     call.cancel()
@@ -575,21 +580,23 @@ async def _cancelled(ext: Extension) -> None:
         await call
 
 
-async def _refused(ext: Extension) -> None:
+async def _make_failing_call(ext: Extension) -> None:
     assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
 
 
-async def _timed_out(ext: Extension) -> None:
+async def _make_timed_out_call(ext: Extension) -> None:
     assert isinstance(await failing(ext.call("keep", timeout=0.01)), CallTimeout)
 
 
-@pytest.mark.parametrize("end_one", [_cancelled, _refused, _timed_out])
+@pytest.mark.parametrize(
+    "make_unsuccessful_call", [_cancel_call, _make_failing_call, _make_timed_out_call]
+)
 async def test_a_process_whose_call_has_no_result_is_idle_again(
-    end_one: Callable[[Extension], Awaitable[None]],
+    make_unsuccessful_call: Callable[[Extension], Awaitable[None]],
 ) -> None:
     async with plain(pool={"min": 2, "max": 2}) as ext:
         await until(lambda: ext.stats.processes == 2)
         for _ in range(8):
-            await end_one(ext)
-            both = await asyncio.gather(ext.call("pid"), ext.call("pid"))
-            assert len(set(both)) == 2
+            await make_unsuccessful_call(ext)
+            pids = await asyncio.gather(ext.call("pid"), ext.call("pid"))
+            assert len(set(pids)) == 2

@@ -1,4 +1,4 @@
-"""The restart policy: the pages' numbers, and what must hold for any policy and any past."""
+"""The restart policy: the numbers that the dialects specify, and properties of all policies."""
 
 from dataclasses import replace
 
@@ -31,7 +31,8 @@ UNLIMITED = Restart(strategy="immediate")
 
 
 class Life:
-    """One extension under one policy; `spawns` are the times of its retries."""
+    """One extension with one restart policy, and a simulated time. `spawns` are the times of its
+    restarts."""
 
     def __init__(self, policy: Restart) -> None:
         self.policy = policy
@@ -40,7 +41,7 @@ class Life:
         self.spawns: list[float] = []
 
     def run(self, *, up: float | None, serve: bool = False) -> None:
-        """Start a process; it never gets ready (None), or is ready for so many seconds."""
+        """Start a process, which is ready for `up` seconds, or never if `up` is None."""
         if self.history.granted:
             self.spawns.append(self.now)
         self.history = self.history.started(self.now)
@@ -51,10 +52,10 @@ class Life:
             self.now += up
         self.history = self.history.ended(self.policy, self.now)
 
-    def judge(
+    def decide(
         self, *, jitter: float = 0.0, permanent: bool = False, start_retries: int = 0
     ) -> Decision:
-        """Ask the policy, and let the delay pass."""
+        """Return the decision of the policy, after its delay has passed."""
         decision, self.history = decide(
             self.policy,
             self.history,
@@ -69,14 +70,14 @@ class Life:
 
     def crash(self, *, up: float = 0.0, serve: bool = False) -> Decision:
         self.run(up=up, serve=serve)
-        return self.judge()
+        return self.decide()
 
     def fail_to_start(self) -> Decision:
         self.run(up=None)
-        return self.judge()
+        return self.decide()
 
 
-# -- the pages ---------------------------------------------------------------------------------
+# -- the numbers of the dialects ---------------------------------------------------------------
 
 
 def test_nexo_restarts_five_times_in_its_window_from_one_second_to_sixteen() -> None:
@@ -88,7 +89,7 @@ def test_nexo_restarts_five_times_in_its_window_from_one_second_to_sixteen() -> 
 
 
 @pytest.mark.parametrize(("up", "second"), [(299.9, Again(2)), (300.0, Again(1))])
-def test_nexo_attempts_leave_the_window_after_300_seconds_and_no_sooner(
+def test_nexo_attempts_leave_the_window_after_exactly_300_seconds(
     up: float, second: Decision
 ) -> None:
     life = Life(NEXO)
@@ -96,7 +97,7 @@ def test_nexo_attempts_leave_the_window_after_300_seconds_and_no_sooner(
     assert life.crash(up=up) == second
 
 
-def test_nexo_goes_on_for_ever_when_crashes_are_rare() -> None:
+def test_nexo_never_gives_up_when_crashes_are_rare() -> None:
     life = Life(NEXO)
     assert all(isinstance(life.crash(up=70), Again) for _ in range(200))
 
@@ -115,7 +116,7 @@ def test_nexo_charges_a_failed_rehandshake_to_the_same_budget() -> None:
     assert len(life.spawns) == 5
 
 
-def test_morphir_fails_after_three_retries_and_with_zero_at_once() -> None:
+def test_morphir_fails_after_three_retries_or_immediately_with_zero() -> None:
     life = Life(MORPHIR)
     assert [life.crash() for _ in range(3)] == [Again(1), Again(2), Again(4)]
     assert life.crash() == GiveUp(
@@ -128,9 +129,7 @@ def test_morphir_fails_after_three_retries_and_with_zero_at_once() -> None:
 
 
 @pytest.mark.parametrize(("up", "after"), [(59.9, Again(4)), (60.0, Again(1))])
-def test_morphir_forgives_after_sixty_seconds_ready_and_no_sooner(
-    up: float, after: Decision
-) -> None:
+def test_morphir_forgives_after_exactly_sixty_seconds_ready(up: float, after: Decision) -> None:
     life = Life(MORPHIR)
     assert [life.crash(), life.crash()] == [Again(1), Again(2)]
     assert life.crash(up=up, serve=True) == after
@@ -150,13 +149,13 @@ def test_synaps_caps_its_delay_at_five_seconds() -> None:
     assert [life.crash() for _ in range(7)][-2:] == [Again(5), Again(5)]
 
 
-def test_synaps_forgives_a_served_call_but_not_long_life() -> None:
+def test_synaps_forgives_after_a_served_call_but_not_after_long_uptime() -> None:
     life = Life(SYNAPS)
     assert [life.crash(), life.crash(up=1000)] == [Again(0.25), Again(0.5)]
     assert life.crash(serve=True) == Again(0.25)
 
 
-def test_a_lifetime_total_survives_forgiving_and_asking_again() -> None:
+def test_the_total_of_restarts_is_kept_when_crashes_are_forgiven() -> None:
     life = Life(SYNAPS)
     for _ in range(10):
         life.crash(serve=True)
@@ -165,7 +164,7 @@ def test_a_lifetime_total_survives_forgiving_and_asking_again() -> None:
     assert life.history.crashes == 0
 
 
-def test_on_demand_waits_for_the_next_use_after_a_crash_as_after_a_failed_start() -> None:
+def test_on_demand_waits_for_the_next_use_after_a_crash_or_failed_start() -> None:
     life = Life(ON_DEMAND)
     assert life.fail_to_start() == OnDemand()
     assert life.crash() == OnDemand()
@@ -178,7 +177,7 @@ def test_on_demand_with_a_budget_counts_every_start_and_gives_up() -> None:
     assert isinstance(life.crash(), GiveUp)
 
 
-def test_on_demand_spends_its_retry_when_it_is_used_rather_than_when_it_died() -> None:
+def test_on_demand_uses_a_retry_at_the_next_start_not_at_the_crash() -> None:
     life = Life(replace(ON_DEMAND, max_retries=1, window=10))
     life.crash()
     life.now += 100
@@ -187,22 +186,22 @@ def test_on_demand_spends_its_retry_when_it_is_used_rather_than_when_it_died() -
     )
 
 
-# -- the rules ---------------------------------------------------------------------------------
+# -- all strategies ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", [MORPHIR, NEXO, SYNAPS, UNLIMITED, Restart(strategy="never")])
 def test_a_permanent_cause_is_never_retried(policy: Restart) -> None:
     life = Life(policy)
     life.run(up=1)
-    assert life.judge(permanent=True) == GiveUp(
+    assert life.decide(permanent=True) == GiveUp(
         "it crashed while serving, for a cause that trying again cannot cure"
     )
 
 
-def test_on_demand_the_next_use_may_find_a_permanent_cause_fixed() -> None:
+def test_on_demand_starts_again_after_a_permanent_error() -> None:
     life = Life(ON_DEMAND)
     life.run(up=None)
-    assert life.judge(permanent=True) == OnDemand()
+    assert life.decide(permanent=True) == OnDemand()
 
 
 @pytest.mark.parametrize("policy", [Restart(), Restart(strategy="never", max_retries=3)])
@@ -212,22 +211,22 @@ def test_never_and_an_unset_strategy_do_not_restart(policy: Restart) -> None:
     )
 
 
-def test_first_starts_have_a_budget_of_their_own() -> None:
+def test_first_starts_have_a_separate_budget() -> None:
     life = Life(MORPHIR)
     delays = []
     for _ in range(2):
         life.run(up=None)
-        delays.append(life.judge(start_retries=2))
+        delays.append(life.decide(start_retries=2))
     assert delays == [Again(1), Again(2)]
     assert [life.crash() for _ in range(3)] == [Again(1), Again(2), Again(4)]
     assert isinstance(life.crash(), GiveUp)
 
 
-def test_the_error_of_a_used_first_start_budget_counts_the_starts() -> None:
+def test_giving_up_on_first_starts_reports_their_number() -> None:
     life = Life(MORPHIR)
     for _ in range(3):
         life.run(up=None)
-        decision = life.judge(start_retries=2)
+        decision = life.decide(start_retries=2)
     assert decision == GiveUp("it was not ready after any of 3 starts")
 
 
@@ -238,12 +237,20 @@ def test_a_start_without_a_decision_before_it_costs_no_retry() -> None:
     assert life.crash() == Again(1)
 
 
-def test_a_process_that_we_ended_is_not_a_crash_but_its_uptime_forgives() -> None:
+def test_a_process_ended_by_the_host_is_not_a_crash_but_its_uptime_forgives() -> None:
     history = replace(RestartHistory(), used=2, fruitless=2).started(0).ready(0)
-    early = history.ended(MORPHIR, 10, by_host=True)
-    assert (early.used, early.fruitless, early.crashes) == (2, 2, 0)
-    late = history.ended(MORPHIR, 60, by_host=True)
-    assert (late.used, late.fruitless, late.crashes) == (0, 0, 0)
+    after_10_seconds = history.ended(MORPHIR, 10, by_host=True)
+    assert (after_10_seconds.used, after_10_seconds.fruitless, after_10_seconds.crashes) == (
+        2,
+        2,
+        0,
+    )
+    after_60_seconds = history.ended(MORPHIR, 60, by_host=True)
+    assert (after_60_seconds.used, after_60_seconds.fruitless, after_60_seconds.crashes) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_crashes_count_only_processes_that_were_ready() -> None:
@@ -253,7 +260,7 @@ def test_crashes_count_only_processes_that_were_ready() -> None:
     assert life.history.crashes == 1
 
 
-def test_asking_again_gives_a_failed_one_its_whole_budget_back() -> None:
+def test_asking_again_resets_the_budget_of_a_failed_extension() -> None:
     life = Life(MORPHIR)
     while not isinstance(life.crash(), GiveUp):
         pass
@@ -267,30 +274,31 @@ def test_limited_immediate_restarts_have_no_delay_and_are_counted() -> None:
     assert isinstance(life.crash(), GiveUp)
 
 
-def test_unlimited_immediate_restarts_slow_down_while_nothing_is_served() -> None:
+def test_unlimited_immediate_restarts_slow_down_while_no_call_is_served() -> None:
     life = Life(UNLIMITED)
     delays = [life.crash() for _ in range(14)]
     assert delays[:6] == [Again(0)] * 3 + [Again(0.1), Again(0.2), Again(0.4)]
     assert delays[-2:] == [Again(30), Again(30)]
 
 
-def test_a_child_that_shakes_hands_and_dies_cannot_spin_for_ever() -> None:
+def test_a_child_that_dies_after_each_handshake_is_restarted_slowly() -> None:
     life = Life(UNLIMITED)
     while life.now < 24 * 3600:
         assert isinstance(life.crash(), Again)
+    # At most one restart in 30 s, and at most 15 at the beginning, when delays are shorter.
     assert len(life.spawns) < 24 * 3600 / 30 + 15
 
 
 @pytest.mark.parametrize("policy", [UNLIMITED, replace(UNLIMITED, max_delay=0)])
-def test_a_served_call_makes_immediate_immediate_again(policy: Restart) -> None:
+def test_immediate_restarts_have_no_delay_after_a_served_call(policy: Restart) -> None:
     life = Life(policy)
     for _ in range(4):
-        slowed = life.crash()
-    assert slowed == Again(0.1)
+        slowed_decision = life.crash()
+    assert slowed_decision == Again(0.1)
     assert life.crash(serve=True) == Again(0)
 
 
-def test_an_exponential_policy_without_limit_or_delay_cannot_spin_either() -> None:
+def test_an_exponential_policy_without_limit_or_delay_gets_a_delay() -> None:
     life = Life(Restart(strategy="exponential", initial_delay=0, max_delay=0))
     assert [life.crash() for _ in range(6)] == [Again(0)] * 3 + [Again(0.1)] * 3
 
@@ -310,14 +318,14 @@ def test_each_decision_is_one_event_of_the_life_cycle(decision: Decision, event:
     assert lifecycle_event_for(decision) is event
 
 
-# -- for any policy and any past ---------------------------------------------------------------
+# -- properties of all policies ----------------------------------------------------------------
 
 seconds = st.floats(0, 400, allow_nan=False)
-unit = st.floats(0, 1, exclude_max=True)
+fractions = st.floats(0, 1, exclude_max=True)
 delays = st.floats(0.001, 100)
 
 
-@given(first=delays, longest=delays, used=st.integers(0, 2_000_000), jitter=unit)
+@given(first=delays, longest=delays, used=st.integers(0, 2_000_000), jitter=fractions)
 def test_a_delay_is_at_most_the_maximum_and_at_least_four_fifths_of_its_setting(
     first: float, longest: float, used: int, jitter: float
 ) -> None:
@@ -327,60 +335,66 @@ def test_a_delay_is_at_most_the_maximum_and_at_least_four_fifths_of_its_setting(
     history = replace(RestartHistory().started(0).ready(0).ended(policy, 0), used=used)
     decision, _ = decide(policy, history, now=0, jitter=jitter)
     assert isinstance(decision, Again)
-    written = min(first * 2.0 ** min(used, 200), longest)
-    assert 0.8 * written <= decision.delay <= written
+    nominal = min(first * 2.0 ** min(used, 200), longest)
+    assert 0.8 * nominal <= decision.delay <= nominal
 
 
-@given(first=delays, longest=delays, jitter=unit)
+@given(first=delays, longest=delays, jitter=fractions)
 def test_delays_grow_up_to_the_maximum_and_stay_there(
     first: float, longest: float, jitter: float
 ) -> None:
     life = Life(
         Restart(strategy="exponential", initial_delay=first, max_delay=longest, max_retries=40)
     )
-    observed = []
+    delays_so_far = []
     for _ in range(40):
         life.run(up=0)
-        decision = life.judge(jitter=jitter)
+        decision = life.decide(jitter=jitter)
         assert isinstance(decision, Again)
-        observed.append(decision.delay)
-    assert observed == sorted(observed)
-    assert observed[-1] == longest * (1 - 0.2 * jitter)
+        delays_so_far.append(decision.delay)
+    assert delays_so_far == sorted(delays_so_far)
+    assert delays_so_far[-1] == longest * (1 - 0.2 * jitter)
 
 
-@given(jitter=unit, other=unit)
-def test_extensions_that_died_together_come_back_apart(jitter: float, other: float) -> None:
+@given(jitter=fractions, other_jitter=fractions)
+def test_extensions_that_died_together_restart_at_different_times(
+    jitter: float, other_jitter: float
+) -> None:
     life = Life(NEXO)
     life.run(up=0)
-    one, _ = decide(NEXO, life.history, now=0, jitter=jitter)
-    two, _ = decide(NEXO, life.history, now=0, jitter=other)
-    assert isinstance(one, Again) and isinstance(two, Again)
-    assert (one.delay > two.delay) == (jitter < other) or abs(jitter - other) < 1e-9
+    first, _ = decide(NEXO, life.history, now=0, jitter=jitter)
+    second, _ = decide(NEXO, life.history, now=0, jitter=other_jitter)
+    assert isinstance(first, Again) and isinstance(second, Again)
+    assert (first.delay > second.delay) == (jitter < other_jitter) or abs(
+        jitter - other_jitter
+    ) < 1e-9
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "policy", [UNLIMITED, replace(UNLIMITED, window=1e9), replace(NEXO, max_retries=100)]
 )
-def test_a_history_stays_small_however_often_the_child_dies(policy: Restart) -> None:
+def test_the_length_of_a_history_is_limited(policy: Restart) -> None:
     life = Life(policy)
     for _ in range(20_000):
         life.crash()
         if life.history.give_up_reason:
             life.history = replace(life.history, give_up_reason="")
+    # A policy without max_retries keeps 64 attempts and the current one.
     limit = 65 if policy.max_retries is None else policy.max_retries + 1
     assert len(life.history.attempts) <= limit
 
 
-def test_a_million_deaths_do_not_overflow_the_delay() -> None:
+def test_a_million_crashes_do_not_overflow_the_delay() -> None:
     policy = Restart(strategy="exponential", initial_delay=1, max_delay=16)
     history = replace(RestartHistory(), used=1_000_000, fruitless=1_000_000, has_been_ready=True)
     decision, _ = decide(policy, history, now=0, jitter=0)
     assert decision == Again(16)
 
 
-class AnyLife(RuleBasedStateMachine):
-    """A process's life in any order, beside a plain count of what the policy allows."""
+class RestartModel(RuleBasedStateMachine):
+    """Starts, crashes and served calls in any order. A simple count of restarts in a list predicts
+    each decision of the policy."""
 
     @initialize(
         strategy=st.sampled_from(["immediate", "exponential", "on-demand"]),
@@ -409,7 +423,7 @@ class AnyLife(RuleBasedStateMachine):
         )
         self.history = RestartHistory()
         self.now = 0.0
-        self.spawns: list[float] = []  # retries since the last pardon, by our own count
+        self.spawns: list[float] = []  # retries since the last crashes were forgiven
         self.up_since: float | None = None
         self.served = False
         self.running = False
@@ -432,7 +446,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @precondition(lambda self: self.running and self.up_since is None)
     @rule()
-    def shake_hands(self) -> None:
+    def become_ready(self) -> None:
         before = (self.history.used, self.history.attempts, self.history.fruitless)
         self.history = self.history.ready(self.now)
         self.up_since, self.was_ready = self.now, True
@@ -445,10 +459,10 @@ class AnyLife(RuleBasedStateMachine):
         self.served = True
 
     @precondition(lambda self: self.running)
-    @rule(jitter=unit, permanent=st.sampled_from([False, False, False, True]))
+    @rule(jitter=fractions, permanent=st.sampled_from([False, False, False, True]))
     def end(self, jitter: float, permanent: bool) -> None:
         self.history = self.history.ended(self.policy, self.now)
-        if self._is_pardoned():
+        if self._is_forgiven():
             self.spawns.clear()
             assert self.history.used == 0
             assert self.history.attempts == ()
@@ -457,9 +471,9 @@ class AnyLife(RuleBasedStateMachine):
         )
         self.running = False
         on_demand = self.policy.strategy == "on-demand"
-        first_failed = not self.was_ready
-        wanted = on_demand or not (permanent or first_failed)
-        if wanted and not self._is_spent():
+        failed_at_first_start = not self.was_ready
+        may_restart = on_demand or not (permanent or failed_at_first_start)
+        if may_restart and not self._is_budget_used():
             assert isinstance(decision, OnDemand if on_demand else Again)
         else:
             assert isinstance(decision, GiveUp)
@@ -480,7 +494,7 @@ class AnyLife(RuleBasedStateMachine):
         assert self.history == RestartHistory(restarts=self.history.restarts)
 
     @precondition(lambda self: self.given_up is not None)
-    @rule(jitter=unit, permanent=st.booleans())
+    @rule(jitter=fractions, permanent=st.booleans())
     def giving_up_is_final(self, jitter: float, permanent: bool) -> None:
         decision, history = decide(
             self.policy, self.history, now=self.now, jitter=jitter, is_permanent=permanent
@@ -490,35 +504,37 @@ class AnyLife(RuleBasedStateMachine):
 
     @invariant()
     def no_window_has_more_spawns_than_allowed(self) -> None:
-        most = self.policy.max_retries
-        if most is None:
+        max_retries = self.policy.max_retries
+        if max_retries is None:
             return
         if self.policy.window is None:
-            assert len(self.spawns) <= most
+            assert len(self.spawns) <= max_retries
             return
         for first, spawn in enumerate(self.spawns):
-            inside = [at for at in self.spawns[first:] if at < spawn + self.policy.window]
-            assert len(inside) <= most
+            spawns_in_window = [
+                time for time in self.spawns[first:] if time < spawn + self.policy.window
+            ]
+            assert len(spawns_in_window) <= max_retries
 
     @invariant()
     def the_history_is_bounded(self) -> None:
-        most = self.policy.max_retries
-        assert len(self.history.attempts) <= (64 if most is None else most) + 1
+        max_retries = self.policy.max_retries
+        assert len(self.history.attempts) <= (64 if max_retries is None else max_retries) + 1
 
-    def _is_pardoned(self) -> bool:
-        by = self.policy.forgiven_by
-        if by == "call":
+    def _is_forgiven(self) -> bool:
+        forgiven_by = self.policy.forgiven_by
+        if forgiven_by == "call":
             return self.served
-        if by is None and self.policy.window is not None:
+        if forgiven_by is None and self.policy.window is not None:
             return False
         return self.up_since is not None and self.now - self.up_since >= 60
 
-    def _is_spent(self) -> bool:
+    def _is_budget_used(self) -> bool:
         if self.policy.max_retries is None:
             return False
         window = self.policy.window
-        counted = [at for at in self.spawns if window is None or at > self.now - window]
+        counted = [time for time in self.spawns if window is None or time > self.now - window]
         return len(counted) >= self.policy.max_retries
 
 
-TestAnyLife = AnyLife.TestCase
+TestRestartModel = RestartModel.TestCase

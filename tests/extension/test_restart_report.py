@@ -1,4 +1,4 @@
-"""A restart is reported with its number, the largest number and the delay, wherever it is seen."""
+"""The events and the log report a restart with its number, the allowed number and the delay."""
 
 import logging
 
@@ -12,7 +12,7 @@ from tests.extensions.synaps_tree import command
 
 
 @shows("synaps-today-14")
-async def test_a_restart_has_its_number_the_limit_and_the_delay(
+async def test_a_restart_is_reported_with_number_limit_and_delay(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -36,7 +36,7 @@ async def test_a_restart_has_its_number_the_limit_and_the_delay(
     assert all(change.delay and 0 < change.delay <= 0.5 for change in restarts)
     assert "restart 1 of 3 in 0.2" in restarts[0].reason
     assert "restart 1 of 3 in 0.2" in caplog.text and "restart 2 of 3 in 0." in caplog.text
-    others = [change for change in changes if change.after != "backoff"]
-    assert {(change.attempt, change.max_attempts, change.delay) for change in others} == {
+    other_changes = [change for change in changes if change.after != "backoff"]
+    assert {(change.attempt, change.max_attempts, change.delay) for change in other_changes} == {
         (0, None, None)
     }

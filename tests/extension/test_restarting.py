@@ -1,4 +1,5 @@
-"""After a crash: the policy decides, calls wait or are told, no answer is wrong, no storm."""
+"""Restarts after a crash: their number and delay follow the policy, and calls wait or fail with the
+reason."""
 
 import asyncio
 import os
@@ -33,31 +34,32 @@ from tests.extensions.proc import gone, our_descriptors, our_processes, our_thre
 
 
 def crash(ext: Extension) -> int:
-    """Kill its process from outside; returns its pid."""
+    """Kill the process of the extension with a signal, and return its pid."""
     pid: int = pid_of(ext)
     os.kill(pid, signal.SIGKILL)
     return pid
 
 
 def follows_the_table(states: list[tuple[str, str]]) -> bool:
-    """Whether each change is a row of the table, and each begins where the last ended."""
-    at = INITIAL_STATE
+    """Return whether each change is a row of the table and begins with the state of the last
+    one."""
+    state = INITIAL_STATE
     for before, after in states:
-        if before != at.value or not any(leads(at, event, after) for event in Event):
+        if before != state.value or not any(leads_to(state, event, after) for event in Event):
             return False
-        at = State(after)
+        state = State(after)
     return True
 
 
-def leads(state: State, event: Event, after: str) -> bool:
+def leads_to(state: State, event: Event, after: str) -> bool:
     try:
         return step(state, event).value == after
     except IllegalMove:
         return False
 
 
-async def persistently(ext: Extension, method: str, params: Any) -> Any:
-    """A caller that asks again when the process died under its call."""
+async def call_until_answered(ext: Extension, method: str, params: Any) -> Any:
+    """Make the call again until a process answers it."""
     while True:
         try:
             return await ext.call(method, params)
@@ -67,35 +69,37 @@ async def persistently(ext: Extension, method: str, params: Any) -> Any:
 
 @pytest.mark.sampled
 @pytest.mark.both_loops
-@pytest.mark.parametrize("at_once", [1, 20])
-async def test_a_child_that_dies_after_every_50_calls_loses_no_call_and_gives_no_wrong_answer(
-    at_once: int, tmp_path: Path
+@pytest.mark.parametrize("callers", [1, 20])
+async def test_each_call_of_a_child_that_dies_every_50_calls_is_answered(
+    callers: int, tmp_path: Path
 ) -> None:
-    marks = tmp_path / "marks"
+    starts_file = tmp_path / "starts"
     restart = {"strategy": "immediate", "max_retries": 100}
     ledger = Ledger()
-    async with hostile("die_after=50", f"marks={marks}", restart=restart, events=ledger.bus) as ext:
+    async with hostile(
+        "die_after=50", f"marks={starts_file}", restart=restart, events=ledger.bus
+    ) as ext:
         numbers = iter(range(500))
 
-        async def work() -> None:
+        async def make_calls() -> None:
             for n in numbers:
-                assert await persistently(ext, "echo", {"n": n}) == {"n": n}
+                assert await call_until_answered(ext, "echo", {"n": n}) == {"n": n}
 
-        await asyncio.gather(*(work() for _ in range(at_once)))
+        await asyncio.gather(*(make_calls() for _ in range(callers)))
         assert ledger.ended["result"] == 500
         ledger.settle(ext)
-        assert len(marks.read_text().split()) == 1 + ext.stats.restarts >= 500 // 50
+        assert len(starts_file.read_text().split()) == 1 + ext.stats.restarts >= 500 // 50
     assert follows_the_table(ledger.states)
 
 
 async def test_retry_once_sends_a_call_again_that_died_with_its_process(tmp_path: Path) -> None:
     restart = {"strategy": "immediate", "max_retries": 100}
     async with hostile("die_after=50", retry="once", restart=restart) as ext:
-        for n in range(300):  # one at a time, each may die once: nobody sees a crash
+        for n in range(300):  # one at a time: each is sent again if the process dies
             assert await ext.call("echo", n) == n
         assert ext.stats.restarts == 5
         accounted(ext, 300, result=300)
-        # One that kills whoever serves it is not sent for ever.
+        # A call that kills each process is not sent for ever.
         error = await failing(ext.call("leave", {"code": 1}))
         assert isinstance(error, ExtensionGone)
         assert ext.stats.restarts in (6, 7)
@@ -104,30 +108,30 @@ async def test_retry_once_sends_a_call_again_that_died_with_its_process(tmp_path
 
 @shows("morphir-restart-02", "morphir-restart-03")
 @pytest.mark.parametrize("retries", [0, 1, 4])
-async def test_one_that_shakes_hands_and_dies_is_spawned_once_and_once_per_retry(
+async def test_an_extension_that_dies_when_ready_is_started_once_per_retry(
     retries: int, tmp_path: Path
 ) -> None:
-    marks = tmp_path / "marks"
+    starts_file = tmp_path / "starts"
     restart = {"strategy": "immediate", "max_retries": retries}
     ledger = Ledger()
-    ext = unstarted("die_at=ready", f"marks={marks}", restart=restart, bus=ledger.bus)
+    ext = unstarted("die_at=ready", f"marks={starts_file}", restart=restart, bus=ledger.bus)
     async with closing(ext):
         await outcome(ext.start())
         await until(lambda: ext.state == "failed")
-        assert len(marks.read_text().split()) == 1 + retries
+        assert len(starts_file.read_text().split()) == 1 + retries
         call = asyncio.ensure_future(failing(ext.call("echo")))
         await asyncio.sleep(0)
-        assert call.done()  # in its first step: it waits for nothing
+        assert call.done()  # immediately: the call does not wait
         error = await call
         assert error.evidence.exit == "exited with 3" and "restart()" in error.help
         assert error.evidence.stderr == ("dying at ready",)
         assert ext.stats.restarts == retries
-        assert len(marks.read_text().split()) == 1 + retries  # the call started nothing
+        assert len(starts_file.read_text().split()) == 1 + retries  # the call started no process
     assert follows_the_table(ledger.states) and ledger.states[-1][1] == "failed"
 
 
 @shows("morphir-restart-01")
-async def test_never_means_failed_at_the_first_crash_until_somebody_asks_again() -> None:
+async def test_the_strategy_never_leads_to_failed_until_a_restart_is_requested() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus, restart={"strategy": "never"}) as ext:
         crash(ext)
@@ -137,7 +141,7 @@ async def test_never_means_failed_at_the_first_crash_until_somebody_asks_again()
         assert "strategy is never" in error.help
         await ext.restart()
         assert ext.state == "ready" and await ext.call("echo", 1) == 1
-        assert ext.health == "running"  # asked for anew, its past is forgotten
+        assert ext.health == "running"  # a requested restart forgives the crash
         ledger.settle(ext, result=1)
     assert follows_the_table(ledger.states)
 
@@ -152,15 +156,15 @@ async def test_exponential_delays_grow_and_calls_wait_through_them(clock: Clock)
     }
     ledger = Ledger()
     async with hostile(events=ledger.bus, restart=restart) as ext:
-        for n, written in enumerate((600, 1200, 2400)):
+        for n, nominal_delay in enumerate((600, 1200, 2400)):
             crash(ext)
             await until(lambda: ext.state == "backoff")
             call = asyncio.ensure_future(ext.call("echo", n, timeout=86_400))
             # Less a fifth by jitter at most; a minute is more than the test itself takes.
-            await clock.advance(0.8 * written - 60)
+            await clock.advance(0.8 * nominal_delay - 60)
             assert ext.state == "backoff" and not call.done()
-            await clock.advance(0.2 * written + 60)
-            assert ext.state in ("starting", "ready")  # on a fast machine it is there already
+            await clock.advance(0.2 * nominal_delay + 60)
+            assert ext.state in ("starting", "ready")  # on a fast machine it is ready already
             assert await call == n
             assert ext.health == "degraded"
         assert ext.stats.crashes == ext.stats.restarts == 3
@@ -170,78 +174,90 @@ async def test_exponential_delays_grow_and_calls_wait_through_them(clock: Clock)
     assert follows_the_table(ledger.states)
 
 
-SLOW = {"strategy": "exponential", "initial_delay": "1h", "max_delay": "1h", "max_retries": 3}
+RESTART_AFTER_AN_HOUR = {
+    "strategy": "exponential",
+    "initial_delay": "1h",
+    "max_delay": "1h",
+    "max_retries": 3,
+}
 
 
-async def in_backoff(ext: Extension) -> None:
+async def start_and_crash(ext: Extension) -> None:
     await ext.start()
     crash(ext)
     await until(lambda: ext.state == "backoff")
 
 
-async def test_a_call_during_backoff_waits_within_its_own_limit() -> None:
-    async with closing(unstarted(restart=SLOW)) as ext:
-        await in_backoff(ext)
+async def test_a_call_during_backoff_waits_until_its_timeout() -> None:
+    async with closing(unstarted(restart=RESTART_AFTER_AN_HOUR)) as ext:
+        await start_and_crash(ext)
         assert ext.health == "restarting"
         error = await failing(ext.call("echo", timeout=0.1))
         assert isinstance(error, CallTimeout) and "not ready" in error.message
-        at_once = await failing(ext.call("echo", wait=False))
-        assert isinstance(at_once, ExtensionGone)
-        assert at_once.evidence.exit == "killed by SIGKILL"
+        callers = await failing(ext.call("echo", wait=False))
+        assert isinstance(callers, ExtensionGone)
+        assert callers.evidence.exit == "killed by SIGKILL"
         accounted(ext, 1, timeout=1)
 
 
 async def test_stopping_during_backoff_is_immediate_and_fails_waiting_calls() -> None:
     ledger = Ledger()
-    ext = unstarted(restart=SLOW, bus=ledger.bus)
+    ext = unstarted(restart=RESTART_AFTER_AN_HOUR, bus=ledger.bus)
     async with closing(ext):
-        await in_backoff(ext)
-        # Both have longer than the test: whoever waited for either would never return.
-        waiting = asyncio.ensure_future(failing(ext.call("echo", timeout=3600)))
+        await start_and_crash(ext)
+        # The backoff and the timeout of the call are longer than the test.
+        waiting_call = asyncio.ensure_future(failing(ext.call("echo", timeout=3600)))
         await asyncio.sleep(0)
         await ext.close()
-        assert (await waiting).code == "X1006"
+        assert (await waiting_call).code == "X1006"
         assert ext.state == "stopped"
         ledger.settle(ext, gone=1)
     assert follows_the_table(ledger.states)
 
 
-async def test_a_restart_during_backoff_comes_at_once_and_gives_the_budget_back() -> None:
+async def test_a_requested_restart_during_backoff_is_immediate_and_resets_the_budget() -> None:
     ledger = Ledger()
-    ext = unstarted(restart=SLOW | {"max_retries": 1}, bus=ledger.bus)
+    ext = unstarted(restart=RESTART_AFTER_AN_HOUR | {"max_retries": 1}, bus=ledger.bus)
     async with closing(ext):
-        for _ in range(3):  # each of these spends the only retry, unless asking again forgives
-            await in_backoff(ext)
-            await ext.restart()  # whose backoff would last longer than the test
+        for _ in range(3):  # each crash uses the only retry, which the request resets
+            await start_and_crash(ext)
+            await ext.restart()  # the backoff would last an hour
             assert ext.state == "ready"
         assert ext.stats.restarts == 0  # none of them was a retry
     assert follows_the_table(ledger.states)
 
 
 @pytest.mark.both_loops
-async def test_a_restart_loses_no_call_since_the_old_process_answers_its_requests(
+async def test_a_restart_loses_no_call(
     clock: Clock,
 ) -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
-        old = pid_of(ext)
-        kept = [asyncio.ensure_future(failing(ext.call("keep", n, timeout=600))) for n in range(5)]
-        before = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
+        old_pid = pid_of(ext)
+        kept_calls = [
+            asyncio.ensure_future(failing(ext.call("keep", n, timeout=600))) for n in range(5)
+        ]
+        calls_before = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
         await asyncio.sleep(0)
         restarting = asyncio.ensure_future(ext.restart())
         await asyncio.sleep(0)
-        during = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
+        calls_during = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
         await restarting
-        assert await ext.call("echo", 1) == 1 and ext.stats.pid != old
-        assert await asyncio.gather(*before) == await asyncio.gather(*during) == list(range(50))
-        assert ext.stats.in_flight == 5 and not gone(old)  # they have their own time limit
+        assert await ext.call("echo", 1) == 1 and ext.stats.pid != old_pid
+        assert (
+            await asyncio.gather(*calls_before)
+            == await asyncio.gather(*calls_during)
+            == list(range(50))
+        )
+        assert ext.stats.in_flight == 5 and not gone(old_pid)  # these calls have a longer timeout
         await clock.advance(601)
-        assert {type(await call) for call in kept} == {CallTimeout}
-        await until(lambda: gone(old))
+        assert {type(await call) for call in kept_calls} == {CallTimeout}
+        await until(lambda: gone(old_pid))
         assert ext.stats.restarts == ext.stats.crashes == 0
         ledger.settle(ext, result=101, timeout=5)
     assert follows_the_table(ledger.states)
-    assert [after for _, after in ledger.states].count("ready") == 1  # it was so all the time
+    # The state was ready all the time.
+    assert [after for _, after in ledger.states].count("ready") == 1
 
 
 async def test_many_restarts_at_once_leave_one_process() -> None:
@@ -253,19 +269,21 @@ async def test_many_restarts_at_once_leave_one_process() -> None:
     assert follows_the_table(ledger.states)
 
 
-async def test_a_restart_asked_for_as_it_becomes_ready_is_not_reported_as_done() -> None:
-    """Ready, but not with the process that was asked for: the wish is still open."""
+async def test_a_restart_requested_in_the_moment_of_ready_starts_another_process() -> None:
+    """The extension is ready then, but with the old process."""
     ledger = Ledger()
     pids: list[int] = []
     tasks: list[asyncio.Future[None]] = []
 
-    async def again() -> None:
+    async def restart_and_record() -> None:
         before = pid_of(ext)
         await ext.restart()
         pids.extend((before, pid_of(ext)))
 
-    # Told in the step in which the handshake ends, one tick before its owner hears of it.
-    ledger.bus.subscribe(OfferChanged, lambda _: tasks.append(asyncio.ensure_future(again())))
+    # This event comes when the handshake ends, before the supervisor knows of it.
+    ledger.bus.subscribe(
+        OfferChanged, lambda _: tasks.append(asyncio.ensure_future(restart_and_record()))
+    )
     ext = unstarted(bus=ledger.bus)
     async with closing(ext):
         await ext.start()
@@ -284,13 +302,13 @@ async def test_a_restart_after_a_stop_wins_and_the_stop_returns() -> None:
         assert ext.state == "ready" and await ext.call("echo", 1) == 1
 
 
-async def test_stops_and_restarts_in_wild_order_end_in_a_known_state() -> None:
+async def test_concurrent_starts_stops_and_restarts_follow_the_table() -> None:
     ledger = Ledger()
     ext = unstarted(bus=ledger.bus, dialect=IMPATIENT)
-    wishes = [ext.start, ext.restart, ext.close, ext.restart, ext.close, ext.close, ext.restart]
+    commands = [ext.start, ext.restart, ext.close, ext.restart, ext.close, ext.close, ext.restart]
     tasks: list[asyncio.Future[Any]] = []
     for n in range(40):
-        tasks.append(asyncio.ensure_future(outcome(wishes[n % len(wishes)]())))
+        tasks.append(asyncio.ensure_future(outcome(commands[n % len(commands)]())))
         if n % 3 == 0:
             tasks.append(asyncio.ensure_future(outcome(ext.call("echo", n, timeout=20))))
         await asyncio.sleep(0.01 if n % 5 == 0 else 0)
@@ -301,38 +319,39 @@ async def test_stops_and_restarts_in_wild_order_end_in_a_known_state() -> None:
     assert follows_the_table(ledger.states)
 
 
-async def test_on_demand_rests_after_a_crash_and_comes_back_for_the_next_call(
+async def test_on_demand_is_idle_after_a_crash_and_starts_for_the_next_call(
     tmp_path: Path,
 ) -> None:
-    marks = tmp_path / "marks"
+    starts_file = tmp_path / "starts"
     restart = {"strategy": "on-demand"}
     ledger = Ledger()
-    ext = unstarted(f"marks={marks}", restart=restart, bus=ledger.bus)
+    ext = unstarted(f"marks={starts_file}", restart=restart, bus=ledger.bus)
     async with closing(ext):
         for n in range(3):
             assert await ext.call("echo", n) == n
             crash(ext)
             await until(lambda: ext.state == "admitted")
             assert ext.health == "idle"
-            assert len(marks.read_text().split()) == n + 1  # nothing came back by itself
+            # No process was started without a call.
+            assert len(starts_file.read_text().split()) == n + 1
         ledger.settle(ext, result=3)
     assert follows_the_table(ledger.states)
 
 
-async def test_on_demand_a_failed_start_is_reported_to_its_callers_and_the_next_tries_anew(
+async def test_on_demand_each_call_after_a_failed_start_tries_again(
     tmp_path: Path,
 ) -> None:
-    marks = tmp_path / "marks"
-    ext = unstarted("die_at=initialize", f"marks={marks}", restart={"strategy": "on-demand"})
+    starts_file = tmp_path / "starts"
+    ext = unstarted("die_at=initialize", f"marks={starts_file}", restart={"strategy": "on-demand"})
     async with closing(ext):
         for n in range(3):
             errors = await asyncio.gather(*(failing(ext.call("echo")) for _ in range(5)))
             assert {error.code for error in errors} == {"X0501"}
-            assert len(marks.read_text().split()) == n + 1
+            assert len(starts_file.read_text().split()) == n + 1
         accounted(ext, 15)
 
 
-async def test_on_demand_a_retried_call_that_lost_its_process_starts_the_next_itself() -> None:
+async def test_on_demand_a_retried_call_starts_the_next_process() -> None:
     restart = {"strategy": "on-demand", "max_retries": 10}
     ext = unstarted("die_after=2", retry="once", restart=restart)
     async with closing(ext):
@@ -364,45 +383,47 @@ async def test_state_changes_carry_the_reason_of_the_crash() -> None:
     assert follows_the_table(ledger.states)
 
 
-async def test_breaking_the_protocol_on_every_call_is_not_serving(tmp_path: Path) -> None:
-    """A policy that forgives after a served call does not forgive one that was answered badly:
-    each call would get a fresh process, for ever."""
-    marks = tmp_path / "marks"
+async def test_a_protocol_violation_does_not_forgive_crashes(tmp_path: Path) -> None:
+    """A policy that forgives after a served call does not forgive after an invalid answer.
+    Otherwise each call would get a new process, for ever."""
+    starts_file = tmp_path / "starts"
     policy = Restart(strategy="immediate", max_retries=2, forgiven_by="call")
-    strict = replace(DIALECT, traits=replace(DIALECT.traits, positional=True, restart=policy))
-    async with closing(unstarted(f"marks={marks}", dialect=strict)) as ext:
+    strict_dialect = replace(
+        DIALECT, traits=replace(DIALECT.traits, positional=True, restart=policy)
+    )
+    async with closing(unstarted(f"marks={starts_file}", dialect=strict_dialect)) as ext:
         for _ in range(10):
             error = await failing(ext.call("garbage"))
             assert isinstance(error, ProtocolViolation) and error.code == "X0602"
             assert "not a message" in error.message and error.evidence.bytes
-        assert len(marks.read_text().split()) == 3
+        assert len(starts_file.read_text().split()) == 3
         assert ext.state == "failed"
 
 
-async def test_a_refusing_answer_counts_as_serving_too() -> None:
+async def test_an_error_reply_forgives_crashes() -> None:
     policy = Restart(strategy="immediate", max_retries=1, forgiven_by="call")
-    polite = replace(DIALECT, traits=replace(DIALECT.traits, restart=policy))
-    async with closing(unstarted(dialect=polite, lifetime="plain")) as ext:
-        for _ in range(4):  # each of these would be one too many, had the last not been served
+    forgiving_dialect = replace(DIALECT, traits=replace(DIALECT.traits, restart=policy))
+    async with closing(unstarted(dialect=forgiving_dialect, lifetime="plain")) as ext:
+        for _ in range(4):  # only one restart is allowed since the last served call
             assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
             pid = crash(ext)
-            await persistently(ext, "echo", None)
+            await call_until_answered(ext, "echo", None)
             assert ext.stats.pid != pid
         assert ext.stats.restarts == ext.stats.crashes == 4
 
 
-async def test_thirty_crashes_cost_no_descriptor_no_thread_and_no_zombie() -> None:
+async def test_thirty_crashes_leave_no_descriptor_thread_or_process() -> None:
     restart = {"strategy": "immediate", "max_retries": 100}
     async with hostile(restart=restart, lifetime="plain") as ext:
 
-        def held() -> tuple[int, int, int]:
+        def count_resources() -> tuple[int, int, int]:
             return len(our_descriptors()), len(our_threads()), len(our_processes())
 
         counts = set()
         for n in range(30):
-            assert await persistently(ext, "echo", n) == n
+            assert await call_until_answered(ext, "echo", n) == n
             if n > 1:
-                counts.add(held())
+                counts.add(count_resources())
             crash(ext)
         assert len(counts) == 1
 
@@ -415,6 +436,6 @@ async def test_thirty_crashes_cost_no_descriptor_no_thread_and_no_zombie() -> No
 async def test_neither_on_demand_nor_unlimited_runs_out_of_starts(restart: dict[str, str]) -> None:
     async with closing(unstarted("die_after=1", restart=restart)) as ext:
         for n in range(8):
-            assert await persistently(ext, "echo", n) == n
+            assert await call_until_answered(ext, "echo", n) == n
         assert ext.stats.result == 8
         assert ext.stats.crashes >= 7

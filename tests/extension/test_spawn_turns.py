@@ -1,4 +1,4 @@
-"""Extensions that start at the same time leave turns of the loop to others."""
+"""Extensions that start at the same time let other callbacks of the event loop run in between."""
 
 import asyncio
 from typing import Any
@@ -12,19 +12,21 @@ from tests.extensions.harness import IMPATIENT, command
 
 async def test_other_callbacks_run_between_two_spawns() -> None:
     loop = asyncio.get_running_loop()
-    turns, is_over, spawned_in = 0, False, list[int]()
+    turns = 0
+    is_over = False
+    turns_at_spawn: list[int] = []
 
-    def count() -> None:
+    def count_turns() -> None:
         nonlocal turns
         turns += 1
         if not is_over:
-            loop.call_soon(count)
+            loop.call_soon(count_turns)
 
     def spawn(plan: Any, name: str) -> Child:
-        spawned_in.append(turns)
+        turns_at_spawn.append(turns)
         return Child(plan, name)
 
-    loop.call_soon(count)
+    loop.call_soon(count_turns)
     program, *args = command()
     source = {"command": program, "args": args}
     extensions = [
@@ -33,17 +35,17 @@ async def test_other_callbacks_run_between_two_spawns() -> None:
     ]
     try:
         await asyncio.gather(*(extension.start() for extension in extensions))
-        assert len(set(spawned_in)) == 4, spawned_in
+        assert len(set(turns_at_spawn)) == 4, turns_at_spawn
     finally:
         is_over = True
         await asyncio.gather(*(extension.close() for extension in extensions))
 
 
-async def test_a_start_that_is_cancelled_while_it_waits_spawns_nothing() -> None:
-    spawned = list[str]()
+async def test_a_start_that_is_cancelled_while_it_waits_spawns_no_process() -> None:
+    spawned_names: list[str] = []
 
     def spawn(plan: Any, name: str) -> Child:
-        spawned.append(name)
+        spawned_names.append(name)
         return Child(plan, name)
 
     program, *args = command()
@@ -53,7 +55,7 @@ async def test_a_start_that_is_cancelled_while_it_waits_spawns_nothing() -> None
         starting = asyncio.ensure_future(extension.start())
         for _ in range(20):
             await asyncio.sleep(0)
-        assert not spawned
+        assert not spawned_names
         await extension.close()
         await asyncio.wait([starting])
-    assert not spawned
+    assert not spawned_names

@@ -1,4 +1,5 @@
-"""Starting: one process for many callers, the checks before it, failures that no retry can cure."""
+"""Starting an extension: many callers start one process, checks run before, and permanent errors
+are not retried."""
 
 import asyncio
 from pathlib import Path
@@ -29,16 +30,16 @@ from tests.extensions.harness import (
 )
 
 
-def spawns(bus: Bus) -> list[Spawned]:
-    observed: list[Spawned] = []
-    bus.subscribe(Spawned, observed.append)
-    return observed
+def collect_spawns(bus: Bus) -> list[Spawned]:
+    spawn_events: list[Spawned] = []
+    bus.subscribe(Spawned, spawn_events.append)
+    return spawn_events
 
 
 @pytest.mark.both_loops
 async def test_a_hundred_concurrent_first_calls_start_one_process() -> None:
     ledger = Ledger()
-    spawned = spawns(ledger.bus)
+    spawned = collect_spawns(ledger.bus)
     async with closing(unstarted(bus=ledger.bus, lifetime="plain")) as ext:
         pids = await asyncio.gather(*(ext.call("pid") for _ in range(100)))
         assert len(set(pids)) == len(spawned) == 1
@@ -48,13 +49,13 @@ async def test_a_hundred_concurrent_first_calls_start_one_process() -> None:
 
 async def test_a_hundred_concurrent_starts_are_one_start() -> None:
     bus = Bus()
-    spawned = spawns(bus)
+    spawned = collect_spawns(bus)
     async with closing(unstarted(bus=bus)) as ext:
         await asyncio.gather(*(ext.start() for _ in range(100)))
         assert len(spawned) == 1 and ext.state == "ready" and ext.health == "running"
 
 
-async def test_first_calls_that_were_cancelled_leave_a_ready_extension() -> None:
+async def test_cancelled_first_calls_do_not_stop_the_start() -> None:
     async with closing(unstarted()) as ext:
         calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(10)]
         await asyncio.sleep(0)
@@ -75,9 +76,9 @@ async def test_every_call_that_waited_for_a_failed_start_gets_the_reason() -> No
         ledger.settle(ext)
 
 
-def lost(argv: list[str], **settings: Any) -> Extension:
+def extension_of(argv: list[str], **settings: Any) -> Extension:
     source = {"type": "process", "command": argv[0], "args": argv[1:]}
-    spec = spec_from_mapping({"name": "lost", "source": source, **settings})
+    spec = spec_from_mapping({"name": "example", "source": source, **settings})
     return Extension(spec, DIALECT, bus=settings.get("bus"))
 
 
@@ -93,45 +94,45 @@ async def test_a_permanent_error_is_not_tried_again(
     argv: list[str], settings: dict[str, Any], code: str
 ) -> None:
     restart = {"strategy": "immediate", "max_retries": 5}
-    async with closing(lost(argv, restart=restart, **settings)) as ext:
+    async with closing(extension_of(argv, restart=restart, **settings)) as ext:
         error = await failing(ext.start())
         assert isinstance(error, SpawnFailed) and error.code == code
         assert ext.state == "failed" and ext.stats.restarts == 0
         assert (await failing(ext.call("echo"))).code == code
 
 
-async def test_a_first_start_that_fails_is_not_repeated_even_where_crashes_would_be(
+async def test_a_failed_first_start_is_not_retried(
     tmp_path: Path,
 ) -> None:
-    marks = tmp_path / "marks"
+    starts_file = tmp_path / "starts"
     restart = {"strategy": "immediate", "max_retries": 5}
-    ext = unstarted("die_at=initialize", f"marks={marks}", restart=restart)
+    ext = unstarted("die_at=initialize", f"marks={starts_file}", restart=restart)
     async with closing(ext):
         assert isinstance(await failing(ext.start()), HandshakeFailed)
-        assert len(marks.read_text().split()) == 1
+        assert len(starts_file.read_text().split()) == 1
 
 
-async def test_a_start_that_fails_on_the_hosts_own_folder_leaves_no_call_hanging(
+async def test_calls_fail_if_the_working_directory_of_the_host_was_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever goes wrong in preparing a start, those who wait for it are told."""
-    vanishing = tmp_path / "vanishing"
-    vanishing.mkdir()
-    monkeypatch.chdir(vanishing)
-    vanishing.rmdir()
+    """An error while a start is prepared fails the calls that wait for it."""
+    deleted_folder = tmp_path / "deleted"
+    deleted_folder.mkdir()
+    monkeypatch.chdir(deleted_folder)
+    deleted_folder.rmdir()
     async with closing(unstarted()) as ext:
-        ends = await asyncio.gather(failing(ext.start()), failing(ext.call("echo")))
-        assert {error.kind for error in ends} == {"SpawnFailed"}
+        errors = await asyncio.gather(failing(ext.start()), failing(ext.call("echo")))
+        assert {error.kind for error in errors} == {"SpawnFailed"}
         assert ext.state == "failed"
 
 
-async def test_restart_is_the_way_out_of_failed(tmp_path: Path) -> None:
+async def test_a_requested_restart_starts_a_failed_extension(tmp_path: Path) -> None:
     program = tmp_path / "late.py"
     source = {"type": "process", "command": str(program)}
     ext = Extension(spec_from_mapping({"name": "late", "source": source}), DIALECT)
     async with closing(ext):
         assert (await failing(ext.start())).code == "X0401"
-        assert (await failing(ext.start())).code == "X0401"  # starting is not asking again
+        assert (await failing(ext.start())).code == "X0401"  # start() does not try again
         program.write_text("#!/bin/sh\nexec " + " ".join(command()) + "\n")
         program.chmod(0o755)
         await ext.restart()
@@ -140,7 +141,7 @@ async def test_restart_is_the_way_out_of_failed(tmp_path: Path) -> None:
         accounted(ext, 1, result=1)
 
 
-async def test_a_missing_requirement_refuses_it_until_it_exists() -> None:
+async def test_a_missing_requirement_refuses_the_extension_until_it_exists() -> None:
     from dataclasses import replace
 
     from exthost.model.spec import Requires
@@ -149,8 +150,8 @@ async def test_a_missing_requirement_refuses_it_until_it_exists() -> None:
     source = {"type": "process", "command": program, "args": args}
     spec = spec_from_mapping({"name": "needy", "source": source})
     environ = {"PATH": "/bin:/usr/bin"}
-    wanted = replace(spec, requires=Requires(env=("NEEDED",)))
-    async with closing(Extension(wanted, DIALECT, environ=environ)) as ext:
+    spec_with_requirement = replace(spec, requires=Requires(env=("NEEDED",)))
+    async with closing(Extension(spec_with_requirement, DIALECT, environ=environ)) as ext:
         error = await failing(ext.call("echo"))
         assert isinstance(error, Refused) and "NEEDED" in str(error)
         assert ext.state == "refused"
@@ -181,35 +182,36 @@ async def test_tools_are_known_after_the_start_and_checked_before_the_call() -> 
     bus.subscribe(OfferChanged, changes.append)
     async with closing(unstarted(bus=bus)) as ext:
         assert dict(ext.tools) == {}
-        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}  # it starts for that
+        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}  # the call starts it
         assert set(ext.tools) == {"echo", "add"}
         assert changes == [OfferChanged("hostile", ("add", "echo"), ())]
-        nearly = await failing(ext.call_tool("ech"))
-        assert isinstance(nearly, NotFound) and nearly.help == "did you mean 'echo'?"
+        misspelled = await failing(ext.call_tool("ech"))
+        assert isinstance(misspelled, NotFound) and misspelled.help == "did you mean 'echo'?"
         unknown = await failing(ext.call_tool("weather"))
         assert isinstance(unknown, NotFound)
         assert unknown.help.startswith(
             "its tools are: 'echo', 'add'; for a method that is not a tool"
         )
         assert isinstance(await failing(ext.call_tool("add", {"a": "x"})), UsageError)
-        accounted(ext, 1, result=1)  # neither of those was sent
+        accounted(ext, 1, result=1)  # the other calls were not sent
         await ext.restart()
-        assert len(changes) == 1  # the same offer is no change
+        assert len(changes) == 1  # the tools are the same
 
 
-def hanging(*tools: Tool) -> Extension:
+def hanging_extension(*tools: Tool) -> Extension:
     """Return an extension whose handshake hangs, and whose manifest declares these tools."""
     argv = tuple(command("hang_at=initialize"))
     limits = Limits(start=7200, handshake=7200)
-    return Extension(Spec(id="hanging", argv=argv, tools=tools, limits=limits), DIALECT)
+    return Extension(Spec(id="hanging", argv=argv, declared_tools=tools, limits=limits), DIALECT)
 
 
 @pytest.mark.parametrize("declared", [(), (Tool("echo"),)])
 async def test_the_limit_of_a_tool_call_includes_the_start_that_it_waits_for(
     declared: tuple[Tool, ...], clock: Clock
 ) -> None:
-    """Without a manifest the tool is unknown until the start, and that is not "no such tool"."""
-    async with closing(hanging(*declared)) as ext:
+    """Without a manifest the tool is unknown until the start; the error is a timeout, not
+    NotFound."""
+    async with closing(hanging_extension(*declared)) as ext:
         call = asyncio.ensure_future(failing(ext.call_tool("echo", timeout=600)))
         await clock.until(lambda: ext.state == "starting")
         await clock.advance(601)
@@ -232,19 +234,19 @@ async def test_a_tool_call_has_only_the_time_that_the_start_left_of_its_limit(
 
     monkeypatch.setattr(CallQueue, "submit", keep_and_submit)
     async with closing(unstarted()) as ext:
-        began = ext.internals.queue.now()
+        earliest_start = ext.internals.queue.now()
         call = asyncio.ensure_future(ext.call_tool("echo", {}, timeout=600))
         await asyncio.sleep(0)
-        has_begun_by = ext.internals.queue.now()
+        latest_start = ext.internals.queue.now()
         await call
         (submitted,) = calls
         assert submitted.timeout == 600
-        assert began <= submitted.started_at <= has_begun_by
+        assert earliest_start <= submitted.started_at <= latest_start
         assert submitted.deadline == submitted.started_at + 600
 
 
 @shows("morphir-manager-03")
-async def test_stats_have_the_pid_the_times_and_the_drops_of_the_present_process() -> None:
+async def test_stats_have_the_pid_timings_and_drops_of_the_current_process() -> None:
     async with hostile(lifetime="plain") as ext:
         await ext.call("twice")
         await ext.call("echo")

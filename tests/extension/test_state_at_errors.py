@@ -1,5 +1,5 @@
-"""State is true when the error is: whoever catches the error finds state, health, stats and tools
-changed already. Nothing is awaited between the error and the look."""
+"""When a call raises, the state, health, stats and tools of the extension have already changed. The
+tests await nothing between the error and the comparison."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,14 +16,18 @@ from exthost.extension.extension import Extension
 from exthost.host.sync.sync_host import SyncHost
 from tests.extensions.harness import accounted, command, failing, hostile, until
 
-SLOW = {"initial_delay": "30s", "max_delay": "30s"}
+THIRTY_SECONDS = {"initial_delay": "30s", "max_delay": "30s"}
 
 # Restart strategy -> state and health after the crash, and whether the tools are still listed.
 AFTER_A_CRASH = [
     pytest.param({"strategy": "never"}, "failed", "failed", False, id="never"),
     pytest.param({"strategy": "immediate"}, "backoff", "restarting", True, id="immediate"),
     pytest.param(
-        {"strategy": "exponential", **SLOW}, "backoff", "restarting", True, id="exponential"
+        {"strategy": "exponential", **THIRTY_SECONDS},
+        "backoff",
+        "restarting",
+        True,
+        id="exponential",
     ),
     pytest.param({"strategy": "on-demand"}, "admitted", "idle", True, id="on-demand"),
     pytest.param(
@@ -31,114 +35,130 @@ AFTER_A_CRASH = [
     ),
 ]
 
-NOBODY = {"processes": 0, "pid": None, "uptime": 0.0, "crashes": 1, "gone": 1, "in_flight": 0}
+STATS_WITHOUT_PROCESS = {
+    "processes": 0,
+    "pid": None,
+    "uptime": 0.0,
+    "crashes": 1,
+    "gone": 1,
+    "in_flight": 0,
+}
 
 
-def entry(**settings: Any) -> dict[str, Any]:
+def config_entry(**settings: Any) -> dict[str, Any]:
     program, *args = command()
     source = {"type": "process", "command": program, "args": args}
     return {"name": "a", "source": source, **settings}
 
 
-def look(ext: Extension) -> dict[str, Any]:
+def read_stats(ext: Extension) -> dict[str, Any]:
     stats = ext.stats
-    return {name: getattr(stats, name) for name in NOBODY}
+    return {name: getattr(stats, name) for name in STATS_WITHOUT_PROCESS}
 
 
 @pytest.mark.sampled
 @pytest.mark.both_loops
 @pytest.mark.parametrize("method", ["leave", "killed", "half", "close_stdout"])
-@pytest.mark.parametrize(("restart", "state", "health", "listed"), AFTER_A_CRASH)
+@pytest.mark.parametrize(("restart", "state", "health", "tools_are_listed"), AFTER_A_CRASH)
 async def test_a_call_whose_process_died_finds_the_new_state(
-    method: str, restart: dict[str, Any], state: str, health: str, listed: bool
+    method: str, restart: dict[str, Any], state: str, health: str, tools_are_listed: bool
 ) -> None:
-    config = {"extensions": [entry(restart=restart)]}
+    config = {"extensions": [config_entry(restart=restart)]}
     async with exthost.Host.from_config(config) as host:
         ext = host["a"]
         try:
             await ext.call(method, {"code": 1})
         except ExtensionGone as error:
-            observed = (ext.state, ext.health, "ext_a_echo" in host.tools)
-            stats, causes = look(ext), (error.code, ext.cause and ext.cause.code)
-        assert observed == (state, health, listed)
-        assert stats == NOBODY
+            state_at_error = (ext.state, ext.health, "ext_a_echo" in host.tools)
+            stats, causes = read_stats(ext), (error.code, ext.cause and ext.cause.code)
+        assert state_at_error == (state, health, tools_are_listed)
+        assert stats == STATS_WITHOUT_PROCESS
         assert causes[0] == causes[1]
 
 
-@pytest.mark.parametrize(("restart", "state", "health", "listed"), AFTER_A_CRASH)
-def test_a_blocking_caller_in_another_thread_finds_it_too(
-    restart: dict[str, Any], state: str, health: str, listed: bool
+@pytest.mark.parametrize(("restart", "state", "health", "tools_are_listed"), AFTER_A_CRASH)
+def test_a_blocking_call_whose_process_died_finds_the_new_state(
+    restart: dict[str, Any], state: str, health: str, tools_are_listed: bool
 ) -> None:
-    with SyncHost.from_config({"extensions": [entry(restart=restart)]}) as host:
+    with SyncHost.from_config({"extensions": [config_entry(restart=restart)]}) as host:
         ext = host["a"]
         with pytest.raises(ExtensionGone):
             ext.call("leave", {"code": 1})
-        if restart["strategy"] == "immediate":  # the loop's thread goes on meanwhile
+        # The thread of the loop may have restarted it already.
+        if restart["strategy"] == "immediate":
             assert ext.stats.crashes == 1
         else:
-            assert (ext.state, ext.health, "ext_a_echo" in host.tools) == (state, health, listed)
+            assert (ext.state, ext.health, "ext_a_echo" in host.tools) == (
+                state,
+                health,
+                tools_are_listed,
+            )
             assert ext.stats.processes == 0 and ext.stats.crashes == 1
 
 
 async def test_the_next_process_starts_when_the_old_one_is_reaped() -> None:
     bus = Bus()
-    observed: list[tuple[str, Any]] = []
-    bus.subscribe(Spawned, lambda event: observed.append(("spawned", event.pid)))
-    bus.subscribe(Exited, lambda event: observed.append(("exited", event.pid)))
-    bus.subscribe(StateChanged, lambda event: observed.append(("state", event.after)))
+    state_at_error: list[tuple[str, Any]] = []
+    bus.subscribe(Spawned, lambda event: state_at_error.append(("spawned", event.pid)))
+    bus.subscribe(Exited, lambda event: state_at_error.append(("exited", event.pid)))
+    bus.subscribe(StateChanged, lambda event: state_at_error.append(("state", event.after)))
     async with hostile(restart={"strategy": "immediate"}, events=bus) as ext:
-        old = ext.stats.pid
+        old_pid = ext.stats.pid
         with pytest.raises(ExtensionGone):
-            await ext.call("close_stdout")  # its session is over, and it still runs
+            await ext.call("close_stdout")  # its session is over, but the process still runs
         assert ext.state == "backoff"
         await until(lambda: ext.state == "ready")
-        new = ext.stats.pid
-    order = [("state", "backoff"), ("exited", old), ("state", "starting"), ("spawned", new)]
-    assert [item for item in observed if item in order] == [("state", "starting"), *order]
+        new_pid = ext.stats.pid
+    order = [("state", "backoff"), ("exited", old_pid), ("state", "starting"), ("spawned", new_pid)]
+    assert [item for item in state_at_error if item in order] == [("state", "starting"), *order]
 
 
 async def test_one_process_of_a_pool_dies_and_the_extension_still_serves() -> None:
     pool = {"min": 2, "max": 2}
-    restart = {"strategy": "exponential", **SLOW}
+    restart = {"strategy": "exponential", **THIRTY_SECONDS}
     async with hostile(pool=pool, restart=restart) as ext:
         await until(lambda: ext.stats.processes == 2)
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            observed = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
-        assert observed == ("ready", "degraded", 1, 1)
+            state_at_error = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
+        assert state_at_error == ("ready", "degraded", 1, 1)
         assert await ext.call("echo", 1) == 1
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            observed = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
-        assert observed == ("backoff", "restarting", 0, 2)
+            state_at_error = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
+        assert state_at_error == ("backoff", "restarting", 0, 2)
 
 
-@pytest.mark.parametrize("size", [1, 2])
-async def test_the_crash_that_opens_the_breaker_has_opened_it(size: int) -> None:
-    config = {"extensions": [entry(pool={"min": size, "max": size}, breaker={"failures": 1})]}
+@pytest.mark.parametrize("pool_size", [1, 2])
+async def test_the_breaker_is_open_when_the_crash_that_opened_it_is_raised(pool_size: int) -> None:
+    config = {
+        "extensions": [
+            config_entry(pool={"min": pool_size, "max": pool_size}, breaker={"failures": 1})
+        ]
+    }
     async with exthost.Host.from_config(config) as host:
         ext = host["a"]
-        await until(lambda: ext.stats.processes == size)
+        await until(lambda: ext.stats.processes == pool_size)
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            observed = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
-            refused = ext.internals.not_running_error("x").code
-            listed = "ext_a_echo" in host.tools
-        assert observed == ("open", "suspended", "open", 0)
-        assert refused == "X1170"
-        assert listed  # the call that probes must find it
+            state_at_error = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
+            refusal_code = ext.internals.not_running_error("x").code
+            tools_are_listed = "ext_a_echo" in host.tools
+        assert state_at_error == ("open", "suspended", "open", 0)
+        assert refusal_code == "X1170"
+        assert tools_are_listed  # the call that probes must find it
 
 
-async def test_the_timeout_that_opens_the_breaker_has_opened_it() -> None:
+async def test_the_breaker_is_open_when_the_timeout_that_opened_it_is_raised() -> None:
     async with hostile(breaker={"failures": 1}) as ext:
         try:
             await ext.call("keep", timeout=0.05)
         except CallTimeout:
-            observed = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
-        assert observed == ("open", "suspended", "open", 0)
+            state_at_error = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
+        assert state_at_error == ("open", "suspended", "open", 0)
 
 
 async def test_the_failed_start_of_a_probe_is_reported_and_the_breaker_is_then_open(
@@ -160,11 +180,11 @@ async def test_the_failed_start_of_a_probe_is_reported_and_the_breaker_is_then_o
         try:
             await ext.call("echo")
         except HandshakeFailed:
-            observed = (ext.state, ext.health, ext.stats.breaker)
-        assert observed == ("open", "suspended", "open")
+            state_at_error = (ext.state, ext.health, ext.stats.breaker)
+        assert state_at_error == ("open", "suspended", "open")
 
 
-async def test_the_failed_start_on_demand_is_reported_and_it_then_rests(tmp_path: Path) -> None:
+async def test_an_on_demand_extension_is_idle_after_a_failed_start(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)
@@ -175,15 +195,15 @@ async def test_the_failed_start_on_demand_is_reported_and_it_then_rests(tmp_path
         try:
             await ext.call("echo")
         except HandshakeFailed as error:
-            observed = (
+            state_at_error = (
                 ext.state,
                 ext.health,
                 ext.cause is not None and ext.cause.code == error.code,
             )
-        assert observed == ("admitted", "idle", True)
+        assert state_at_error == ("admitted", "idle", True)
 
 
-async def test_calls_that_waited_for_their_turn_find_the_new_state_too() -> None:
+async def test_calls_that_waited_in_the_queue_find_the_new_state() -> None:
     limits = {"max_in_flight": 1}
     async with hostile(restart={"strategy": "never"}, limits=limits) as ext:
         states: list[str] = []
@@ -214,16 +234,18 @@ async def test_a_call_that_may_be_sent_twice_starts_the_next_process_on_demand()
         accounted(ext, 4, result=4)
 
 
-@pytest.mark.parametrize("ask", [Extension.restart, Extension.start, Extension.close])
-async def test_a_command_in_the_step_of_the_error_is_carried_out(ask: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("command_method", [Extension.restart, Extension.start, Extension.close])
+async def test_a_command_right_after_the_error_is_carried_out(
+    command_method: Callable[..., Any],
+) -> None:
     async with hostile(restart={"strategy": "on-demand"}) as ext:
-        old = ext.stats.pid
+        old_pid = ext.stats.pid
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            await ask(ext)
-        if ask is Extension.close:
+            await command_method(ext)
+        if command_method is Extension.close:
             assert ext.state == "stopped" and ext.stats.pid is None
         else:
-            assert ext.state == "ready" and ext.stats.pid not in (None, old)
+            assert ext.state == "ready" and ext.stats.pid not in (None, old_pid)
             assert await ext.call("echo", 1) == 1

@@ -1,5 +1,4 @@
-"""Whatever keeps an extension from serving is in the log, for a program that subscribes to nothing;
-`Host(strict=True)` raises it."""
+"""The reason why an extension cannot serve calls is logged, and `Host(strict=True)` raises it."""
 
 import logging
 from typing import Any
@@ -11,75 +10,79 @@ from exthost import errors
 from tests.extensions.harness import command, failing, until
 
 
-def entry(name: str, *flags: str, **more: Any) -> dict[str, Any]:
+def config_entry(name: str, *flags: str, **settings: Any) -> dict[str, Any]:
     program, *args = command(*flags)
     source = {"type": "process", "command": program, "args": args}
-    return {"name": name, "dialect": "morphir", "source": source, **more}
+    return {"name": name, "dialect": "morphir", "source": source, **settings}
 
 
-def records(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
-    found = [item for item in caplog.records if item.name == "exthost.states"]
-    return [(item.levelno, item.getMessage()) for item in found]
+def state_log_records(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
+    matching = [item for item in caplog.records if item.name == "exthost.states"]
+    return [(item.levelno, item.getMessage()) for item in matching]
 
 
-async def test_one_that_fails_and_one_that_is_refused_are_logged(
+async def test_failed_and_refused_extensions_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    failed = entry("dead", "die_at=initialize", restart={"strategy": "never"})
-    refused = entry("poor", env={"X": {"from": "SURELY_NOT_SET"}})
-    async with exthost.Host.from_config({"extensions": [failed, refused, entry("well")]}) as host:
-        assert (host["dead"].state, host["poor"].state) == ("failed", "refused")
+    failed = config_entry("dead", "die_at=initialize", restart={"strategy": "never"})
+    refused = config_entry("unset", env={"X": {"from": "SURELY_NOT_SET"}})
+    async with exthost.Host.from_config(
+        {"extensions": [failed, refused, config_entry("well")]}
+    ) as host:
+        assert (host["dead"].state, host["unset"].state) == ("failed", "refused")
         assert host["well"].state == "ready"
         cause = host["dead"].cause
-    levels = {text.split("]")[0]: level for level, text in records(caplog)}
-    assert levels == {"[dead": logging.ERROR, "[poor": logging.WARNING}
-    shown = "\n".join(text for _, text in records(caplog))
-    assert "[dead] failed: " in shown and "SURELY_NOT_SET" in shown
-    assert cause is not None and f"[{cause.code}]" in shown
+    levels = {text.split("]")[0]: level for level, text in state_log_records(caplog)}
+    assert levels == {"[dead": logging.ERROR, "[unset": logging.WARNING}
+    log_text = "\n".join(text for _, text in state_log_records(caplog))
+    assert "[dead] failed: " in log_text and "SURELY_NOT_SET" in log_text
+    assert cause is not None and f"[{cause.code}]" in log_text
 
 
 async def test_a_crash_and_an_open_breaker_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    crashing = entry("a", restart={"strategy": "immediate", "max_retries": 1})
-    async with exthost.Host.from_config({"extensions": [crashing]}) as host:
+    crashing_entry = config_entry("a", restart={"strategy": "immediate", "max_retries": 1})
+    async with exthost.Host.from_config({"extensions": [crashing_entry]}) as host:
         await failing(host["a"].call("leave", {"code": 1}, timeout=20))
         await until(lambda: host["a"].state == "ready")
         await failing(host["a"].call("leave", {"code": 1}, timeout=20))
         await until(lambda: host["a"].state == "failed")
-    assert [level for level, _ in records(caplog)] == [logging.WARNING, logging.ERROR]
+    assert [level for level, _ in state_log_records(caplog)] == [logging.WARNING, logging.ERROR]
     caplog.clear()
-    async with exthost.Host.from_config({"extensions": [entry("b", breaker=ONE)]}) as host:
+    async with exthost.Host.from_config(
+        {"extensions": [config_entry("b", breaker=OPEN_AFTER_ONE_FAILURE)]}
+    ) as host:
         await failing(host["b"].call("keep", timeout=0.05))
         assert host["b"].state == "open"
-    assert [text.partition(":")[0] for _, text in records(caplog)] == ["[b] open"]
-    assert records(caplog)[0][0] == logging.WARNING
+    assert [text.partition(":")[0] for _, text in state_log_records(caplog)] == ["[b] open"]
+    assert state_log_records(caplog)[0][0] == logging.WARNING
 
 
-ONE = {"failures": 1}
-MISSING = {"type": "process", "command": "/no/such"}
+OPEN_AFTER_ONE_FAILURE = {"failures": 1}
+NO_SUCH_PROGRAM = {"type": "process", "command": "/no/such"}
 
 
 @pytest.mark.parametrize(
-    ("bad", "kind"),
+    ("bad_entry", "error_class"),
     [
-        (entry("dead", "die_at=initialize"), errors.HandshakeFailed),
-        (entry("poor", env={"X": {"from": "SURELY_NOT_SET"}}), errors.Refused),
+        (config_entry("dead", "die_at=initialize"), errors.HandshakeFailed),
+        (config_entry("unset", env={"X": {"from": "SURELY_NOT_SET"}}), errors.Refused),
         (
-            entry("none") | {"source": {"type": "process", "command": "/no/such"}},
+            config_entry("none") | {"source": NO_SUCH_PROGRAM},
             errors.SpawnFailed,
         ),
     ],
 )
 async def test_a_strict_host_raises_the_reason_why_an_extension_cannot_start(
-    bad: dict[str, Any], kind: type[errors.ExthostError]
+    bad_entry: dict[str, Any], error_class: type[errors.ExthostError]
 ) -> None:
-    host = exthost.Host.from_config({"extensions": [entry("well"), bad]}, strict=True)
-    with pytest.raises(kind) as caught:
+    host = exthost.Host.from_config({"extensions": [config_entry("well"), bad_entry]}, strict=True)
+    with pytest.raises(error_class) as caught:
         async with host:
             pass
-    assert caught.value.extension == bad["name"]
+    assert caught.value.extension == bad_entry["name"]
 
 
-async def test_a_strict_host_with_nothing_wrong_opens() -> None:
-    config = {"extensions": [entry("well", start="lazy")]}
+async def test_a_strict_host_without_errors_opens() -> None:
+    config = {"extensions": [config_entry("well", start="lazy")]}
     async with exthost.Host.from_config(config, strict=True) as host:
         assert host["well"].state == "admitted"

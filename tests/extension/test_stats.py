@@ -1,4 +1,4 @@
-"""Counts are read by attribute or by name, and are frozen."""
+"""The stats of an extension can be read by attribute or by name, and cannot be changed."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 from tests.extensions.harness import closing, unstarted
 
 
-async def test_counts_are_read_either_way_and_cannot_be_changed() -> None:
+async def test_stats_are_readable_by_attribute_and_name_and_frozen() -> None:
     async with closing(unstarted()) as ext:
         stats = ext.stats
         assert stats["calls"] == stats.calls == 0

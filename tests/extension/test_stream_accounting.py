@@ -1,7 +1,8 @@
-"""However a stream ends, it is counted once: in stats, on the bus, in the audit, by the breaker.
+"""A stream is counted once when it ends: in the stats, the events, the audit and the breaker.
 
-The child is a real process of the toy dialect `askback`. `run` is a stream without a name that its
-reply ends; `watch` has a name, is acknowledged, and ends with its last event.
+The child is a real process of the toy dialect `askback`. The method `run` starts a stream without a
+name, which ends with the reply. The method `watch` starts a stream with a name: the child
+acknowledges it, and it ends with its last event.
 """
 
 import asyncio
@@ -35,11 +36,11 @@ from tests.toys.askback import DIALECT
 
 CHILD = Path(__file__).parents[1] / "toys" / "askback_child.py"
 
-# More than a stream may have unread while somebody else waits, and some reads more.
-OVERRUN = 3 * MAX_STREAM_EVENTS
+# More events than a stream can have unread while the reply to another call is awaited.
+TOO_MANY_EVENTS = 3 * MAX_STREAM_EVENTS
 
 
-# Longer than any machine takes; tests move the clock past it.
+# More time than any test takes; tests move the clock past it.
 CALL_SECONDS = 600.0
 
 
@@ -47,8 +48,8 @@ async def config_get(params: Any) -> Any:
     return "toy"
 
 
-class Books:
-    """Everything that counts the calls of one extension."""
+class Accounts:
+    """An extension, and everything that counts its calls: events, audit and stats."""
 
     def __init__(self, folder: Path, max_in_flight: int) -> None:
         self.bus = Bus()
@@ -65,9 +66,9 @@ class Books:
         self.extension = Extension(spec, DIALECT, bus=self.bus, handlers={"config.get": config_get})
 
     def assert_agree(self, method: str, outcome: str, *, is_failure: bool = False) -> None:
-        """The one stream of this method ended so, and every book has it once."""
-        of_method = [item for item in self.ended if item[0] == method]
-        assert of_method == [(method, outcome)]
+        """Check that the only stream of this method had this outcome, and was counted once."""
+        ended_streams = [item for item in self.ended if item[0] == method]
+        assert ended_streams == [(method, outcome)]
         assert self.started.count(method) == 1
         assert sorted(self.started) == sorted(name for name, _ in self.ended)
         lines = [json.loads(line) for line in self._path.read_text().splitlines()]
@@ -78,7 +79,7 @@ class Books:
             assert getattr(stats, name) == outcomes.count(name), name
         assert stats.calls == len(outcomes)
         assert stats.in_flight == stats.waiting == 0
-        # One failure opens it: whether the stream was one shows.
+        # The breaker opens after one failure.
         assert stats.breaker == ("open" if is_failure else "closed")
 
     def close(self) -> None:
@@ -86,14 +87,16 @@ class Books:
 
 
 @asynccontextmanager
-async def opened(folder: Path, max_in_flight: int = 4) -> AsyncIterator[tuple[Books, Extension]]:
-    books = Books(folder, max_in_flight)
+async def started_extension(
+    folder: Path, max_in_flight: int = 4
+) -> AsyncIterator[tuple[Accounts, Extension]]:
+    accounts = Accounts(folder, max_in_flight)
     try:
-        async with closing(books.extension) as extension:
+        async with closing(accounts.extension) as extension:
             await extension.start()
-            yield books, extension
+            yield accounts, extension
     finally:
-        books.close()
+        accounts.close()
 
 
 async def read_all(extension: Extension, method: str, params: Any) -> list[Any]:
@@ -109,63 +112,63 @@ async def read_all(extension: Extension, method: str, params: Any) -> list[Any]:
         ("watch", {"stream": "a", "before": ["done"]}, ["done"]),
     ],
 )
-async def test_a_stream_that_ends_well_is_a_result(
+async def test_a_stream_that_ends_normally_is_a_result(
     tmp_path: Path, method: str, params: Any, events: list[Any]
 ) -> None:
-    async with opened(tmp_path) as (books, extension):
+    async with started_extension(tmp_path) as (accounts, extension):
         assert await read_all(extension, method, params) == events
-        books.assert_agree(method, "result")
+        accounts.assert_agree(method, "result")
 
 
 @pytest.mark.parametrize(
-    ("method", "params", "kind", "is_failure"),
+    ("method", "params", "error_class", "is_failure"),
     [
         ("run", {"events": 1, "fail": "no"}, CallFailed, False),
         ("watch", {"stream": "a", "acknowledge": "b"}, ProtocolViolation, True),
     ],
 )
 async def test_a_stream_that_fails_is_an_error(
-    tmp_path: Path, method: str, params: Any, kind: type[ExthostError], is_failure: bool
+    tmp_path: Path, method: str, params: Any, error_class: type[ExthostError], is_failure: bool
 ) -> None:
-    async with opened(tmp_path) as (books, extension):
-        with pytest.raises(kind):
+    async with started_extension(tmp_path) as (accounts, extension):
+        with pytest.raises(error_class):
             await read_all(extension, method, params)
-        books.assert_agree(method, "error", is_failure=is_failure)
+        accounts.assert_agree(method, "error", is_failure=is_failure)
 
 
-async def test_a_stream_that_dies_with_its_process_is_gone(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (books, extension):
+async def test_a_stream_whose_process_dies_is_gone(tmp_path: Path) -> None:
+    async with started_extension(tmp_path) as (accounts, extension):
         with pytest.raises(ExtensionGone):
             await read_all(extension, "run", {"events": 3, "die": 6})
-        books.assert_agree("run", "gone", is_failure=True)
+        accounts.assert_agree("run", "gone", is_failure=True)
 
 
-async def test_an_acknowledged_stream_that_dies_with_its_process_is_gone(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (books, extension):
+async def test_an_acknowledged_stream_whose_process_dies_is_gone(tmp_path: Path) -> None:
+    async with started_extension(tmp_path) as (accounts, extension):
         pid = pid_of(extension)
         with pytest.raises(ExtensionGone):
             async with extension.stream("watch", {"stream": "a"}) as stream:
                 os.kill(pid, signal.SIGKILL)
                 async for _ in stream:
                     pass
-        books.assert_agree("watch", "gone", is_failure=True)
+        accounts.assert_agree("watch", "gone", is_failure=True)
 
 
 async def test_a_stream_that_takes_too_long_is_a_timeout(tmp_path: Path, clock: Clock) -> None:
-    async with opened(tmp_path) as (books, extension):
+    async with started_extension(tmp_path) as (accounts, extension):
         clock.stop()
         with pytest.raises(CallTimeout):
             async with extension.stream("run", {"events": 1, "hold": True}) as stream:
                 async for _ in stream:
                     clock.move(CALL_SECONDS)
         await until_idle(extension, clock)
-        books.assert_agree("run", "timeout", is_failure=True)
+        accounts.assert_agree("run", "timeout", is_failure=True)
 
 
 async def test_an_acknowledged_stream_that_takes_too_long_is_a_timeout(
     tmp_path: Path, clock: Clock
 ) -> None:
-    async with opened(tmp_path) as (books, extension):
+    async with started_extension(tmp_path) as (accounts, extension):
         clock.stop()
         with pytest.raises(CallTimeout):
             async with extension.stream("watch", {"stream": "a"}, timeout=30) as stream:
@@ -173,7 +176,7 @@ async def test_an_acknowledged_stream_that_takes_too_long_is_a_timeout(
                 async for _ in stream:
                     pass
         await until_idle(extension, clock)
-        books.assert_agree("watch", "timeout", is_failure=True)
+        accounts.assert_agree("watch", "timeout", is_failure=True)
 
 
 async def until_idle(extension: Extension, clock: Clock) -> None:
@@ -191,19 +194,19 @@ async def until_idle(extension: Extension, clock: Clock) -> None:
 async def test_a_stream_that_is_left_early_is_cancelled(
     tmp_path: Path, method: str, params: Any
 ) -> None:
-    async with opened(tmp_path) as (books, extension):
+    async with started_extension(tmp_path) as (accounts, extension):
         async with extension.stream(method, params) as stream:
             async for _ in stream:
                 break
-        # Whatever it still sends, its reply included, changes nothing.
+        # Events and the reply that arrive later are ignored.
         assert await extension.call("echo", 1) == 1
         await until(lambda: extension.stats.in_flight == 0)
-        books.assert_agree(method, "cancelled")
+        accounts.assert_agree(method, "cancelled")
 
 
 @pytest.mark.parametrize("method", ["run", "watch"])
 async def test_a_stream_whose_task_is_cancelled_is_cancelled(tmp_path: Path, method: str) -> None:
-    async with opened(tmp_path) as (books, extension):
+    async with started_extension(tmp_path) as (accounts, extension):
         reached = asyncio.Event()
 
         async def read() -> None:
@@ -219,73 +222,74 @@ async def test_a_stream_whose_task_is_cancelled_is_cancelled(tmp_path: Path, met
             await task
         assert await extension.call("echo", 1) == 1
         await until(lambda: extension.stats.in_flight == 0)
-        books.assert_agree(method, "cancelled")
+        accounts.assert_agree(method, "cancelled")
 
 
-async def test_a_stream_that_is_left_while_it_waits_for_its_turn_is_cancelled(
+async def test_a_stream_that_is_left_while_it_waits_to_be_sent_is_cancelled(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path, max_in_flight=1) as (books, extension):
-        held = asyncio.ensure_future(extension.call("hold"))
+    async with started_extension(tmp_path, max_in_flight=1) as (accounts, extension):
+        held_call = asyncio.ensure_future(extension.call("hold"))
         await asyncio.sleep(0)
         async with extension.stream("run", {"events": 3}):
             pass
-        held.cancel()
+        held_call.cancel()
         assert await extension.call("asked") == ["hold"]
-        books.assert_agree("run", "cancelled")
+        accounts.assert_agree("run", "cancelled")
 
 
-async def test_a_stream_that_overruns_is_an_error_and_no_failure_of_the_extension(
+@pytest.mark.more
+async def test_a_stream_with_too_many_unread_events_is_an_error_of_the_caller(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path) as (books, extension):
-        with pytest.raises(UsageError) as overrun:
-            async with extension.stream("run", {"events": OVERRUN}) as stream:
-                # It waits behind the events, so these are not left in the pipe.
+    async with started_extension(tmp_path) as (accounts, extension):
+        with pytest.raises(UsageError) as caught:
+            async with extension.stream("run", {"events": TOO_MANY_EVENTS}) as stream:
+                # The reply comes after the events, so the host has read all of them.
                 assert await extension.call("echo", 1) == 1
                 async for _ in stream:
                     pass
-        assert overrun.value.code == "X1306"
+        assert caught.value.code == "X1306"
         await until(lambda: extension.stats.in_flight == 0)
-        books.assert_agree("run", "error")
+        accounts.assert_agree("run", "error")
 
 
-async def test_a_stream_that_cannot_be_asked_for_is_not_counted_at_all(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (books, extension):
+async def test_a_stream_with_invalid_params_is_not_counted(tmp_path: Path) -> None:
+    async with started_extension(tmp_path) as (accounts, extension):
         with pytest.raises(UsageError):
             await read_all(extension, "run", object())
-        assert not books.started and not books.ended and extension.stats.calls == 0
+        assert not accounts.started and not accounts.ended and extension.stats.calls == 0
 
 
-# -- the place of a stream -------------------------------------------------------------------
+# -- streams and the maximum of calls in flight ------------------------------------------------
 
 
-async def test_a_call_that_waits_behind_an_opening_is_sent_when_that_is_acknowledged(
+async def test_a_call_that_waits_for_a_stream_is_sent_after_its_acknowledgement(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path, max_in_flight=1) as (books, extension):
+    async with started_extension(tmp_path, max_in_flight=1) as (accounts, extension):
         opening = extension.stream("watch", {"stream": "a"})
         entering = asyncio.ensure_future(opening.__aenter__())
         await asyncio.sleep(0)
-        waiting = asyncio.ensure_future(extension.call("echo", 1))
+        waiting_call = asyncio.ensure_future(extension.call("echo", 1))
         async with asyncio.timeout(30):
             stream = await entering
-            assert await waiting == 1
+            assert await waiting_call == 1
         await stream.__aexit__()
-        books.assert_agree("watch", "cancelled")
+        accounts.assert_agree("watch", "cancelled")
 
 
-async def test_the_place_of_a_stream_that_was_left_is_free_after_its_time(
+async def test_a_call_behind_a_stream_that_was_left_is_sent_after_its_timeout(
     tmp_path: Path, clock: Clock
 ) -> None:
-    """Its reply never comes, and calls wait behind it."""
-    async with opened(tmp_path, max_in_flight=1) as (books, extension):
+    """The reply of the stream never comes."""
+    async with started_extension(tmp_path, max_in_flight=1) as (accounts, extension):
         async with extension.stream("run", {"events": 1, "hold": True}, timeout=30) as stream:
             async for _ in stream:
                 break
-        waiting = asyncio.ensure_future(extension.call("echo", 1))
+        waiting_call = asyncio.ensure_future(extension.call("echo", 1))
         await asyncio.sleep(0)
         assert extension.stats.waiting == 1
         await clock.advance(31)
-        assert await waiting == 1
-        books.assert_agree("run", "cancelled")
+        assert await waiting_call == 1
+        accounts.assert_agree("run", "cancelled")

@@ -1,4 +1,4 @@
-"""The help of a call that timed out says what is true of the stray output before it."""
+"""The help of a timeout error mentions the stray lines that the extension wrote on stdout."""
 
 import sys
 
@@ -8,8 +8,9 @@ import exthost
 from exthost.errors import CallTimeout
 from exthost.extension.timeouts import not_ready_in_time_error
 
-# Writes as many stray lines as each request says, then answers it; it never answers "hang".
-STRAYING = """
+# A program that answers each request except "hang". Before it answers "stray", it writes lines that
+# are not messages.
+STRAY_LINE_WRITER = """
 import json, sys
 for line in sys.stdin:
     request = json.loads(line)
@@ -29,10 +30,8 @@ for line in sys.stdin:
         (300, "among the 300 stray lines on stdout, or behind them and still unread"),
     ],
 )
-async def test_the_error_of_a_call_behind_stray_output_shows_the_log(
-    lines: int, advice: str
-) -> None:
-    command = [sys.executable, "-S", "-E", "-c", STRAYING]
+async def test_a_timeout_after_stray_output_refers_to_the_log(lines: int, advice: str) -> None:
+    command = [sys.executable, "-S", "-E", "-c", STRAY_LINE_WRITER]
     async with exthost.connect(command, dialect="morphir") as extension:
         await extension.call("stray", {"lines": lines})
         with pytest.raises(CallTimeout) as caught:
@@ -42,9 +41,9 @@ async def test_the_error_of_a_call_behind_stray_output_shows_the_log(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "text"),
     [(600.0, "600 s"), (9.99951, "10 s"), (0.0123456, "0.012 s"), (0.00012345, "0.0001 s")],
 )
-def test_a_limit_is_shown_with_few_digits_and_never_as_zero(seconds: float, shown: str) -> None:
+def test_a_limit_is_shown_with_few_digits_and_never_as_zero(seconds: float, text: str) -> None:
     error = not_ready_in_time_error("a", "echo", seconds, None)
-    assert error.message == f"echo took longer than {shown}: the extension was not ready"
+    assert error.message == f"echo took longer than {text}: the extension was not ready"

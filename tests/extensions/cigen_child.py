@@ -1,9 +1,10 @@
-"""A cigen plugin that follows the commands in its input, and reports what it received.
+"""A cigen plugin for tests, which follows the commands in its input and reports the messages that
+it received.
 
-Like real plugins it expects a plan and a generate request in turn, whatever it answered. Words on
-its command line are fields of its PluginInfo (`protocol=2`, `capabilities=a:b,c:d`), or `alone`: it
-expects no plans. `schema.variables["do"]` says what it does: `plan:VERB` when it plans, any other
-when it generates. It returns what it received so far as a fragment of JSON.
+Like real plugins it expects a plan request and a generate request in turn. Arguments are fields of
+its PluginInfo (`protocol=2`, `capabilities=a:b,c:d`), or `alone`, with which it expects no plan
+requests. `schema.variables["do"]` is its command: `plan:VERB` for the plan request, any other value
+for the generate request. The result of generate is a fragment with all messages so far, as JSON.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""A clock that a test moves, beside real processes: the fixture `clock`.
+"""The fixture `clock`: a clock that a test can move, used together with real processes.
 
 It replaces `time.monotonic`, which asyncio's loops and this package use, and the time of uvloop.
-Processes and pipes are real. The clock runs like the real one, and the test moves it forward past a
-limit. Such a limit is so long that no slow machine reaches it. A test that must not reach its limit
-too early stops the clock first (not on uvloop).
+Processes and pipes are real. The clock runs like the real one until the test moves it past a limit.
+Such a limit is so long that no slow machine reaches it. A test that must not reach its limit too
+early stops the clock first (not on uvloop).
 
 The loop of such a test has no time limit, because moving the clock would reach it.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import uvloop
 
-# A timer that fires lets a task run, which sets the next timer, and so on: turns for all of that.
+# The number of loop iterations in which timers and the tasks that they start can finish.
 TURNS = 20
 
 _real = time.monotonic
@@ -43,7 +43,7 @@ class Clock:
         self.ahead += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Move the time by this many seconds, and let everything that is due happen."""
+        """Move the time by this many seconds, and run all timers that are due."""
         self.move(seconds)
         loop = asyncio.get_running_loop()
         if isinstance(loop, Uvloop):
@@ -54,7 +54,7 @@ class Clock:
         """Wait in real time for a condition without an event; the test has a time limit."""
         while not condition():
             await asyncio.sleep(0)  # the loop looks at its pipes
-            time.sleep(0.001)  # noqa: ASYNC251 - a stopped clock would never come to a timer
+            time.sleep(0.001)  # noqa: ASYNC251 - a timer would not fire while the clock is stopped
 
 
 async def run_loop(times: int = TURNS) -> None:

@@ -1,5 +1,5 @@
-"""Many crashes, with an account of every call. `tests/extension/test_many_crashes.py` runs
-short ones; the same functions take any number, for a soak."""
+"""Functions that cause many crashes and count how every call ended. They are used by
+`tests/extension/test_many_crashes.py` and, with larger numbers, by `soak`."""
 
 import asyncio
 import gc
@@ -37,7 +37,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How each call ended, and the resources before and after."""
+    """How the calls ended, and the resources before and after them."""
 
     calls: int
     ends: Counter[str]
@@ -46,7 +46,7 @@ class Account:
     after: Footprint
 
     def balances(self, megabytes: float = 5.0) -> bool:
-        """Check that there are as many ends as calls, and the same resources as before."""
+        """Return whether each call ended once and the resources are the same as before."""
         same = (
             self.before.processes == self.after.processes
             and self.before.descriptors == self.after.descriptors
@@ -57,7 +57,7 @@ class Account:
 
 
 async def calls_with_crashes(calls: int, every: int, *, at_once: int = 10) -> Account:
-    """Make this many calls; the process dies at every `every`th call that it gets."""
+    """Make this many calls. The process dies after each `every` calls."""
     async with hostile(f"die_after={every}", restart=ALWAYS) as ext:
         await ext.call("echo", -1)
         before = Footprint.now()
@@ -78,7 +78,7 @@ async def calls_with_crashes(calls: int, every: int, *, at_once: int = 10) -> Ac
 
 
 async def crash_cycles(times: int) -> Account:
-    """Start a process, make one call, and let the next call kill it; this many times."""
+    """Start a process, make one call, and end the process by the next call, this many times."""
     async with hostile(restart=ALWAYS) as ext:
         await ext.call("echo", -1)
         before = Footprint.now()

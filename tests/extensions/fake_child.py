@@ -1,4 +1,4 @@
-"""A child without a process: the test decides what it does, and when."""
+"""`FakeChild` replaces a child process in tests: the test reads its stdin and writes its stdout."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from exthost.session.session import Session
 
 
 def session_with(fake_child: "FakeChild", queue: CallQueue, dialect: Dialect = DIALECT) -> Session:
-    """Return an open session with it, which is not yet attached to its queue."""
+    """Return an open session with this child, not yet attached to the queue."""
     limits = resolve_limits(Spec(id="x", argv=("x",)), DIALECT)
     session = Session(fake_child, dialect, queue, limits)  # type: ignore[arg-type]
     session.open(Offer())
@@ -24,7 +24,10 @@ def session_with(fake_child: "FakeChild", queue: CallQueue, dialect: Dialect = D
 
 
 class FakeChild:
-    """A child without a process: three pipes, and an exit, which the test controls."""
+    """A child without a process: three pipes, and an exit that the test controls.
+
+    `heard` returns the requests of the host, `say` sends a message, and `die` ends the child.
+    """
 
     argv: tuple[str, ...] = ("fake-child",)
     closed_paths: tuple[str, ...] = ()
@@ -46,7 +49,7 @@ class FakeChild:
         """Do nothing: there is no node."""
 
     def heard(self) -> list[dict[str, Any]]:
-        """Return every request that has come."""
+        """Return all requests that have arrived so far."""
         try:
             while data := os.read(self.reads, 1 << 16):
                 self._received += data

@@ -24,7 +24,7 @@ OUTCOMES = ("result", *UNSUCCESSFUL_OUTCOMES)
 
 
 def with_ladder(*waits: float) -> Dialect:
-    """Return morphir with these waits after the end of stdin and after SIGTERM."""
+    """Return morphir with these waits, in seconds, after the end of stdin and after SIGTERM."""
     close, terminate = waits
     steps = (CloseStdin(wait=close), Terminate(wait=terminate))
     return replace(DIALECT, traits=replace(DIALECT.traits, shutdown_steps=steps))
@@ -36,7 +36,7 @@ IMPATIENT = with_ladder(0.1, 0.1)
 # A dialect whose shutdown steps never end an extension.
 PATIENT = with_ladder(3600, 3600)
 
-# For limits that a test is not about and that must not end it.
+# For limits that no test reaches.
 NEVER = "1h"
 
 
@@ -46,7 +46,11 @@ def command(*flags: str) -> list[str]:
 
 
 def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
-    """Yield a hostile extension, started as a user would start it."""
+    """Yield a hostile extension, started as a user would start it.
+
+    The flags and the methods of calls are those of `hostile.py`: for example, "echo" returns its
+    params, "keep" is answered only after "release", and "leave" exits with the given code.
+    """
     # The dialect is named, because detection would start further processes in each test.
     settings.setdefault("dialect", "morphir")
     settings.setdefault("limits", {"call": NEVER})
@@ -54,7 +58,7 @@ def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extensi
 
 
 def plain(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
-    """Yield the same without a namespace: the pids that it reports are those that we see."""
+    """Yield a hostile extension without a PID namespace, so that the test knows its pids."""
     return hostile(*flags, lifetime="plain", **settings)
 
 
@@ -65,7 +69,7 @@ def unstarted(
     shared: bool = False,
     **settings: Any,
 ) -> Extension:
-    """Return an extension that is not started. The caller must close it."""
+    """Return the hostile extension, not started. The caller must close it, see `closing`."""
     program, *args = command(*flags)
     source = {"type": "process", "command": program, "args": args}
     limits = {"call": NEVER}
@@ -88,7 +92,7 @@ async def failing(awaitable: Awaitable[Any]) -> ExthostError:
         result = await awaitable
     except ExthostError as error:
         return error
-    raise AssertionError(f"this should have failed, and gave {result!r}")
+    raise AssertionError(f"this should have failed, but returned {result!r}")
 
 
 async def outcome(awaitable: Awaitable[Any]) -> Any:
@@ -107,14 +111,17 @@ async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def pid_of(extension: Extension) -> int:
-    """Return the pid of its process, which must exist."""
+    """Return the pid of the process of an extension, which must have one."""
     pid = extension.stats.pid
     assert pid is not None
     return pid
 
 
 class Ledger:
-    """Counts started and ended calls on the bus, which must agree with each other and the stats."""
+    """Counts the events of started and ended calls. `settle` compares them with the stats.
+
+    A test passes `ledger.bus` to an extension and calls `settle` at its end.
+    """
 
     def __init__(self) -> None:
         self.bus = Bus()
@@ -138,7 +145,7 @@ class Ledger:
 
 
 def accounted(extension: Extension, accepted: int, **expected: int) -> None:
-    """Check that each accepted call ended once, and that none is in flight or waits."""
+    """Check that each accepted call ended once, and that no call is in flight or waits."""
     stats = extension.stats
     counts = {name: getattr(stats, name) for name in OUTCOMES}
     assert sum(counts.values()) == stats.calls == accepted, counts

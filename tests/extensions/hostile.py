@@ -1,8 +1,8 @@
 """A morphir extension that misbehaves on request. Standard library only; run with -S -E.
 
-Words on the command line set its behaviour (`die_at=initialize`, `stubborn`, `die_after=50` …); the
-method of each request says what it does next. Any other method is answered with its own params. It
-never sleeps: `keep` holds an answer back until a request `release` comes.
+Arguments set its behaviour (`die_at=initialize`, `stubborn`, `die_after=50` …), and each function
+below is a method that a test can call. An unknown method is answered with its params. The extension
+never sleeps: the answer to `keep` is sent when a request `release` comes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:  # importing it would cost more than all the rest
     from typing import Any, NoReturn
 
 FLAGS = dict(word.partition("=")[::2] for word in sys.argv[1:])
-KEPT: list[tuple[int, Any]] = []  # ids whose answers are held back, with their params
-SLOW: list[tuple[str, str]] = []  # files that the next reads wait for, and leave
-TOGETHER: list[tuple[int, Any]] = []  # the same, for answers that leave in random order
+KEPT: list[tuple[int, Any]] = []  # ids of calls of `keep`, with their params
+SLOW: list[tuple[str, str]] = []  # files that the next reads wait for, and create
+TOGETHER: list[tuple[int, Any]] = []  # ids of calls of `together`, with their params
 
 
 def write(data: bytes, fd: int = 1) -> None:
@@ -46,7 +46,7 @@ def for_ever() -> NoReturn:
         signal.pause()
 
 
-# -- one function for each bad habit ----------------------------------------------------------
+# -- methods -----------------------------------------------------------------------------------
 
 
 def garbage(number: int, params: Any) -> None:
@@ -80,12 +80,12 @@ def odd_ids(number: int, params: Any) -> None:
 
 
 def odd_answers(number: int, params: Any) -> None:
-    """Write answers with the right id, in the requested form."""
+    """Write an answer with the correct id and the members of the params."""
     line({"id": number, **params})
 
 
 def raw(number: int, params: Any) -> None:
-    """Write the given bytes, with the id in place of $ID."""
+    """Write the given text, in which the id replaces $ID."""
     write(params["text"].replace("$ID", str(number)).encode("utf-8", "surrogatepass") + b"\n")
 
 
@@ -150,7 +150,7 @@ def keep(number: int, params: Any) -> None:
 
 
 def release(number: int, params: Any) -> None:
-    """Write the answers that were held back, then this one."""
+    """Write the answers to `keep`, and then the answer to this call."""
     held = KEPT[:]
     KEPT.clear()
     for late, what in held:
@@ -159,7 +159,7 @@ def release(number: int, params: Any) -> None:
 
 
 def together(number: int, params: Any) -> None:
-    """Hold answers back until there are `of` of them, then write them in random order."""
+    """When `of` calls have arrived, write their answers in random order."""
     TOGETHER.append((number, params))
     if len(TOGETHER) == params["of"]:
         import random
@@ -215,7 +215,7 @@ def segfault(number: int, params: Any) -> None:
 
 
 def deaf(number: int, params: Any) -> None:
-    """Answer, and never read again."""
+    """Answer, and then never read again."""
     answer(number, "deaf from now on")
     for_ever()
 
@@ -228,7 +228,7 @@ def slowly(number: int, params: Any) -> None:
 
 
 def grandchild(number: int, params: Any) -> None:
-    """Leave a process in its group that has all three pipes open."""
+    """Start a process in the same group that keeps all three pipes open."""
     pid = os.fork()
     if pid == 0:
         for_ever()
@@ -279,11 +279,11 @@ CAPABILITIES = [
 ]
 
 
-# -- its life ---------------------------------------------------------------------------------
+# -- start and main loop -----------------------------------------------------------------------
 
 
 def stage(name: str) -> None:
-    """Do what the command line says for this moment."""
+    """Do what the arguments require at this stage of the start."""
     if FLAGS.get("hang_at") == name:
         say(f"hanging at {name}")
         for_ever()
@@ -312,7 +312,7 @@ def shake(number: int, method: str) -> None:
 
 
 def spawned() -> None:
-    """Create a file for each process that was started."""
+    """Append the pid to the file `marks`, so that a test can count started processes."""
     if "marks" in FLAGS:
         fd = os.open(FLAGS["marks"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         write(b"%d\n" % os.getpid(), fd)

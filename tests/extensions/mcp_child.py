@@ -3,14 +3,14 @@
     mcp_child.py '{"era": "handshake", "heard": FILE, …}'
 
     era        "handshake" (default), or "stateless", which checks the `_meta` of each request
-    discover   "die" or "silent", for a server that cannot take an unknown first request
-    pages      "for ever", for a list of tools without end
+    discover   "die" or "silent": how the server reacts to server/discover
+    pages      "for ever": the list of tools has no end
     banner     text that it prints first
     silent     methods that it never answers
-    lies       tools that it lists beside its own, whatever they are
+    lies       further entries of the list of tools, which may be invalid
     heard      a file to which it writes every line that it reads
 
-Its tools are methods of `Tools`. A tool that needs something from the host waits for it.
+Each method of `Tools` is a tool.
 """
 
 import json
@@ -62,8 +62,8 @@ class Tools:
         return words("typed") | ({"structuredContent": given["as"]} if "as" in given else given)
 
     def steps(self, params: Any, id: Any) -> Any:
-        """Progress `times` times; then, if it shall `end`, an answer. With `asks` each step waits
-        until the host has answered a question, and so has heard of the one before."""
+        """Report progress `times` times, and answer unless `end` is false. With `asks` each step
+        waits for the answer to a ping, so that the host has received the progress."""
         given = params["arguments"]
         token = params["_meta"]["progressToken"]
         for step in range(1, given["times"] + 1):
@@ -134,11 +134,11 @@ class Tools:
         return {"resultType": "input_required", "inputRequests": needed, "requestState": "s"}
 
     def textual(self, params: Any, id: Any) -> Any:
-        """Answer under the text of the id."""
+        """Answer with the id as text."""
         send(id=str(id), result=words("textual"))
 
     def together(self, params: Any, id: Any) -> Any:
-        """Wait for a second call, ask something, and answer all in one line."""
+        """Wait for a second call, and send a request and both answers as one batch."""
         second = hear()
         asked = {"jsonrpc": "2.0", "id": "q-2", "method": "ping"}
         answers = [
@@ -152,7 +152,7 @@ class Tools:
         os._exit(7)
 
     def deaf(self, params: Any, id: Any) -> Any:
-        """From now on, neither the end of stdin nor SIGTERM ends it."""
+        """From now on, ignore the end of stdin and SIGTERM."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         send(id=id, result=words(os.getpid()))
         while True:

@@ -1,4 +1,4 @@
-"""A server of the official Python SDK, as its documentation has one; speaks both eras."""
+"""An MCP server with the official Python SDK, which supports both eras."""
 
 from typing import Annotated
 
@@ -26,20 +26,20 @@ async def work(steps: int, ctx: Context) -> str:
 
 @server.tool()
 async def grow(name: str, ctx: Context) -> str:
-    """Have one tool more, and say so."""
+    """Add a tool, and notify the client."""
     server.add_tool(lambda: name, name=name, description="grown")
     await ctx.notify_tools_changed()
     return name
 
 
 class Sure(BaseModel):
-    """What a person is asked."""
+    """The answer that a person gives."""
 
     yes: bool
 
 
 def ask_whether() -> Elicit[Sure]:
-    """In the stateless era this makes the answer a question."""
+    """Ask the person. In the stateless era the result of the call is a request for input."""
     return Elicit("sure?", Sure)
 
 

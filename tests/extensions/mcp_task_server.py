@@ -1,8 +1,7 @@
-"""A stateless MCP server with tasks: the tools that the official conformance suite asks for.
+"""A stateless MCP server with tasks, for tests. It has the tools of the official conformance suite.
 
-Speaks 2026-07-28 on stdio, in plain Python, as an author would write it from the specification.
-Two more tools: `odd_result` has a result of an unknown type, and `task_states` returns the state
-of each task.
+It implements the revision 2026-07-28 on stdio with only the standard library. Two more tools:
+`odd_result` has a result of an unknown type, and `task_states` returns the state of each task.
 """
 
 import itertools
@@ -64,7 +63,7 @@ class Task:
         _changed.notify_all()
 
     def ask(self, *messages: str) -> bool:
-        """Ask for input and wait for it. Return False if the task was cancelled."""
+        """Request input and wait for it. Return False if the task was cancelled."""
         form = {"type": "object", "properties": {"confirm": {"type": "boolean"}}}
         with _changed:
             self.questions = {

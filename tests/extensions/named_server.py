@@ -1,9 +1,9 @@
-"""An MCP server that reports any name, and has tools and prompts of any names. Standard library
-only; run with -S -E.
+"""An MCP server for tests whose name, tools and prompts are arguments. Standard library only; run
+with -S -E.
 
     named_server.py ANSWER NAME TOOL…
 
-There is a prompt of the name of each tool. Tools and prompts answer with the text ANSWER.
+For each TOOL there is a tool and a prompt with this name. Both answer with the text ANSWER.
 """
 
 import json

@@ -2,11 +2,15 @@
 
     nexo_child.py ['{"offer": …, "hooks": {name: answer}, "listed": …, "heard": FILE, "exit": N}']
 
-`offer` is its answer to initialize; `hooks` what it answers to which hook ("die" exits, "hang"
-never answers); `listed` its answer to tools/list (left out, it does not know the method); `heard`
-is a file to which every line goes that it reads, as it came; `exit` ends it before the handshake,
-`hang` never gets there.
-Tools: echo, env, cwd, id (of the request), ask (the host, under an id of any kind), die, whine.
+    offer    its answer to initialize
+    hooks    its answer to each hook, or "die", "hang" or "echo"
+    listed   its answer to tools/list; without it, the method is unknown
+    heard    a file to which it appends every line that it reads
+    exit     it exits with this status before the handshake
+    hang     it never answers
+
+Tools: echo, env, cwd, id (returns the id of the request), ask (sends a request to the host), die,
+and whine (writes a stray line, a notification and an answer without a request).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Trees of nexo extensions on disk, for tests."""
+"""Writes the files and the config of nexo extensions for tests."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ def plugin(
     plugin_more: str = "",
     capabilities: str = "",
 ) -> Path:
-    """Write an extension that runs `nexo_child.py`; return the path of its manifest."""
+    """Write an extension that runs `nexo_child.py`, and return the path of its manifest."""
     folder.mkdir(parents=True, exist_ok=True)
     args = ["-S", "-E", str(CHILD), json.dumps(behaviour or {})]
     path = folder / "plugin.toml"
@@ -48,7 +48,7 @@ def config(root: Path, **discovery: Any) -> Config:
 
 
 def yaml(folder: Path, **settings: Any) -> Path:
-    """Return an extensions.yaml with these settings; JSON is YAML, too."""
+    """Write an extensions.yaml with these settings, and return its path. JSON is valid YAML."""
     path = folder / "extensions.yaml"
     path.write_text("extensions: " + json.dumps(settings))
     return path

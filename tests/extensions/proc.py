@@ -1,4 +1,4 @@
-"""Reads processes, descriptors and threads, our own and others, from /proc."""
+"""Reads the processes, descriptors and threads of the tests from /proc."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 _PROC = Path("/proc")
 
-# The marker variable of everything that we spawn: it also finds orphans.
+# A variable that all processes of the tests inherit, by which orphans are found.
 MARK = "EXTHOST_TEST_RUN"
 os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
 
@@ -41,14 +41,14 @@ def gone(pid: int) -> bool:
 
 
 def runs(pid: int) -> bool:
-    """Return whether the process runs. A zombie does not; a grandchild is reaped by another."""
+    """Return whether the process runs. A zombie does not run. It may wait for another parent."""
     observed = read_process(pid)
     return observed is not None and observed.state not in "ZX"
 
 
 def outside(inside: int, wrapper: int) -> int:
-    """Return our pid of a process that has the pid `inside` in its namespace. `wrapper` is the
-    process that we started for it. Without a namespace both pids are the same."""
+    """Return the pid in this namespace of a process that has the pid `inside` in its own. `wrapper`
+    is the process that the host started for it. Without a namespace both pids are the same."""
     for pid in descendants_of(wrapper):
         try:
             status = (_PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
@@ -61,7 +61,7 @@ def outside(inside: int, wrapper: int) -> int:
 
 
 def descendants_of(pid: int) -> set[int]:
-    """Return the pids of a process and of all below it."""
+    """Return the pids of a process and of all its descendants."""
     parents = {
         one: observed.parent for one in all_pids() if (observed := read_process(one)) is not None
     }
@@ -77,7 +77,7 @@ def all_pids() -> list[int]:
 
 
 def environment_of(pid: int) -> list[bytes]:
-    """Return the variables that it was started with; none for a zombie or another user's."""
+    """Return the variables of a process. A zombie or a process of another user has none."""
     try:
         return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
@@ -85,14 +85,14 @@ def environment_of(pid: int) -> list[bytes]:
 
 
 def resident_bytes() -> int:
-    """Return how much memory our own process uses now."""
+    """Return how much memory this process uses now."""
     pages = (_PROC / "self" / "statm").read_text(encoding="ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def our_processes(but: Collection[int] = ()) -> dict[int, str]:
-    """Return every process that is our child or has our variable, described, by pid. The given pids
-    are left out: reading every process of a machine takes 15 ms."""
+    """Return a description of each process that is a child of this one or has the variable MARK, by
+    pid. Pids in `but` are not read: reading all processes of a machine takes 15 ms."""
     mark, me = f"{MARK}={os.environ[MARK]}".encode(), os.getpid()
     found: dict[int, str] = {}
     for pid in all_pids():
@@ -107,7 +107,7 @@ def our_processes(but: Collection[int] = ()) -> dict[int, str]:
 
 
 def our_descriptors() -> dict[int, str]:
-    """Return every open descriptor, and what it refers to."""
+    """Return every open descriptor of this process, with the file that it refers to."""
     found: dict[int, str] = {}
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - iterdir holds one more open
         try:

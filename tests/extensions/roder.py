@@ -1,4 +1,4 @@
-"""How tests run the roder extension that follows the commands of a test (`roder_child.py`)."""
+"""Helpers to run `roder_child.py`, the roder extension that follows the commands of a test."""
 
 import sys
 from collections.abc import Mapping

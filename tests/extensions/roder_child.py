@@ -1,10 +1,12 @@
 """A roder extension that follows the commands of a test. Standard library only; run with -S -E.
 
-    roder_child.py MANIFEST [key=value …]     members of the handshake, in JSON; `hang`, `die`
+    roder_child.py MANIFEST [key=value …]
 
-Its tools are methods of `Tools`. A stream's request, dispatch or input holds a `script`:
-["ack"], ["ack", OTHER], ["refuse"], ["event", EVENT], ["event", EVENT, STREAM], ["die", CODE],
-["raw", TEXT]; what is left of it after a ["wait"] is played when the tool `go` is called.
+The arguments replace members of its handshake reply, in JSON; with `hang` or `die` it hangs or
+exits in the handshake. Each method of `Tools` is a tool. The request of a stream has a `script`, a
+list of steps: ["ack"], ["ack", OTHER], ["refuse"], ["event", EVENT], ["event", EVENT, STREAM],
+["die", CODE], ["raw", TEXT]. After the step ["wait"], the script continues when the tool `go` is
+called.
 """
 
 import json

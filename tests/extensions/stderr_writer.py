@@ -1,8 +1,8 @@
-"""A morphir extension that writes to stderr, and ends in an orderly way.
+"""A morphir extension for tests that writes to stderr at its start and at its end.
 
-`begin` writes a greeting to stderr. At SIGUSR1 it writes a last line and dies. When its stdin ends,
-it creates the file that its command line names, if any, and exits. Standard library only; run with
--S -E.
+At its start it writes a greeting to stderr. At SIGUSR1 it writes a last line and exits with 3. At
+the end of stdin it writes a line, creates the file in its argument, if any, and exits. Standard
+library only; run with -S -E.
 """
 
 import json

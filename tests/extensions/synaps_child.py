@@ -1,19 +1,26 @@
-"""A synaps plugin that follows the commands of a test: one plain loop, as authors write them.
+"""A synaps plugin that follows the commands of a test, as one plain loop.
 
     synaps_child.py ['{"offer": …, "hooks": {kind: answer}, "init": [[method, params], …], …}']
 
-`offer` is its answer to initialize; `init` what it asks the host before it answers; `hooks` what
-it answers to which hook ("die", "hang", "flood"); `heard` a file to which every message goes that
-it reads;
-`linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a
-grandchild, whose pid goes to that file;
-`events` and `result` are what commands and providers say, `die` ends it after the events, as soon
-as there is a file of that name, and `die first` before them or before it answers a hook, the first
-time (it names a file that remembers); `again` is such a file and what it offers once that is there.
-`ready` is a file for which its handshake waits. `crash` ends it in every handshake, `crash second`
-in its second: two files that remember. `pids` is a file to which its pid goes when it starts.
+    offer         its answer to initialize
+    init          requests that it sends to the host before it answers initialize
+    hooks         its answer to each hook, or "die", "hang", "flood" or "echo"
+    heard         a file to which it appends every message that it reads
+    linger        it does not exit after shutdown or at the end of stdin
+    fork          a file for the pid of a grandchild, which it starts
+    events        notifications that commands and providers send
+    result        the result of commands and providers
+    fails         the error message of commands and providers
+    methods       the results of other methods
+    die           it exits after the events, as soon as this file exists
+    die first     it exits before the events or before a hook, if this file does not exist yet
+    again         a file, and the offer that it makes if this file exists
+    ready         a file that its handshake waits for
+    crash         it exits in every handshake
+    crash second  two files: it exits in the handshake if only the first one exists
+    pids          a file to which it appends its pid
 
-After a request of its own, it takes the next message for the answer, whatever it is.
+After it has sent a request, it uses the next message as the answer, without a check.
 """
 
 import json

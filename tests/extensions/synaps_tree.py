@@ -1,4 +1,4 @@
-"""synaps plugins on disk, for tests."""
+"""Writes the files of synaps plugins for tests."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ def plugin(
     hooks: Sequence[Any] = (),
     **extension: Any,
 ) -> Path:
-    """Write a plugin that runs `synaps_child.py`; return its folder, whose name is its id."""
+    """Write a plugin that runs `synaps_child.py`, and return its folder, whose name is the id."""
     manifest = folder / ".synaps-plugin" / "plugin.json"
     manifest.parent.mkdir(parents=True, exist_ok=True)
     program, *args = command(behaviour)

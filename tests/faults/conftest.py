@@ -1,4 +1,4 @@
-"""Gives trials a folder."""
+"""The fixture `folder` of the fault tests."""
 
 from pathlib import Path
 

@@ -1,7 +1,8 @@
-"""How trials run the hostile extension in any dialect, and account for each call.
+"""Helpers to run the hostile extension in any dialect and to check how each call ended.
 
 `run_hostile` starts an extension. At the end of its block it checks that each accepted call ended
-in exactly one of result, error, timeout, cancelled, gone, and that nothing is pending.
+exactly once, as a result, error, timeout, cancelled or gone, and that no call is pending. A trial
+is one small test of a hostile behaviour in one dialect; `tests/faults/trials.py` runs them.
 """
 
 import asyncio
@@ -35,16 +36,16 @@ from exthost.model.shutdown_steps import Write
 from tests.extensions.harness import Ledger, accounted, pid_of
 from tests.extensions.proc import outside
 
-# The limits of calls and starts, unless a trial is about them: on a busy machine a process may take
-# seconds to start.
+# The limit of calls and starts, unless a trial tests the limit itself. On a busy machine a process
+# may take seconds to start.
 CALL_SECONDS = 60.0
 
-# What must not wait ends within this time. What it must not wait for never happens, so a mistake is
-# shown by the longer limit of the call.
+# The limit for operations that must not wait for the extension. An operation that waits by mistake
+# would reach the longer limit of the call.
 AT_ONCE_SECONDS = 25.0
 
-# A child that died is restarted at once, without a limit.
-REVIVED = {"strategy": "immediate", "max_retries": 50}
+# Restart a dead child immediately, up to 50 times.
+RESTART_IMMEDIATELY = {"strategy": "immediate", "max_retries": 50}
 
 # "local": the trials run with processes on nodes that are simulated on this machine.
 ENGINE_VARIABLE = "EXTHOST_TEST_ENGINE"
@@ -53,25 +54,25 @@ _CAP = 1 << 30
 _folders = itertools.count()
 
 
-def every(*, but: Iterable[str] = ()) -> list[HostilePeer]:
-    """Return the dialects that a trial is run in."""
+def all_peers(*, but: Iterable[str] = ()) -> list[HostilePeer]:
+    """Return the hostile peers of all dialects, without those in `but`."""
     return [peer for name, peer in PEERS.items() if name not in but]
 
 
 def command(peer: HostilePeer, folder: Path, *flags: str) -> list[str]:
     """Return the command of the hostile extension. It starts faster without site-packages."""
-    words = [sys.executable, "-S", "-E", "-P", str(program.__file__), peer.dialect, *flags]
+    argv = [sys.executable, "-S", "-E", "-P", str(program.__file__), peer.dialect, *flags]
     if peer.modules:
-        words.append(f"path={_home_of(peer.modules[0])}")
+        argv.append(f"path={_site_folder_of(peer.modules[0])}")
     if peer.manifest is not None:
-        words.append(f"manifest={folder / peer.manifest[0]}")
-    return words
+        argv.append(f"manifest={folder / peer.manifest[0]}")
+    return argv
 
 
-def _home_of(module: str) -> Path:
-    found = importlib.util.find_spec(module)
-    assert found is not None and found.origin is not None
-    return Path(found.origin).parents[module.count(".") + 1]
+def _site_folder_of(module: str) -> Path:
+    module_spec = importlib.util.find_spec(module)
+    assert module_spec is not None and module_spec.origin is not None
+    return Path(module_spec.origin).parents[module.count(".") + 1]
 
 
 def extension(
@@ -83,31 +84,32 @@ def extension(
     dialect: Dialect | None = None,
     **settings: Any,
 ) -> Extension:
-    """Return an extension, not started; the caller closes it. `argv` replaces its command."""
-    here = folder / str(next(_folders))
-    here.mkdir()
-    program, *args = argv or command(peer, here, *flags)
+    """Return an extension that is not started. The caller closes it. `argv` replaces the
+    command."""
+    extension_folder = folder / str(next(_folders))
+    extension_folder.mkdir()
+    program, *args = argv or command(peer, extension_folder, *flags)
     entry: dict[str, Any] = {
         "name": "hostile",
         "dialect": peer.dialect,
         "source": {"type": "process", "command": program, "args": args},
-        "restart": REVIVED,
+        "restart": RESTART_IMMEDIATELY,
         "breaker": {"failures": 1_000_000},  # never opens
         **peer.settings,
         **settings,
     }
     if peer.manifest is not None:
         name, text = peer.manifest
-        (here / name).write_text(text, encoding="utf-8")
-        entry["manifest"] = str(here / name)
+        (extension_folder / name).write_text(text, encoding="utf-8")
+        entry["manifest"] = str(extension_folder / name)
     spec = read_named_manifest(spec_from_mapping(entry))
     bus = ledger.bus if ledger is not None else None
-    chosen = dialect or find.find_dialect(peer.dialect)
+    chosen_dialect = dialect or find.find_dialect(peer.dialect)
     if os.environ.get(ENGINE_VARIABLE) != "local":
-        return Extension(spec, chosen, bus=bus)
+        return Extension(spec, chosen_dialect, bus=bus)
     # Longer than usual: on a busy machine this process may not run for seconds.
     cluster = Cluster(ClusterSettings(silence=CALL_SECONDS), LocalNodes)
-    return _OnNode(spec, chosen, bus=bus, spawn=cluster.spawner(spec), cluster=cluster)
+    return _OnNode(spec, chosen_dialect, bus=bus, spawn=cluster.spawner(spec), cluster=cluster)
 
 
 class _OnNode(Extension):
@@ -124,47 +126,49 @@ class _OnNode(Extension):
 
 def hurried(peer: HostilePeer, seconds: float) -> Dialect:
     """Return the dialect with short shutdown steps, for trials that are not about them."""
-    whole = find.find_dialect(peer.dialect)
+    original = find.find_dialect(peer.dialect)
     steps = tuple(
         step if isinstance(step, Write) else step._replace(wait=min(step.wait, seconds))
-        for step in whole.traits.shutdown_steps
+        for step in original.traits.shutdown_steps
     )
-    return replace(whole, traits=replace(whole.traits, shutdown_steps=steps))
+    return replace(original, traits=replace(original.traits, shutdown_steps=steps))
 
 
 class HostileRun:
-    """A hostile extension, and what a trial does with it."""
+    """A hostile extension, with methods that send it commands."""
 
     def __init__(self, ext: Extension, peer: HostilePeer, ledger: Ledger | None) -> None:
         self.ext = ext
         self.peer = peer
         self._ledger = ledger
 
-    async def do(self, deed: str = "echo", *, timeout: float = CALL_SECONDS, **words: Any) -> Any:
-        """Send a command in a call; return the value of its answer."""
-        params = self.peer.wrap_command({"do": deed, **words})
+    async def do(
+        self, behaviour: str = "echo", *, timeout: float = CALL_SECONDS, **options: Any
+    ) -> Any:
+        """Send a command in a call, and return the value of its answer."""
+        params = self.peer.wrap_command({"do": behaviour, **options})
         result = await self.ext.call(self.peer.method, params, timeout=timeout)
         return self.peer.unwrap_value(result)
 
-    async def end(self, deed: str, *, timeout: float = CALL_SECONDS, **words: Any) -> Any:
-        """Do the same, and return an error of ours as a value. Other exceptions are raised."""
+    async def end(self, behaviour: str, *, timeout: float = CALL_SECONDS, **options: Any) -> Any:
+        """Send a command like `do`, but return an ExthostError instead of raising it."""
         try:
-            return await self.do(deed, timeout=timeout, **words)
+            return await self.do(behaviour, timeout=timeout, **options)
         except ExthostError as error:
             return error
 
     async def spew(
-        self, *out: bytes | tuple[bytes, int], timeout: float = CALL_SECONDS, **words: Any
+        self, *out: bytes | tuple[bytes, int], timeout: float = CALL_SECONDS, **options: Any
     ) -> Any:
-        """Have it write these bytes the given number of times, and then obey the command."""
+        """Let the extension write these bytes, each the given number of times, and then answer."""
         pieces = [piece if isinstance(piece, tuple) else (piece, 1) for piece in out]
-        listed = [[piece.hex(), times] for piece, times in pieces]
-        return await self.end("spew", timeout=timeout, out=listed, **words)
+        pieces_as_hex = [[piece.hex(), times] for piece, times in pieces]
+        return await self.end("spew", timeout=timeout, out=pieces_as_hex, **options)
 
-    async def fork(self, *, timeout: float = CALL_SECONDS, **words: Any) -> int:
-        """Have it start a child of its own; return the pid of that child, as seen from here."""
-        inside = await self.do("fork", timeout=timeout, **words)
-        return outside(inside, pid_of(self.ext))
+    async def fork(self, *, timeout: float = CALL_SECONDS, **options: Any) -> int:
+        """Let the extension fork, and return the pid of the new process in this namespace."""
+        pid_inside = await self.do("fork", timeout=timeout, **options)
+        return outside(pid_inside, pid_of(self.ext))
 
     async def is_well(self) -> None:
         """Check that it answers correctly, perhaps after a restart."""
@@ -187,12 +191,12 @@ async def run_hostile(
     watched: bool = True,
     start: bool = True,
     step: float = 0.3,
-    **more: Any,
+    **settings: Any,
 ) -> AsyncIterator[HostileRun]:
-    """Start a hostile extension; at the end of the block, end it and check the account of calls.
-    Without `watched` the bus has no subscribers."""
+    """Start a hostile extension. At the end of the block, close it and check that every call ended
+    once. Without `watched` the bus has no subscribers."""
     ledger = Ledger() if watched else None
-    ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, step), **more)
+    ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, step), **settings)
     run = HostileRun(ext, peer, ledger)
     try:
         if start:
@@ -203,18 +207,18 @@ async def run_hostile(
     run.settle()
 
 
-def at(stage: str, **words: Any) -> tuple[str, str]:
-    """Return flags by which the extension misbehaves at this moment."""
-    return f"stage={stage}", f"command={json.dumps(words)}"
+def flags_at(stage: str, **command: Any) -> tuple[str, str]:
+    """Return flags that make the extension run this command at this stage."""
+    return f"stage={stage}", f"command={json.dumps(command)}"
 
 
 def frame(peer: HostilePeer, message: Message) -> bytes:
-    """Return a message of the extension, framed as its dialect does it."""
+    """Return the frame of a message of the extension in its dialect."""
     framing = find.find_dialect(peer.dialect).framing(_CAP)
-    return framing.wrap(payload(peer, message))
+    return framing.wrap(encode_payload(peer, message))
 
 
-def payload(peer: HostilePeer, message: Message) -> bytes:
+def encode_payload(peer: HostilePeer, message: Message) -> bytes:
     codec = find.find_dialect(peer.dialect).codec(Role.GUEST)
     if isinstance(codec, Positional):  # an answer needs a request before it
         codec.expect(peer.method)
@@ -222,26 +226,26 @@ def payload(peer: HostilePeer, message: Message) -> bytes:
     return codec.encode(message)
 
 
-def answer(peer: HostilePeer, value: Any, id: Any = ID) -> bytes:
+def answer_frame(peer: HostilePeer, value: Any, id: Any = ID) -> bytes:
     """Return the frame of an answer to the current request, or to another one."""
     return frame(peer, Reply(id, peer.wrap_value(value)))
 
 
-def wrapped(peer: HostilePeer, data: bytes) -> bytes:
-    """Return these bytes as a frame."""
+def wrap_bytes(peer: HostilePeer, data: bytes) -> bytes:
+    """Return a frame with these bytes."""
     return find.find_dialect(peer.dialect).framing(_CAP).wrap(data)
 
 
-def answer_in_text(peer: HostilePeer, text: bytes) -> bytes:
-    """Return the frame of an answer with this text as its value, which need not be JSON."""
-    output = payload(peer, Reply(ID, peer.wrap_value("@@@")))
+def answer_with_text(peer: HostilePeer, text: bytes) -> bytes:
+    """Return the frame of an answer with this text as its value, also if it is not JSON."""
+    output = encode_payload(peer, Reply(ID, peer.wrap_value("@@@")))
     assert output.count(b'"@@@"') == 1
-    return wrapped(peer, output.replace(b'"@@@"', text))
+    return wrap_bytes(peer, output.replace(b'"@@@"', text))
 
 
-async def lag_while(awaitable: Any) -> tuple[Any, float]:
-    """Return the result, and the longest step of the loop meanwhile, in processor time of this
-    thread: the machine may be busy with other processes."""
+async def measure_lag(awaitable: Any) -> tuple[Any, float]:
+    """Return the result, and the longest iteration of the loop until then. It is measured in
+    processor time, because the machine may be busy with other processes."""
     task = asyncio.ensure_future(awaitable)
     longest, last = 0.0, time.thread_time()
     while not task.done():

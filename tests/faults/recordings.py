@@ -1,4 +1,4 @@
-"""One conversation per dialect, recorded through the fault proxy, and played back with a fault."""
+"""Helpers that record a conversation of each dialect and replay it with a fault at one byte."""
 
 import asyncio
 import shutil
@@ -14,19 +14,19 @@ from tests.extensions.harness import accounted
 from tests.faults.harness import command, extension, hurried
 
 # The calls of the recording and of each playback.
-ASKED = ("one", {"two": [2, None]}, "drei ü")
+CALL_VALUES = ("one", {"two": [2, None]}, "drei ü")
 
 FAULT_PROXY = [sys.executable, "-S", "-E", "-P", str(fault_proxy.__file__)]
 
 
-async def converse(ext: Extension, peer: HostilePeer, limit: float) -> list[Any]:
-    """Start an extension and make calls; return how each step ended, wrong answers included."""
+async def start_and_call(ext: Extension, peer: HostilePeer, limit: float) -> list[Any]:
+    """Start an extension and make calls. Return the error or the value of each step."""
     ends: list[Any] = []
     try:
         await asyncio.wait_for(ext.start(), LATE_SECONDS)
     except ExthostError as error:
         ends.append(error)
-    for value in ASKED:
+    for value in CALL_VALUES:
         params = peer.wrap_command({"do": "echo", "value": value})
         try:
             result = await ext.call(peer.method, params, timeout=limit)
@@ -36,11 +36,11 @@ async def converse(ext: Extension, peer: HostilePeer, limit: float) -> list[Any]
         try:
             ends.append(peer.unwrap_value(result))
         except (ValueError, KeyError, TypeError, AttributeError):
-            ends.append(("spoilt", result))
+            ends.append(("invalid", result))
     return ends
 
 
-def _quick(peer: HostilePeer, folder: Path, argv: list[str], limit: float) -> Extension:
+def _make_extension(peer: HostilePeer, folder: Path, argv: list[str], limit: float) -> Extension:
     return extension(
         peer,
         folder,
@@ -53,44 +53,44 @@ def _quick(peer: HostilePeer, folder: Path, argv: list[str], limit: float) -> Ex
 
 async def recorded(peer: HostilePeer, folder: Path) -> Path:
     """Return the recording of a conversation without faults."""
-    file, kept = folder / f"{peer.dialect}.txt", folder / f"{peer.dialect}-kept.txt"
+    file, copy = folder / f"{peer.dialect}.txt", folder / f"{peer.dialect}-kept.txt"
     home = folder / f"{peer.dialect}-recorded"
     home.mkdir()
     if peer.manifest is not None:
         (home / peer.manifest[0]).write_text(peer.manifest[1], encoding="utf-8")
     argv = [*FAULT_PROXY, "record", str(file), "--", *command(peer, home)]
-    ext = _quick(peer, folder, argv, LATE_SECONDS)
+    ext = _make_extension(peer, folder, argv, LATE_SECONDS)
     try:
-        assert await converse(ext, peer, LATE_SECONDS) == list(ASKED)
-        shutil.copy(file, kept)  # later output answers no call
+        assert await start_and_call(ext, peer, LATE_SECONDS) == list(CALL_VALUES)
+        shutil.copy(file, copy)  # the file may get later output, which answers no call
     finally:
         await ext.close()
-    return kept
+    return copy
 
 
 def length(recording: Path) -> int:
-    """Return how many bytes the extension sent in it."""
+    """Return how many bytes the extension sent in the recording."""
     return sum(len(text) // 2 for _, text in fault_proxy.read_chunks(str(recording)))
 
 
-# A late byte is no fault: it gets the time that a busy machine may take. For the others the limit
-# is what ends a call to which no answer will come.
+# A delayed byte is not an error, so its limit is what a busy machine may need. For other faults the
+# limit ends a call that gets no answer.
 LATE_SECONDS, LIMIT_SECONDS = 60.0, 0.5
 
 
-async def replay(peer: HostilePeer, folder: Path, file: Path, fault: str, at: int) -> None:
-    """Check that each call ends; if no byte was changed, with its own answer or an error."""
+async def replay(peer: HostilePeer, folder: Path, file: Path, fault: str, position: int) -> None:
+    """Replay with a fault at this byte. Check that each call ends, and that no answer is wrong."""
     limit = LATE_SECONDS if fault == "delay" else LIMIT_SECONDS
-    argv = [*FAULT_PROXY, "play", str(file), fault, str(at)]
-    ext = _quick(peer, folder, argv, limit)
+    argv = [*FAULT_PROXY, "play", str(file), fault, str(position)]
+    ext = _make_extension(peer, folder, argv, limit)
     try:
-        ends = await converse(ext, peer, limit)
+        ends = await start_and_call(ext, peer, limit)
     finally:
         await ext.close()
     accounted(ext, ext.stats.calls)
     if fault == "delay":
-        assert ends == list(ASKED), (fault, at, ends)
+        assert ends == list(CALL_VALUES), (fault, position, ends)
     elif fault in ("cut", "truncate"):
-        assert any(isinstance(end, ExthostError) for end in ends), (fault, at, ends)
-        for end, value in zip(ends, ASKED, strict=False):
-            assert end == value or isinstance(end, ExthostError), (fault, at, ends)
+        assert any(isinstance(end, ExthostError) for end in ends), (fault, position, ends)
+        for end, value in zip(ends, CALL_VALUES, strict=False):
+            assert end == value or isinstance(end, ExthostError), (fault, position, ends)

@@ -1,7 +1,7 @@
-"""A fault at every byte of a conversation: each call ends, none hangs.
+"""With a fault at any byte of a conversation, each call ends.
 
-Every byte has its turn, and every fault: a sample of them in `make test`, all in `make soak`, which
-also tries each fault at each byte.
+Each byte gets one of the faults. `make test` runs a sample of the bytes, and `make soak` runs each
+fault at each byte.
 """
 
 from functools import partial
@@ -23,8 +23,8 @@ async def test_a_fault_at_any_byte_ends_every_call(name: str, half: int, folder:
     recording = await recorded(peer, folder)
     trials = Trials("pipes")
     middle = length(recording) // 2
-    for at in range(middle) if half == 0 else range(middle, length(recording)):
-        fault = FAULTS[at % len(FAULTS)]
-        trial = partial(replay, peer, folder, recording, fault, at)
-        trials.add(f"{fault} at byte {at}", peer.dialect, trial)
+    for position in range(middle) if half == 0 else range(middle, length(recording)):
+        fault = FAULTS[position % len(FAULTS)]
+        trial = partial(replay, peer, folder, recording, fault, position)
+        trials.add(f"{fault} at byte {position}", peer.dialect, trial)
     await trials.run(at_once=8, sample=0.15)

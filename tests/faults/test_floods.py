@@ -1,5 +1,5 @@
-"""A child that writes or asks without end: the host's memory is bounded, its loop is free, and the
-neighbours notice nothing."""
+"""A child that writes or sends requests without end: the memory of the host is limited, its loop is
+not blocked, and other extensions are not affected."""
 
 import asyncio
 import contextlib
@@ -21,41 +21,41 @@ from tests.extensions.harness import until
 from tests.extensions.proc import resident_bytes
 from tests.faults.harness import (
     AT_ONCE_SECONDS,
-    answer,
-    every,
+    all_peers,
+    answer_frame,
     frame,
-    lag_while,
+    measure_lag,
     run_hostile,
-    wrapped,
+    wrap_bytes,
 )
 from tests.faults.trials import TRIAL_SECONDS, Trials
 
 MB = 1_000_000
 
-# Noise for one read of the largest size, and for a second one.
+# More bytes than one read of the largest size.
 NOISE_BYTES = READ_BYTES + 1000
 
-# How long a flood may take: at a limited rate, and on a machine that others use as well.
+# The time limit of a flood, which is read at a limited rate.
 FLOOD_SECONDS = TRIAL_SECONDS - 10
 
-# How long one child may make one step of the loop work, in development mode and on a machine that
-# others use as well: a read of 64 KiB that is nothing but the shortest stray lines is the longest.
-MOST_LAG_SECONDS = 1.0
+# The longest time that one child may block the loop. The worst case is a read of 64 KiB of the
+# shortest stray lines, in development mode and on a busy machine.
+MAX_LAG_SECONDS = 1.0
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", PEERS)
-async def test_a_flood_on_stderr_is_read_away(name: str, folder: Path) -> None:
-    """200 MB in one dialect, 10 MB in the others: how stderr is read is the same in all."""
+async def test_a_flood_on_stderr_is_read_and_dropped(name: str, folder: Path) -> None:
+    """200 MB in one dialect and 10 MB in the others, which read stderr by the same code."""
 
     async def flood(peer: HostilePeer, size: int, line: bytes) -> None:
         async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
             spewing = child.spew((line, size // len(line)), fd=2, timeout=FLOOD_SECONDS)
-            (result, lag) = await lag_while(spewing)
+            (result, lag) = await measure_lag(spewing)
             assert result == "spewed"
             assert resident_bytes() - before < 30 * MB
-            assert lag < MOST_LAG_SECONDS, lag
+            assert lag < MAX_LAG_SECONDS, lag
             await child.is_well()
 
     trials = Trials("pipes")
@@ -67,61 +67,65 @@ async def test_a_flood_on_stderr_is_read_away(name: str, folder: Path) -> None:
     await trials.run(at_once=1)
 
 
-async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> None:
-    """The host reads some thousands a second of a flood: enough for seconds in one dialect."""
+@pytest.mark.more
+async def test_a_flood_of_notifications_loses_no_answer(folder: Path) -> None:
+    """The host reads some thousands of notifications a second, so the flood lasts for seconds."""
 
     async def flood(peer: HostilePeer, times: int) -> None:
         assert peer.notification is not None
         async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
-            report = frame(peer, peer.notification)
-            spewed, *others = [
-                asyncio.ensure_future(child.spew((report, times))),
+            notification = frame(peer, peer.notification)
+            spewing, *other_calls = [
+                asyncio.ensure_future(child.spew((notification, times))),
                 *(asyncio.ensure_future(child.do(value=n)) for n in range(20)),
             ]
-            result, lag = await lag_while(spewed)
+            result, lag = await measure_lag(spewing)
             assert result == "spewed"
-            assert await asyncio.gather(*others) == list(range(20))
+            assert await asyncio.gather(*other_calls) == list(range(20))
             assert resident_bytes() - before < 20 * MB
-            assert lag < MOST_LAG_SECONDS, lag
+            assert lag < MAX_LAG_SECONDS, lag
 
     trials = Trials("pipes")
-    for n, peer in enumerate(item for item in every() if item.notification is not None):
+    for n, peer in enumerate(item for item in all_peers() if item.notification is not None):
         times = 10_000 if n == 0 else 2_000
         trials.add("notices", peer.dialect, partial(flood, peer, times))
     await trials.run(at_once=1)
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(1 / 6)
 @pytest.mark.parametrize("name", PEERS)
 async def test_a_flood_of_noise_does_not_block_the_loop(name: str, folder: Path) -> None:
-    """As many stray lines as fit in the largest read, as short as can be: each is counted."""
+    """The child writes as many short stray lines as fit into the largest read."""
 
     async def noise(peer: HostilePeer, piece: bytes) -> None:
         async with run_hostile(peer, folder, watched=False) as child:
-            result, lag = await lag_while(child.spew((piece, NOISE_BYTES // len(piece))))
-            # A frame of no bytes may be a message, and an answer.
+            result, lag = await measure_lag(child.spew((piece, NOISE_BYTES // len(piece))))
+            # An empty frame can be a valid answer.
             assert result in ("spewed", None) or isinstance(result, ExthostError)
-            assert lag < MOST_LAG_SECONDS, lag
+            assert lag < MAX_LAG_SECONDS, lag
             await child.is_well()
 
     trials = Trials("pipes")
     peer = PEERS[name]
     pieces = {"x": b"x\n", "{}": b"{}\n", "blank": b"\n", "no text": b"\xff\n"}
-    for what, piece in (pieces | {"empty frames": wrapped(peer, b"")}).items():
-        trials.add(f"noise: {what}", peer.dialect, partial(noise, peer, piece))
+    for name, piece in (pieces | {"empty frames": wrap_bytes(peer, b"")}).items():
+        trials.add(f"noise: {name}", peer.dialect, partial(noise, peer, piece))
     await trials.run(at_once=1)
 
 
 def floods_of(peer: HostilePeer) -> dict[str, bytes]:
-    """Return messages of this dialect that serve no call."""
-    floods = {"unknown id": answer(peer, 1, id=987654321), "repeated": answer(peer, 1, PREVIOUS)}
+    """Return messages of this dialect that no call waits for."""
+    floods = {
+        "unknown id": answer_frame(peer, 1, id=987654321),
+        "repeated": answer_frame(peer, 1, PREVIOUS),
+    }
     if peer.notification is not None:
         floods["notification"] = frame(peer, peer.notification)
     if peer.host_request is not None:
         floods["request"] = frame(peer, peer.host_request)
         floods["ping"] = frame(peer, Request("ping", {}, 1))
-    more = {
+    more_messages = {
         "morphir": [Notification("log", {"level": "info", "message": "a"})],
         "nexo": [
             Notification("tools/progress", {"id": ID, "progress": 1}),
@@ -136,7 +140,7 @@ def floods_of(peer: HostilePeer) -> dict[str, bytes]:
         "synaps": [Notification("provider.stream.event", {"id": 1}), Notification("widget", {})],
         "roder": [Notification("inference/event", {"turnId": "t"})],
     }
-    for n, message in enumerate(more.get(peer.dialect, ())):
+    for n, message in enumerate(more_messages.get(peer.dialect, ())):
         floods[f"{message.method} {n}"] = frame(peer, message)
     if peer.dialect != "synaps":  # lines
         floods["stray"] = b"x\n"
@@ -144,12 +148,10 @@ def floods_of(peer: HostilePeer) -> dict[str, bytes]:
     return floods
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("name", [peer.dialect for peer in every(but=("cigen",))])
-async def test_messages_that_serve_no_call_get_a_small_part_of_the_loop(
-    name: str, folder: Path
-) -> None:
-    """In cigen, in which a reply without a request ends the session, there is no such message."""
+@pytest.mark.sampled(1 / 5)
+@pytest.mark.parametrize("name", [peer.dialect for peer in all_peers(but=("cigen",))])
+async def test_messages_that_no_call_waits_for_are_a_flood(name: str, folder: Path) -> None:
+    """cigen is excluded: a reply without a request ends its session."""
 
     async def flood(peer: HostilePeer, piece: bytes) -> None:
         async with run_hostile(peer, folder, watched=False) as child:
@@ -160,36 +162,36 @@ async def test_messages_that_serve_no_call_get_a_small_part_of_the_loop(
             while not spewing.done():
                 await asyncio.sleep(0.001)
                 was_flooded = was_flooded or reader.is_flooded
-            assert await spewing == "spewed"  # its own call ends
+            assert await spewing == "spewed"  # the call that caused the flood ends
             assert was_flooded
             await child.is_well()
 
     trials = Trials("pipes")
     peer = PEERS[name]
-    for what, piece in floods_of(peer).items():
-        trials.add(f"flood: {what}", peer.dialect, partial(flood, peer, piece))
+    for name, piece in floods_of(peer).items():
+        trials.add(f"flood: {name}", peer.dialect, partial(flood, peer, piece))
     await trials.run(at_once=1)
 
 
-async def test_an_extension_that_talks_much_and_answers_is_not_slowed(folder: Path) -> None:
-    """A hundred notifications before each reply are not a flood."""
+async def test_a_hundred_notifications_before_a_reply_are_not_a_flood(folder: Path) -> None:
+    """The reader is not flooded after a call with a hundred notifications."""
 
-    async def talk(peer: HostilePeer) -> None:
+    async def send_notifications(peer: HostilePeer) -> None:
         assert peer.notification is not None
         async with run_hostile(peer, folder, watched=False) as child:
             reader = child.ext.internals.queue.sessions[0]._reader
-            report = frame(peer, peer.notification)
-            assert await child.spew((report, 100)) == "spewed"
+            notification = frame(peer, peer.notification)
+            assert await child.spew((notification, 100)) == "spewed"
             assert not reader.is_flooded
 
     trials = Trials("pipes")
-    for peer in (peer for peer in every() if peer.notification is not None):
-        trials.add("much talk", peer.dialect, partial(talk, peer))
+    for peer in (peer for peer in all_peers() if peer.notification is not None):
+        trials.add("many notifications", peer.dialect, partial(send_notifications, peer))
     await trials.run(at_once=1)
 
 
 def large_structure(size: int) -> tuple[tuple[bytes, int], ...]:
-    """Return a notification of nexo with very many small values: it takes long to decode."""
+    """Return a notification of nexo with many small values, which takes long to decode."""
     head = b'{"jsonrpc":"2.0","method":"progress","params":[[]'
     return (head, 1), (b",[]", size // 3), (b"]}\n", 1)
 
@@ -198,15 +200,15 @@ def large_structure(size: int) -> tuple[tuple[bytes, int], ...]:
 @pytest.mark.parametrize(
     "pieces",
     [
-        [(answer(PEERS["nexo"], 1, id=987654321), 10_000_000)],
+        [(answer_frame(PEERS["nexo"], 1, id=987654321), 10_000_000)],
         [*large_structure(MB)] * 20,
     ],
     ids=["unknown id", "large structures"],
 )
-async def test_twenty_floods_leave_the_loop_to_the_others(
+async def test_twenty_floods_use_less_than_half_of_the_loop_time(
     folder: Path, pieces: list[tuple[bytes, int]]
 ) -> None:
-    """In processor time of this thread: the machine may be busy with other programs."""
+    """Measured in processor time of this thread, because the machine may be busy."""
     peer = PEERS["nexo"]
     async with contextlib.AsyncExitStack() as stack:
         extensions = [
@@ -234,7 +236,7 @@ async def test_twenty_floods_leave_the_loop_to_the_others(
 
 
 @pytest.mark.parametrize("name", ["morphir", "nexo", "mcp"])
-async def test_a_line_without_end_is_a_flood_long_before_it_is_too_long(
+async def test_a_line_without_an_end_is_a_flood_before_it_is_too_long(
     name: str, folder: Path
 ) -> None:
     async with run_hostile(PEERS[name], folder, watched=False) as child:
@@ -247,10 +249,10 @@ async def test_a_line_without_end_is_a_flood_long_before_it_is_too_long(
         await asyncio.wait([spewing])
 
 
-async def test_of_many_large_messages_that_serve_no_call_one_is_decoded_at_a_time(
+async def test_large_messages_that_no_call_waits_for_are_decoded_one_at_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A large reply does not wait for them."""
+    """A large reply of another extension does not wait for these messages."""
     monkeypatch.setattr("exthost.process.flood_queue._MAX_REST_SECONDS", 1000.0)
     monkeypatch.setattr("exthost.process.flood_queue._REST_FACTOR", 100_000)
     peer, count = PEERS["nexo"], 5
@@ -284,69 +286,72 @@ async def test_of_many_large_messages_that_serve_no_call_one_is_decoded_at_a_tim
 
 
 @pytest.mark.more
-async def test_questions_without_end_cost_no_more_than_the_answers_we_keep(folder: Path) -> None:
-    """It asks as fast as it can and reads none of what it is told: our answers must not pile up."""
+async def test_requests_without_end_use_limited_memory(folder: Path) -> None:
+    """The child sends requests without end and does not read the answers of the host."""
 
-    async def inquisitor(peer: HostilePeer) -> None:
+    async def ask_without_reading(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
-            result, lag = await lag_while(child.end("ask", times=2_000_000, then="hang", timeout=2))
+            result, lag = await measure_lag(
+                child.end("ask", times=2_000_000, then="hang", timeout=2)
+            )
             assert isinstance(result, CallTimeout), result
             assert resident_bytes() - before < 8 * MB, resident_bytes() - before
-            assert lag < MOST_LAG_SECONDS, lag
+            assert lag < MAX_LAG_SECONDS, lag
             await child.ext.restart()
             await child.is_well()
 
-    async def patient(peer: HostilePeer) -> None:
-        """One that reads in the end: every question is answered."""
+    async def ask_and_read(peer: HostilePeer) -> None:
+        """The child reads at the end, and every request is answered."""
         async with run_hostile(peer, folder, watched=False) as child:
-            asked = child.end("ask", times=2000)
-            assert await asked == "asked"
+            call = child.end("ask", times=2000)
+            assert await call == "asked"
             await child.is_well()
             assert child.ext.stats.restarts == 0
 
-    async def unanswered(peer: HostilePeer) -> None:
-        """The same against the write deadline."""
+    async def ask_until_write_deadline(peer: HostilePeer) -> None:
+        """The child does not read until the write deadline."""
         async with run_hostile(peer, folder, watched=False, limits={"write": "0.5s"}) as child:
             error = await child.end("ask", times=2_000_000, then="hang")
             assert isinstance(error, ExtensionGone) and error.code == "X1004", error
             await child.is_well()
 
     trials = Trials("pipes")
-    for peer in (item for item in every() if item.host_request is not None):
-        trials.add("questions, unread", peer.dialect, partial(inquisitor, peer))
-        trials.add("questions, deadline", peer.dialect, partial(unanswered, peer))
-        trials.add("questions, read later", peer.dialect, partial(patient, peer))
+    for peer in (item for item in all_peers() if item.host_request is not None):
+        trials.add("requests, unread", peer.dialect, partial(ask_without_reading, peer))
+        trials.add("requests, deadline", peer.dialect, partial(ask_until_write_deadline, peer))
+        trials.add("requests, read later", peer.dialect, partial(ask_and_read, peer))
     await trials.run(at_once=1)
 
 
-async def test_a_child_that_never_reads_meets_the_write_deadline(folder: Path) -> None:
-    long = "x" * 1_500_000  # more than the widest pipe takes
+async def test_a_child_that_never_reads_is_ended_at_the_write_deadline(folder: Path) -> None:
+    long_text = "x" * 1_500_000  # more than the largest pipe buffer
 
-    async def deaf(peer: HostilePeer) -> None:
+    async def stop_reading(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder, limits={"write": "0.3s"}) as child:
             assert await child.do("deaf") == "deaf from now on"
             began = time.monotonic()
-            calls = [child.end("echo", value=long) for _ in range(4)]
+            calls = [child.end("echo", value=long_text) for _ in range(4)]
             results = await asyncio.gather(*calls)
             for error in results:
-                # Those that wait for their turn are served by the next process.
-                assert error == long or isinstance(error, ExtensionGone), error
+                # Calls that were not sent yet are served by the next process.
+                assert error == long_text or isinstance(error, ExtensionGone), error
             assert isinstance(results[0], ExtensionGone) and results[0].code == "X1004"
             assert time.monotonic() - began < AT_ONCE_SECONDS
             await child.is_well()
 
     trials = Trials("pipes")
-    for peer in every():
-        trials.add("stdin never read", peer.dialect, partial(deaf, peer))
+    for peer in all_peers():
+        trials.add("stdin never read", peer.dialect, partial(stop_reading, peer))
     await trials.run()
 
 
-async def test_unread_output_stops_the_child_but_not_its_end(folder: Path) -> None:
-    """With its output paused, as a slow consumer of a stream has it, it blocks in its write; it is
-    ended all the same."""
+@pytest.mark.more
+async def test_a_child_blocked_in_a_write_can_be_ended(folder: Path) -> None:
+    """The host has paused reading, as for a slow consumer of a stream, so the child blocks in its
+    write. It can still be ended."""
 
-    async def unread(peer: HostilePeer) -> None:
+    async def close_while_paused(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:
             session = child.ext.internals.queue.sessions[0]
             spewing = asyncio.ensure_future(child.spew((b"\n", 4 * MB), then="hang"))
@@ -358,6 +363,6 @@ async def test_unread_output_stops_the_child_but_not_its_end(folder: Path) -> No
             assert isinstance(await spewing, ExthostError)
 
     trials = Trials("pipes")
-    for peer in every():
-        trials.add("output unread at the end", peer.dialect, partial(unread, peer))
+    for peer in all_peers():
+        trials.add("output unread at the end", peer.dialect, partial(close_while_paused, peer))
     await trials.run()

@@ -1,4 +1,4 @@
-"""The life and death of a hostile child, in every dialect: none is left, no call hangs."""
+"""Starts and exits of a hostile child in every dialect: no process remains, and no call hangs."""
 
 import asyncio
 import contextlib
@@ -24,63 +24,63 @@ from tests.faults.harness import (
     AT_ONCE_SECONDS,
     CALL_SECONDS,
     HostileRun,
-    at,
-    every,
+    all_peers,
     extension,
+    flags_at,
     hurried,
     run_hostile,
 )
 from tests.faults.trials import Trials
 
 ROOT = Path(__file__).parents[2]
-NEVER = {"strategy": "never"}
+NO_RESTART = {"strategy": "never"}
 
 
-def waits(peer: HostilePeer) -> list[float]:
+def shutdown_waits(peer: HostilePeer) -> list[float]:
     """Return the seconds of each shutdown step of the dialect."""
     steps = find.find_dialect(peer.dialect).traits.shutdown_steps
     return [step.wait for step in steps if not isinstance(step, Write)]
 
 
-# -- ending it --------------------------------------------------------------------------------
+# -- shutdown -------------------------------------------------------------------------------
 
 
-async def test_one_that_will_not_end_is_dead_at_the_end_of_its_dialects_grace(
+async def test_a_child_that_does_not_end_is_killed_after_the_shutdown_steps(
     folder: Path, clock: Clock
 ) -> None:
-    """With the real ladders: SIGTERM and end-of-file ignored, or stopped, or in a call."""
+    """The child ignores SIGTERM and the end of stdin, is stopped, or hangs in a call."""
 
-    async def stubborn(peer: HostilePeer, way: str) -> None:
+    async def stubborn(peer: HostilePeer, case: str) -> None:
         ext = extension(peer, folder, "stubborn")
         await ext.start()
         child = HostileRun(ext, peer, None)
         pid = pid_of(ext)
-        if way == "stopped":
+        if case == "stopped":
             os.kill(pid, signal.SIGSTOP)
-        elif way == "hanging":
+        elif case == "hanging":
             hanging = asyncio.ensure_future(child.end("hang", timeout=300))
             await clock.until(lambda: ext.stats.in_flight == 1)
         closing = asyncio.ensure_future(ext.close())
         await run_loop()
-        for wait in waits(peer):
+        for wait in shutdown_waits(peer):
             await clock.advance(wait)
-        await clock.until(closing.done)  # the kernel's part: no time passes here
+        await clock.until(closing.done)  # the clock is stopped
         await closing
         assert gone(pid) and ext.state == "stopped"
-        if way == "hanging":
+        if case == "hanging":
             assert isinstance(await hanging, ExtensionGone)
         child.settle()
 
     clock.stop()
     trials = Trials("lifetime")
-    for peer in every():
-        for way in ("stubborn", "stopped", "hanging"):
-            trials.add(way, peer.dialect, partial(stubborn, peer, way))
+    for peer in all_peers():
+        for case in ("stubborn", "stopped", "hanging"):
+            trials.add(case, peer.dialect, partial(stubborn, peer, case))
     await trials.run(at_once=1)
 
 
-async def test_one_that_is_stopped_in_a_call_costs_its_caller_the_time_limit(folder: Path) -> None:
-    async def frozen(peer: HostilePeer) -> None:
+async def test_a_call_of_a_stopped_child_times_out(folder: Path) -> None:
+    async def stop_in_a_call(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:
             error = await child.end("kill", signal=signal.SIGSTOP, timeout=0.5)
             assert isinstance(error, CallTimeout)
@@ -88,14 +88,14 @@ async def test_one_that_is_stopped_in_a_call_costs_its_caller_the_time_limit(fol
             await child.is_well()
 
     trials = Trials("lifetime")
-    for peer in every():
-        trials.add("SIGSTOP in a call", peer.dialect, partial(frozen, peer))
+    for peer in all_peers():
+        trials.add("SIGSTOP in a call", peer.dialect, partial(stop_in_a_call, peer))
     await trials.run()
 
 
-# -- it dies ----------------------------------------------------------------------------------
+# -- crashes ---------------------------------------------------------------------------------
 
-DEATHS: dict[str, tuple[dict[str, Any], str]] = {
+CRASHES: dict[str, tuple[dict[str, Any], str]] = {
     "exit 0": ({"do": "die", "code": 0}, "exited with 0"),
     "exit 3": ({"do": "die", "code": 3}, "exited with 3"),
     "SIGKILL": ({"do": "kill", "signal": signal.SIGKILL}, "killed by SIGKILL"),
@@ -107,34 +107,38 @@ DEATHS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 async def test_a_crash_during_a_call_is_reported_at_once_with_its_status(folder: Path) -> None:
-    async def dies(peer: HostilePeer, words: dict[str, Any], status: str) -> None:
+    async def crash(peer: HostilePeer, command: dict[str, Any], status: str) -> None:
         async with run_hostile(peer, folder) as child:
-            at_once = 0 if serial(peer) else 3  # in turn, those would only wait behind it
-            kept = [asyncio.ensure_future(child.end("keep", timeout=300)) for _ in range(at_once)]
-            error = await fatal(child, words)
+            kept_count = 0 if is_serial(peer) else 3  # a serial dialect sends no other call
+            kept_calls = [
+                asyncio.ensure_future(child.end("keep", timeout=300)) for _ in range(kept_count)
+            ]
+            error = await fatal(child, command)
             assert isinstance(error, ExtensionGone), error
             assert error.evidence.exit == status, error.evidence
-            for other in kept:
-                loss = await other
+            for call in kept_calls:
+                loss = await call
                 assert isinstance(loss, ExtensionGone) and loss.evidence.exit == status
             await child.is_well()
 
-    async def fatal(child: HostileRun, words: dict[str, Any]) -> Any:
-        return await child.end(words["do"], **{k: v for k, v in words.items() if k != "do"})
+    async def fatal(child: HostileRun, command: dict[str, Any]) -> Any:
+        return await child.end(
+            command["do"], **{name: value for name, value in command.items() if name != "do"}
+        )
 
     trials = Trials("lifetime")
-    for peer in every():
-        for name, (words, status) in DEATHS.items():
-            trials.add(name, peer.dialect, partial(dies, peer, words, status))
+    for peer in all_peers():
+        for name, (command, status) in CRASHES.items():
+            trials.add(name, peer.dialect, partial(crash, peer, command, status))
     await trials.run()
 
 
-def serial(peer: HostilePeer) -> bool:
+def is_serial(peer: HostilePeer) -> bool:
     traits = find.find_dialect(peer.dialect).traits
     return traits.positional or traits.limits.max_in_flight == 1
 
 
-async def test_half_closed_pipes_are_reported_as_that(folder: Path) -> None:
+async def test_closed_pipes_are_reported(folder: Path) -> None:
     async def closes(peer: HostilePeer, fds: list[int]) -> None:
         async with run_hostile(peer, folder) as child:
             first = await child.end("close", fds=fds)
@@ -142,7 +146,7 @@ async def test_half_closed_pipes_are_reported_as_that(folder: Path) -> None:
                 assert isinstance(first, ExtensionGone) and first.code == "X1002", first
             else:
                 assert first == "closed"
-            if fds == [2]:  # nobody minds; it does not read any more, though
+            if fds == [2]:  # the child goes on, but it does not read
                 assert isinstance(await child.end("echo", timeout=0.3), CallTimeout)
                 await child.ext.restart()
             elif fds == [0]:
@@ -157,23 +161,23 @@ async def test_half_closed_pipes_are_reported_as_that(folder: Path) -> None:
             await child.is_well()
 
     trials = Trials("lifetime")
-    for peer in every():
+    for peer in all_peers():
         for fds in ([0], [1], [2], [0, 1], [0, 1, 2]):
             trials.add(f"closes {fds}", peer.dialect, partial(closes, peer, fds))
         trials.add("half an answer, closed", peer.dialect, partial(half_and_closed, peer))
-    await trials.run(at_once=12)  # most of them wait for what does not come
+    await trials.run(at_once=12)  # most of these trials wait for a time limit
 
 
-# -- what it leaves behind --------------------------------------------------------------------
+# -- processes that remain -------------------------------------------------------------------
 
 
-async def test_grandchildren_that_keep_the_pipes_open_delay_nothing_and_are_gone(
+async def test_grandchildren_that_keep_the_pipes_open_are_killed(
     folder: Path,
 ) -> None:
-    async def leaves(peer: HostilePeer, way: str) -> None:
+    async def leaves(peer: HostilePeer, case: str) -> None:
         async with run_hostile(peer, folder) as child:
             pid = await child.fork()
-            if way == "crash":
+            if case == "crash":
                 began = time.monotonic()
                 error = await child.end("die", code=5)
                 assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 5"
@@ -183,24 +187,24 @@ async def test_grandchildren_that_keep_the_pipes_open_delay_nothing_and_are_gone
         await until(lambda: not runs(pid), AT_ONCE_SECONDS)
 
     trials = Trials("lifetime")
-    for peer in every():
-        for way in ("crash", "close"):
-            trials.add(f"grandchild, {way}", peer.dialect, partial(leaves, peer, way))
+    for peer in all_peers():
+        for case in ("crash", "close"):
+            trials.add(f"grandchild, {case}", peer.dialect, partial(leaves, peer, case))
     await trials.run()
 
 
-async def test_a_daemon_that_keeps_the_pipes_open_delays_nothing(folder: Path) -> None:
-    """Double fork, setsid, deaf to SIGTERM. Where its process tree is held in a namespace it is
-    gone with its extension; where only the group is known it cannot be found, and the end of the
-    extension is not held up by it."""
+async def test_a_daemon_that_keeps_the_pipes_open_does_not_delay_the_end(folder: Path) -> None:
+    """The daemon has forked twice, called setsid, and ignores SIGTERM. In a namespace it ends with
+    its extension. Without a namespace it cannot be found, but it does not delay the end of the
+    extension."""
 
-    async def daemon(peer: HostilePeer, way: str) -> None:
+    async def daemon(peer: HostilePeer, case: str) -> None:
         pid = 0
         try:
             async with run_hostile(peer, folder) as child:
                 pid = await child.fork(daemon=True)
-                enclosed = child.ext.enforced["pids"] != "process group"
-                if way == "crash":
+                is_in_namespace = child.ext.enforced["pids"] != "process group"
+                if case == "crash":
                     began = time.monotonic()
                     error = await child.end("die", code=5)
                     assert isinstance(error, ExtensionGone), error
@@ -208,7 +212,7 @@ async def test_a_daemon_that_keeps_the_pipes_open_delays_nothing(folder: Path) -
                     await child.is_well()
                 began = time.monotonic()
             assert time.monotonic() - began < AT_ONCE_SECONDS
-            if enclosed:
+            if is_in_namespace:
                 await until(lambda: not runs(pid), AT_ONCE_SECONDS)
         finally:
             if pid > 1 and runs(pid):
@@ -216,51 +220,55 @@ async def test_a_daemon_that_keeps_the_pipes_open_delays_nothing(folder: Path) -
                     os.kill(pid, signal.SIGKILL)
 
     trials = Trials("lifetime")
-    for peer in every():
-        for way in ("crash", "close"):
-            trials.add(f"daemon, {way}", peer.dialect, partial(daemon, peer, way))
+    for peer in all_peers():
+        for case in ("crash", "close"):
+            trials.add(f"daemon, {case}", peer.dialect, partial(daemon, peer, case))
     await trials.run()
 
 
-async def test_leaving_by_an_exception_or_a_cancellation_leaves_nothing(folder: Path) -> None:
-    async def left(peer: HostilePeer, how: type[BaseException]) -> None:
+async def test_leaving_the_block_by_an_exception_leaves_no_process(folder: Path) -> None:
+    async def leave_block(peer: HostilePeer, exception_class: type[BaseException]) -> None:
         pids = []
         ready = asyncio.Event()
 
-        async def user() -> None:
+        async def use_extension() -> None:
             async with run_hostile(peer, folder, "stubborn") as child:
                 pids.append(pid_of(child.ext))
                 pids.append(await child.fork())
                 call = asyncio.ensure_future(child.end("hang", timeout=300))
                 await until(lambda: child.ext.stats.in_flight == 1, CALL_SECONDS)
                 ready.set()
-                if how is asyncio.CancelledError:
+                if exception_class is asyncio.CancelledError:
                     await call
-                raise how("on purpose")
+                raise exception_class("on purpose")
 
-        task = asyncio.ensure_future(user())
-        if how is asyncio.CancelledError:
+        task = asyncio.ensure_future(use_extension())
+        if exception_class is asyncio.CancelledError:
             await ready.wait()
             task.cancel()
-        with pytest.raises(how):
+        with pytest.raises(exception_class):
             await task
         assert gone(pids[0])
         await until(lambda: not runs(pids[1]), AT_ONCE_SECONDS)
 
     trials = Trials("lifetime")
-    for peer in every():
-        for how in (RuntimeError, asyncio.CancelledError):
-            trials.add(f"left by {how.__name__}", peer.dialect, partial(left, peer, how))
+    for peer in all_peers():
+        for exception_class in (RuntimeError, asyncio.CancelledError):
+            trials.add(
+                f"left by {exception_class.__name__}",
+                peer.dialect,
+                partial(leave_block, peer, exception_class),
+            )
     await trials.run()
 
 
-# A program that starts one in each dialect, each with a grandchild, and ends in its own way.
+# A program that starts an extension in each dialect, each with a grandchild, and ends in some way.
 PROGRAM = """
 import asyncio, gc, os, sys
 from pathlib import Path
-from tests.faults.harness import HostileRun, every, extension
+from tests.faults.harness import HostileRun, all_peers, extension
 
-async def one(peer):
+async def start_hostile(peer):
     ext = extension(peer, Path({folder!r}), "stubborn")
     await ext.start()
     run = HostileRun(ext, peer, None)
@@ -268,7 +276,7 @@ async def one(peer):
     return run
 
 async def main():
-    runs = await asyncio.gather(*map(one, every()))
+    runs = await asyncio.gather(*map(start_hostile, all_peers()))
     {end}
 
 asyncio.run(main())
@@ -283,23 +291,23 @@ ENDS = {
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("way", ENDS)
-def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, way: str) -> None:
-    text = PROGRAM.format(folder=str(folder), end=ENDS[way])
-    ran = subprocess.run(
+@pytest.mark.parametrize("case", ENDS)
+def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, case: str) -> None:
+    text = PROGRAM.format(folder=str(folder), end=ENDS[case])
+    result = subprocess.run(
         [sys.executable, "-c", text], cwd=ROOT, capture_output=True, timeout=180, check=False
     )
-    pids = [int(word) for word in ran.stdout.split()]
-    assert len(pids) == 2 * len(every()), ran.stderr.decode()
+    pids = [int(word) for word in result.stdout.split()]
+    assert len(pids) == 2 * len(all_peers()), result.stderr.decode()
     deadline = time.monotonic() + AT_ONCE_SECONDS
-    while left := [pid for pid in pids if runs(pid)]:
-        assert time.monotonic() < deadline, left
+    while remaining := [pid for pid in pids if runs(pid)]:
+        assert time.monotonic() < deadline, remaining
         time.sleep(0.01)
-    for peer in every():
+    for peer in all_peers():
         Trials("lifetime").count(peer.dialect)
 
 
-# -- starting it ------------------------------------------------------------------------------
+# -- starts -----------------------------------------------------------------------------
 
 BAD_STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "dies at its start": ("start", {"do": "die"}),
@@ -311,19 +319,19 @@ BAD_STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "closes its pipes": ("handshake", {"do": "close", "fds": [0, 1]}),
     "is killed": ("handshake", {"do": "kill", "signal": signal.SIGKILL}),
     "stops itself": ("handshake", {"do": "kill", "signal": signal.SIGSTOP}),
-    "writes what is no frame": (
+    "writes invalid frames": (
         "handshake",
         {"do": "spew", "out": [[(b"\xff" * 8 + b"\n").hex(), 9]], "then": "die"},
     ),
 }
 
 
-async def test_a_failed_start_is_reported_once_and_by_every_call(folder: Path) -> None:
-    async def fails(peer: HostilePeer, stage: str, words: dict[str, Any]) -> None:
-        flags = at(stage, **words)
+async def test_a_failed_start_fails_start_and_every_call(folder: Path) -> None:
+    async def fails(peer: HostilePeer, stage: str, command: dict[str, Any]) -> None:
+        flags = flags_at(stage, **command)
         limits = {"handshake": "0.6s"}
         async with run_hostile(
-            peer, folder, *flags, start=False, limits=limits, restart=NEVER
+            peer, folder, *flags, start=False, limits=limits, restart=NO_RESTART
         ) as child:
             calls = [asyncio.ensure_future(child.end("echo")) for _ in range(3)]
             error = await outcome(child.ext.start())
@@ -334,14 +342,14 @@ async def test_a_failed_start_is_reported_once_and_by_every_call(folder: Path) -
             assert child.ext.state == "failed"
 
     trials = Trials("lifetime")
-    for peer in every():
-        for name, (stage, words) in BAD_STARTS.items():
-            trials.add(name, peer.dialect, partial(fails, peer, stage, words))
+    for peer in all_peers():
+        for name, (stage, command) in BAD_STARTS.items():
+            trials.add(name, peer.dialect, partial(fails, peer, stage, command))
     await trials.run()
 
 
-async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path) -> None:
-    """Shakes hands and dies; and dies in every call: spawned exactly 1 + max_retries times."""
+async def test_a_crash_loop_ends_after_max_retries_and_no_call_hangs(folder: Path) -> None:
+    """A child that dies when ready or in every call is started exactly 1 + max_retries times."""
 
     async def loop(peer: HostilePeer, flags: tuple[str, ...]) -> None:
         pid_log = folder / f"pids-{peer.dialect}-{len(flags)}"
@@ -360,16 +368,18 @@ async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path)
         await until(lambda: ext.state == "failed", CALL_SECONDS)
         assert len(pid_log.read_text().split()) == 4
         assert isinstance(await child.end("echo"), ExthostError)
-        assert len(pid_log.read_text().split()) == 4  # asking does not start it
+        assert len(pid_log.read_text().split()) == 4  # a call does not start the extension
         await ext.close()
         child.settle()
 
     trials = Trials("lifetime")
-    for peer in every():
-        trials.add("dies when ready", peer.dialect, partial(loop, peer, at("ready", do="die")))
+    for peer in all_peers():
+        trials.add(
+            "dies when ready", peer.dialect, partial(loop, peer, flags_at("ready", do="die"))
+        )
         trials.add("dies in each call", peer.dialect, partial(loop, peer, ()))
     await trials.run()
 
 
-def test_every_dialect_has_its_row() -> None:
+def test_every_dialect_has_a_hostile_peer() -> None:
     assert set(PEERS) == set(find.BUILT_IN)

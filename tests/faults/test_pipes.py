@@ -1,10 +1,13 @@
-"""What a child may write: lengths, ids, text. Each call ends, no answer is wrong, it recovers."""
+"""Invalid lengths, ids and texts from a child: each call ends, no answer is wrong, and the next
+call works."""
 
 import asyncio
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from exthost.authoring.testing.behaviours import ID, NEXT, PREVIOUS
 from exthost.authoring.testing.peers import PEERS, HostilePeer
@@ -23,28 +26,28 @@ from exthost.wire.prefixed import Prefixed
 from tests.extensions.harness import outcome, until
 from tests.faults.harness import (
     CALL_SECONDS,
-    answer,
-    answer_in_text,
-    at,
-    every,
+    all_peers,
+    answer_frame,
+    answer_with_text,
+    encode_payload,
+    flags_at,
     frame,
-    payload,
     run_hostile,
-    wrapped,
+    wrap_bytes,
 )
 from tests.faults.trials import Trials
 
 
-def speaks_text(peer: HostilePeer) -> bool:
+def is_text_dialect(peer: HostilePeer) -> bool:
     return peer.dialect != "cigen"
 
 
-def by_order(peer: HostilePeer) -> bool:
+def has_no_ids(peer: HostilePeer) -> bool:
     return find.find_dialect(peer.dialect).traits.positional
 
 
-def fatal_noise(peer: HostilePeer) -> bool:
-    """Where a message says how long it is, garbage in it means that the count is off."""
+def noise_ends_the_session(peer: HostilePeer) -> bool:
+    """Return whether the dialect ends a session after an invalid message."""
     dialect = find.find_dialect(peer.dialect)
     return dialect.traits.positional or dialect.framing is not Lines
 
@@ -85,7 +88,7 @@ BAD_LENGTHS: dict[Any, dict[str, bytes]] = {
 }
 
 
-async def test_an_invalid_length_ends_the_call_and_the_next_has_a_fresh_process(
+async def test_an_invalid_length_ends_the_call_and_the_next_gets_a_new_process(
     folder: Path,
 ) -> None:
     async def bad_length(peer: HostilePeer, data: bytes) -> None:
@@ -96,45 +99,48 @@ async def test_an_invalid_length_ends_the_call_and_the_next_has_a_fresh_process(
             await child.is_well()
 
     trials = Trials("pipes")
-    for peer in every():
+    for peer in all_peers():
         for name, data in BAD_LENGTHS[find.find_dialect(peer.dialect).framing].items():
             trials.add(name, peer.dialect, partial(bad_length, peer, data))
     await trials.run()
 
 
-async def test_a_frame_that_never_ends_costs_no_more_than_the_limit(folder: Path) -> None:
-    """A line of a hundred megabytes, or a body that was announced and never comes."""
+async def test_a_frame_that_never_ends_fails_its_call(folder: Path) -> None:
+    """A line of fifty megabytes, or a body that is announced and never sent."""
 
     async def endless(peer: HostilePeer) -> None:
         dialect = find.find_dialect(peer.dialect)
         async with run_hostile(peer, folder, limits={"max_message": 2**20}) as child:
             if dialect.framing is Lines:
                 error = await child.spew(
-                    (answer(peer, "x")[:-20], 1), (b"x" * 1000, 50_000), then="hang", timeout=2
+                    (answer_frame(peer, "x")[:-20], 1),
+                    (b"x" * 1000, 50_000),
+                    then="hang",
+                    timeout=2,
                 )
                 assert isinstance(error, ProtocolViolation | CallTimeout), error
             else:
-                begun = answer(peer, "x" * 10_000)[:5000]
-                error = await child.spew(begun, then="hang", timeout=0.3)
+                first_half = answer_frame(peer, "x" * 10_000)[:5000]
+                error = await child.spew(first_half, then="hang", timeout=0.3)
                 assert isinstance(error, CallTimeout), error
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
             await child.is_well()
 
     trials = Trials("pipes")
-    for peer in every():
+    for peer in all_peers():
         trials.add("endless frame", peer.dialect, partial(endless, peer))
     await trials.run()
 
 
-async def test_an_answer_that_comes_byte_by_byte_is_an_answer(folder: Path) -> None:
-    async def loris(peer: HostilePeer) -> None:
+async def test_an_answer_can_arrive_byte_by_byte(folder: Path) -> None:
+    async def answer_byte_by_byte(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:
-            slow = child.spew(answer(peer, "ü" * 100), bytewise=True, then="nothing")
-            assert await slow == "ü" * 100
+            call = child.spew(answer_frame(peer, "ü" * 100), bytewise=True, then="nothing")
+            assert await call == "ü" * 100
             await child.is_well()
 
-    async def starved(peer: HostilePeer) -> None:
-        """It begins, and never goes on: the call's time limit is what ends it."""
+    async def half_an_answer(peer: HostilePeer) -> None:
+        """The child sends only half of an answer, so the call times out."""
         async with run_hostile(peer, folder) as child:
             error = await child.end("half", value="x" * 50, then="hang", timeout=0.3)
             assert isinstance(error, CallTimeout), error
@@ -142,40 +148,40 @@ async def test_an_answer_that_comes_byte_by_byte_is_an_answer(folder: Path) -> N
             await child.is_well()
 
     trials = Trials("pipes")
-    for peer in every():
-        trials.add("slow loris", peer.dialect, partial(loris, peer))
-        trials.add("half an answer, then nothing", peer.dialect, partial(starved, peer))
+    for peer in all_peers():
+        trials.add("slow loris", peer.dialect, partial(answer_byte_by_byte, peer))
+        trials.add("half an answer, then nothing", peer.dialect, partial(half_an_answer, peer))
     await trials.run()
 
 
 # -- ids --------------------------------------------------------------------------------------
 
 
-async def test_unrequested_answers_are_dropped_and_counted(folder: Path) -> None:
-    async def stray(peer: HostilePeer, rows: Mapping[str, bytes]) -> None:
+async def test_answers_to_no_request_are_dropped_and_counted(folder: Path) -> None:
+    async def send_stray_answers(peer: HostilePeer, rows: Mapping[str, bytes]) -> None:
         async with run_hostile(peer, folder) as child:
-            # On a busy machine a reply to an optional request of the handshake may have come late.
+            # On a busy machine a reply to an optional request of the handshake may be late.
             before = sum(child.ext.stats.dropped.values())
-            for n, (name, wrong) in enumerate(rows.items(), 1):
-                assert (name, await child.spew(wrong)) == (name, "spewed")
+            for n, (name, stray_frame) in enumerate(rows.items(), 1):
+                assert (name, await child.spew(stray_frame)) == (name, "spewed")
                 assert (name, sum(child.ext.stats.dropped.values()) - before) == (name, n)
                 await child.is_well()
             assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
-    for peer in every(but=["cigen"]):
+    for peer in all_peers(but=["cigen"]):
         rows = {
-            "unknown id": answer(peer, "wrong", 10**9 + 7),
-            "early id": answer(peer, "wrong", NEXT),
-            "old id": answer(peer, "wrong", PREVIOUS),
-            "an error to nobody": frame(peer, Failure(10**9 + 7, "wrong")),
+            "unknown id": answer_frame(peer, "wrong", 10**9 + 7),
+            "early id": answer_frame(peer, "wrong", NEXT),
+            "old id": answer_frame(peer, "wrong", PREVIOUS),
+            "an error without a request": frame(peer, Failure(10**9 + 7, "wrong")),
         }
         if find.find_dialect(peer.dialect).framing is not Headers:
-            plain = answer(peer, "wrong")
-            odd = {
+            correct_answer = answer_frame(peer, "wrong")
+            odd_ids = {
                 "text": b'"%d"' % ID,
                 "a fraction": b"%d.5" % ID,
-                # In mcp it is the same number, as it is for other clients of MCP.
+                # In MCP a float id equals the integer.
                 **({} if peer.dialect == "mcp" else {"a float": b"%d.0" % ID}),
                 "true": b"true",
                 "null": b"null",
@@ -185,20 +191,25 @@ async def test_unrequested_answers_are_dropped_and_counted(folder: Path) -> None
                 "minus zero": b"-0.0",
                 "of three hundred digits": b"9" * 300,
             }
-            for name, text in odd.items():
-                rows[f"an id that is {name}"] = plain.replace(b"%d" % ID, text)
-        trials.add("answers to nobody", peer.dialect, partial(stray, peer, rows), len(rows))
+            for name, text in odd_ids.items():
+                rows[f"an id that is {name}"] = correct_answer.replace(b"%d" % ID, text)
+        trials.add(
+            "answers without a request",
+            peer.dialect,
+            partial(send_stray_answers, peer, rows),
+            len(rows),
+        )
     await trials.run()
 
 
-async def test_an_answer_given_twice_answers_one_call(folder: Path) -> None:
-    """Also where answers have no ids, and the next call already waits for its turn."""
+async def test_a_repeated_answer_answers_only_one_call(folder: Path) -> None:
+    """This includes dialects without ids, while the next calls already wait."""
 
-    async def twice(peer: HostilePeer) -> None:
+    async def send_answer_twice(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:
-            double = answer(peer, "first") * 2
+            answer_twice = answer_frame(peer, "first") * 2
             results = await asyncio.gather(
-                child.spew(double, then="nothing"),
+                child.spew(answer_twice, then="nothing"),
                 *(child.end("echo", value=n) for n in range(5)),
             )
             assert results[0] == "first"
@@ -207,35 +218,35 @@ async def test_an_answer_given_twice_answers_one_call(folder: Path) -> None:
             await child.is_well()
 
     trials = Trials("pipes")
-    for peer in every():
-        trials.add("repeated answer", peer.dialect, partial(twice, peer))
+    for peer in all_peers():
+        trials.add("repeated answer", peer.dialect, partial(send_answer_twice, peer))
     await trials.run()
 
 
-async def test_an_answer_before_its_question_does_not_count(folder: Path) -> None:
-    """Right after its handshake it answers three questions that nobody has asked yet."""
+async def test_an_answer_before_its_request_is_dropped(folder: Path) -> None:
+    """After its handshake the child sends three answers to a request that was not sent yet."""
 
-    async def early(peer: HostilePeer) -> None:
-        spewed = {"out": [[answer(peer, "early", 9).hex(), 3]], "then": "nothing"}
-        flags = at("ready", do="spew", **spewed)
-        never = {"strategy": "never"}
-        async with run_hostile(peer, folder, *flags, restart=never, start=False) as child:
-            started = await outcome(child.ext.start())
-            if by_order(peer):  # perhaps already in its handshake
+    async def send_early_answers(peer: HostilePeer) -> None:
+        spew_command = {"out": [[answer_frame(peer, "early", 9).hex(), 3]], "then": "nothing"}
+        flags = flags_at("ready", do="spew", **spew_command)
+        no_restart = {"strategy": "never"}
+        async with run_hostile(peer, folder, *flags, restart=no_restart, start=False) as child:
+            start_outcome = await outcome(child.ext.start())
+            if has_no_ids(peer):  # the start itself may have failed
                 await until(lambda: child.ext.state == "failed", CALL_SECONDS)
                 error = await child.end("echo")
                 assert isinstance(error, ProtocolViolation | HandshakeFailed), error
                 assert "without a request" in error.message
             else:
-                assert started is child.ext
+                assert start_outcome is child.ext
                 dropped = {"replies to no question": 3}
                 await until(lambda: child.ext.stats.dropped == dropped, CALL_SECONDS)
-                for n in range(12):  # the ninth among them
+                for n in range(12):  # one of these has the id 9
                     assert await child.do(value=n) == n
 
     trials = Trials("pipes")
-    for peer in every():
-        trials.add("early answers", peer.dialect, partial(early, peer))
+    for peer in all_peers():
+        trials.add("early answers", peer.dialect, partial(send_early_answers, peer))
     await trials.run()
 
 
@@ -275,28 +286,29 @@ ODD_JSON: dict[str, tuple[bytes, Any]] = {
 }
 
 
-async def test_text_that_is_not_json_harms_its_own_call_at_most(folder: Path) -> None:
+@pytest.mark.more
+async def test_an_answer_that_is_not_json_fails_at_most_its_call(folder: Path) -> None:
     async def no_json(peer: HostilePeer, texts: Mapping[str, bytes]) -> None:
         async with run_hostile(peer, folder) as child:
             for name, text in texts.items():
-                others = [asyncio.ensure_future(child.end("echo", value=n)) for n in range(3)]
-                result = await child.spew(answer_in_text(peer, text))
-                received = await asyncio.gather(*others)
-                if fatal_noise(peer):
+                other_calls = [asyncio.ensure_future(child.end("echo", value=n)) for n in range(3)]
+                result = await child.spew(answer_with_text(peer, text))
+                other_results = await asyncio.gather(*other_calls)
+                if noise_ends_the_session(peer):
                     assert isinstance(result, ExthostError), (name, result)
                     await child.is_well()
                 else:
-                    # A whole line is the reply of this call, and fails it; a part is passed over.
-                    is_own_failure = isinstance(result, ExthostError) and result.code == "X0606"
-                    assert is_own_failure or result == "spewed", (name, result)
-                    assert received == [0, 1, 2], name
+                    # A whole line fails this call. A part of a line is skipped.
+                    failed_its_call = isinstance(result, ExthostError) and result.code == "X0606"
+                    assert failed_its_call or result == "spewed", (name, result)
+                    assert other_results == [0, 1, 2], name
             await child.is_well()
-            if not fatal_noise(peer):
+            if not noise_ends_the_session(peer):
                 assert child.ext.stats.dropped["stray lines on stdout"] == len(texts)
                 assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
-    for peer in filter(speaks_text, every()):
+    for peer in filter(is_text_dialect, all_peers()):
         texts = dict(NOT_JSON)
         if find.find_dialect(peer.dialect).framing is Lines:
             texts = {name: text.replace(b"\n", b" ") for name, text in texts.items()}
@@ -304,28 +316,30 @@ async def test_text_that_is_not_json_harms_its_own_call_at_most(folder: Path) ->
     await trials.run()
 
 
-async def test_json_that_is_odd_arrives_as_it_was_written(folder: Path) -> None:
-    async def odd(peer: HostilePeer) -> None:
+async def test_unusual_json_is_decoded(folder: Path) -> None:
+    async def send_unusual_json(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:
-            for name, (text, meant) in ODD_JSON.items():
-                result = await child.spew(answer_in_text(peer, text), then="nothing")
+            for name, (text, expected) in ODD_JSON.items():
+                result = await child.spew(answer_with_text(peer, text), then="nothing")
                 assert not isinstance(result, ExthostError), (name, result)
-                assert meant is None or result == meant, (name, result)
-            whole = answer(peer, "right")
-            doubled = whole.replace(b'"right"', b'"wrong","result":"right"')
+                assert expected is None or result == expected, (name, result)
+            correct_answer = answer_frame(peer, "right")
+            with_two_results = correct_answer.replace(b'"right"', b'"wrong","result":"right"')
             if find.find_dialect(peer.dialect).framing is Lines:
-                assert await child.spew(doubled, then="nothing") == "right"
+                assert await child.spew(with_two_results, then="nothing") == "right"
             await child.is_well()
             assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
-    for peer in filter(speaks_text, every()):
-        trials.add("odd but readable", peer.dialect, partial(odd, peer), len(ODD_JSON) + 1)
+    for peer in filter(is_text_dialect, all_peers()):
+        trials.add(
+            "odd but readable", peer.dialect, partial(send_unusual_json, peer), len(ODD_JSON) + 1
+        )
     await trials.run()
 
 
-# Frames of protobuf that are hostile in their own way: hex, and whether they can be read.
-PROTOBUF = {
+# Invalid messages of protobuf.
+INVALID_PROTOBUF = {
     "a hundred thousand nested groups": b"\x0b" * 100_000 + b"\x0c" * 100_000,
     "a length beyond the frame": b"\x0a\xff\xff\xff\xff\x0f",
     "text that is no UTF-8": b"\x0a\x02\xff\xfe",
@@ -337,24 +351,26 @@ PROTOBUF = {
 
 
 async def test_invalid_protobuf_ends_the_call_and_the_process(folder: Path) -> None:
-    async def garbled(peer: HostilePeer, data: bytes) -> None:
+    async def send_invalid_message(peer: HostilePeer, data: bytes) -> None:
         async with run_hostile(peer, folder) as child:
-            error = await child.spew(wrapped(peer, data), then="hang")
+            error = await child.spew(wrap_bytes(peer, data), then="hang")
             assert isinstance(error, ProtocolViolation | ExtensionGone), error
             await child.is_well()
 
-    async def readable(peer: HostilePeer) -> None:
-        """NaN in a float, a scalar given twice, fields nobody knows: as protobuf has it."""
+    async def send_unusual_message(peer: HostilePeer) -> None:
+        """Send NaN in a float, a repeated scalar and unknown fields, which protobuf allows."""
         async with run_hostile(peer, folder) as child:
-            right = payload(peer, Reply(None, peer.wrap_value("right")))
+            right = encode_payload(peer, Reply(None, peer.wrap_value("right")))
             nan = b"\x1d\x00\x00\xc0\x7f"
-            odd = wrapped(peer, right + nan + b"\x1d\x00\x00\x00\x3f" + b"\x7a\x01\x78" + nan)
-            assert await child.spew(odd, then="nothing") == "right"
+            unusual_frame = wrap_bytes(
+                peer, right + nan + b"\x1d\x00\x00\x00\x3f" + b"\x7a\x01\x78" + nan
+            )
+            assert await child.spew(unusual_frame, then="nothing") == "right"
             await child.is_well()
 
     trials = Trials("pipes")
     peer = PEERS["cigen"]
-    for name, data in PROTOBUF.items():
-        trials.add(name, "cigen", partial(garbled, peer, data))
-    trials.add("odd but readable", "cigen", partial(readable, peer))
+    for name, data in INVALID_PROTOBUF.items():
+        trials.add(name, "cigen", partial(send_invalid_message, peer, data))
+    trials.add("odd but readable", "cigen", partial(send_unusual_message, peer))
     await trials.run()

@@ -1,4 +1,4 @@
-"""The sample of a matrix: the same for the same seed, some of each dialect, all in the end."""
+"""The sample of trials depends only on the seed, and has trials of each dialect."""
 
 import asyncio
 import os
@@ -10,43 +10,45 @@ import pytest
 from tests.faults.trials import SAMPLE_VARIABLE, Trial, default_seed, sampled
 
 
-async def nothing() -> None:
+async def do_nothing() -> None:
     await asyncio.sleep(0)
 
 
 TRIALS = [
-    Trial(f"{dialect} {n}", dialect, nothing, 1)
+    Trial(f"{dialect} {n}", dialect, do_nothing, 1)
     for dialect, count in (("many", 100), ("few", 3))
     for n in range(count)
 ]
 
 
-def names(seed: str, share: float = 0.1) -> list[str]:
+def sampled_names(seed: str, share: float = 0.1) -> list[str]:
     return [trial.name for trial in sampled(TRIALS, share, seed)]
 
 
-def test_a_seed_always_chooses_the_same_and_another_seed_something_else() -> None:
-    assert names("one") == names("one") != names("two")
+def test_a_seed_always_chooses_the_same_trials() -> None:
+    assert sampled_names("one") == sampled_names("one") != sampled_names("two")
 
 
-def test_each_dialect_has_its_share_and_one_trial_at_least() -> None:
+def test_each_dialect_has_its_share_and_at_least_one_trial() -> None:
     for seed in "abcdef":
-        dialects = [name.split()[0] for name in names(seed)]
+        dialects = [name.split()[0] for name in sampled_names(seed)]
         assert (dialects.count("many"), dialects.count("few")) == (10, 1)
-        assert len(set(names(seed))) == 11
+        assert len(set(sampled_names(seed))) == 11
 
 
-def test_all_is_all_and_many_seeds_reach_all() -> None:
+def test_the_seed_all_chooses_all_trials_and_many_seeds_reach_all() -> None:
     assert sampled(TRIALS, 0.1, "all") == sampled(TRIALS, 1.0, "one") == TRIALS
-    assert {name for n in range(300) for name in names(str(n))} == {item.name for item in TRIALS}
+    assert {name for n in range(300) for name in sampled_names(str(n))} == {
+        item.name for item in TRIALS
+    }
 
 
-def test_the_seed_of_a_checkout_is_steady() -> None:
+def test_the_default_seed_does_not_change() -> None:
     assert default_seed() == default_seed() != ""
 
 
-# In a process of its own: what it counts is not what this run has tried.
-COUNTED = """
+# A program that runs trials in a new process, so that this test run does not count them.
+COUNTING_PROGRAM = """
 import asyncio, os
 from tests.faults.trials import Trials, summary
 async def nothing(): pass
@@ -58,14 +60,14 @@ print("\\n".join(summary()))
 """
 
 
-@pytest.mark.parametrize(("seed", "tried"), [("abc", "6 of 20"), ("all", "20 of 20")])
-def test_the_counts_have_total_part_and_seed(seed: str, tried: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", COUNTED],
+@pytest.mark.parametrize(("seed", "expected_count"), [("abc", "6 of 20"), ("all", "20 of 20")])
+def test_the_summary_has_the_counts_and_the_seed(seed: str, expected_count: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", COUNTING_PROGRAM],
         env={**os.environ, SAMPLE_VARIABLE: seed},
         capture_output=True,
         text=True,
         check=True,
         timeout=120,
     )
-    assert f"fault trials: {tried} trials, seed {seed} " in ran.stdout
+    assert f"fault trials: {expected_count} trials, seed {seed} " in result.stdout

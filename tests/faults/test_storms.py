@@ -1,5 +1,5 @@
-"""Many calls at once beside a hostile neighbour, and many that are given up: none is lost, none is
-answered wrongly, and no place in any table stays taken."""
+"""Many concurrent calls next to a hostile extension, many cancelled calls, and restarts: no call is
+lost, no answer is wrong, and no call stays pending."""
 
 import asyncio
 import random
@@ -7,16 +7,18 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from exthost.authoring.testing.peers import HostilePeer
 from exthost.errors import ExthostError
 from tests.extensions.harness import until
-from tests.faults.harness import CALL_SECONDS, HostileRun, every, run_hostile
+from tests.faults.harness import CALL_SECONDS, HostileRun, all_peers, run_hostile
 from tests.faults.trials import Trials
 
 
 async def misbehave(child: HostileRun, rng: random.Random) -> None:
-    """Whatever comes to its mind, until it is left alone."""
-    deeds = [
+    """Send random hostile commands until cancelled."""
+    behaviours = [
         lambda: child.spew((b"noise\n", 20_000), timeout=1),
         lambda: child.spew((b"\xff" * 100, 3_000), timeout=0.2),
         lambda: child.spew((b"e\n", 20_000), fd=2, timeout=1),
@@ -27,41 +29,42 @@ async def misbehave(child: HostileRun, rng: random.Random) -> None:
         lambda: child.end("echo", value="x" * 200_000, timeout=1),
     ]
     while True:
-        await rng.choice(deeds)()
+        await rng.choice(behaviours)()
 
 
+@pytest.mark.more
 async def test_a_hostile_neighbour_does_not_affect_a_thousand_calls_of_another(
     folder: Path,
 ) -> None:
     async def neighbours(peer: HostilePeer) -> None:
         policy = {"strategy": "immediate", "max_retries": 1000}
         async with (
-            run_hostile(peer, folder, watched=False, restart=policy) as bad,
-            run_hostile(peer, folder, watched=False) as good,
+            run_hostile(peer, folder, watched=False, restart=policy) as hostile_child,
+            run_hostile(peer, folder, watched=False) as good_child,
         ):
-            mischief = asyncio.ensure_future(misbehave(bad, random.Random(6)))
+            misbehaving = asyncio.ensure_future(misbehave(hostile_child, random.Random(6)))
             numbers = iter(range(1000))
 
-            async def work() -> None:
+            async def make_calls() -> None:
                 for n in numbers:
-                    assert await good.do(value={"n": n}, timeout=CALL_SECONDS) == {"n": n}
+                    assert await good_child.do(value={"n": n}, timeout=CALL_SECONDS) == {"n": n}
 
-            await asyncio.gather(*(work() for _ in range(8)))
-            assert not mischief.done()
-            mischief.cancel()
-            await asyncio.wait([mischief])
-            assert good.ext.stats.restarts == 0 and good.ext.stats.dropped == {}
-            good.settle(result=1000)
+            await asyncio.gather(*(make_calls() for _ in range(8)))
+            assert not misbehaving.done()
+            misbehaving.cancel()
+            await asyncio.wait([misbehaving])
+            assert good_child.ext.stats.restarts == 0 and good_child.ext.stats.dropped == {}
+            good_child.settle(result=1000)
 
     trials = Trials("pipes")
-    for peer in every():
+    for peer in all_peers():
         trials.add("a hostile neighbour", peer.dialect, partial(neighbours, peer))
     await trials.run(at_once=2)
 
 
-async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
-    """Given up before they are sent, while they are under way, in the tick of their answer; by
-    their caller or by their time limit."""
+async def test_many_cancelled_calls_leave_no_pending_call(folder: Path) -> None:
+    """Calls are cancelled or time out before they are sent, while they are in flight, and when
+    their answer arrives."""
 
     async def storm(peer: HostilePeer, watched: bool) -> None:
         rng = random.Random(9)
@@ -70,12 +73,12 @@ async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
         async with run_hostile(peer, folder, watched=watched, restart=policy) as child:
             ends: Counter[str] = Counter()
 
-            async def one(n: int) -> None:
-                deed, limit = rng.choice(["echo", "echo", "keep"]), rng.choice([0.02, 10])
-                task = asyncio.ensure_future(child.end(deed, value=n, timeout=limit))
+            async def make_call(n: int) -> None:
+                behaviour, limit = rng.choice(["echo", "echo", "keep"]), rng.choice([0.02, 10])
+                task = asyncio.ensure_future(child.end(behaviour, value=n, timeout=limit))
                 for _ in range(rng.choice([0, 0, 1, 2, 5, 20])):
                     await asyncio.sleep(0)
-                if deed == "keep" or rng.random() < 0.5:
+                if behaviour == "keep" or rng.random() < 0.5:
                     task.cancel()
                 await asyncio.wait([task])
                 if task.cancelled():
@@ -87,30 +90,31 @@ async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
                     ends["result"] += 1
 
             for start in range(0, calls, 50):
-                await asyncio.gather(*(one(n) for n in range(start, start + 50)))
+                await asyncio.gather(*(make_call(n) for n in range(start, start + 50)))
                 assert child.ext.stats.in_flight == child.ext.stats.waiting == 0
             assert sum(ends.values()) == calls and ends["cancelled"] > 0
             await child.is_well()
 
     trials = Trials("pipes")
-    for peer in every():
+    for peer in all_peers():
         for watched in (False, True):
             trials.add("cancellations", peer.dialect, partial(storm, peer, watched))
     await trials.run(at_once=2)
 
 
+@pytest.mark.more
 async def test_restarts_under_a_storm_of_calls_lose_no_call(folder: Path) -> None:
-    """A fresh process comes up beside the old one, which answers what it was asked; killed instead,
-    it costs its calls, and each is told."""
+    """At a restart the old process answers its calls while the new one starts. If the process is
+    killed instead, its calls fail."""
 
-    async def reloaded(peer: HostilePeer, way: str) -> None:
+    async def restart_under_load(peer: HostilePeer, method: str) -> None:
         policy = {"strategy": "immediate", "max_retries": 1000}
         async with run_hostile(peer, folder, watched=False, restart=policy) as child:
             ends: Counter[str] = Counter()
-            over = False
+            is_over = False
 
-            async def work(n: int) -> None:
-                while not over:
+            async def make_calls(n: int) -> None:
+                while not is_over:
                     value = await child.end("echo", value=n, timeout=CALL_SECONDS)
                     if isinstance(value, ExthostError):
                         ends[value.kind] += 1
@@ -118,9 +122,9 @@ async def test_restarts_under_a_storm_of_calls_lose_no_call(folder: Path) -> Non
                         assert value == n
                         ends["result"] += 1
 
-            working = [asyncio.ensure_future(work(n)) for n in range(6)]
+            workers = [asyncio.ensure_future(make_calls(n)) for n in range(6)]
             for _ in range(4):
-                if way == "restart":
+                if method == "restart":
                     await child.ext.restart()
                 else:
                     pid = child.ext.stats.pid
@@ -128,14 +132,16 @@ async def test_restarts_under_a_storm_of_calls_lose_no_call(folder: Path) -> Non
                     await until(lambda pid=pid: child.ext.stats.pid not in (pid, None), 60)  # type: ignore[misc]
                 before = ends["result"]
                 await until(lambda before=before: ends["result"] > before + 20, 60)  # type: ignore[misc]
-            over = True
-            await asyncio.gather(*working)
+            is_over = True
+            await asyncio.gather(*workers)
             lost = set(ends) - {"result"}
-            assert lost == (set() if way == "restart" else lost & {"ExtensionGone"}), ends
+            assert lost == (set() if method == "restart" else lost & {"ExtensionGone"}), ends
             child.settle()
 
     trials = Trials("lifetime")
-    for peer in every():
-        for way in ("restart", "kill"):
-            trials.add(f"{way} under a storm", peer.dialect, partial(reloaded, peer, way))
+    for peer in all_peers():
+        for method in ("restart", "kill"):
+            trials.add(
+                f"{method} under a storm", peer.dialect, partial(restart_under_load, peer, method)
+            )
     await trials.run(at_once=2)

@@ -1,8 +1,9 @@
-"""The supervisor against a simple model: life cycle, restart budget, backoff, and every call's end.
+"""The supervisor is compared with a simple model: states, restart budget, backoff, and ends of
+calls.
 
-The extension, its supervisor, call queue and sessions are the real ones. Children that the test
-controls replace processes, and the test moves the time. The model has the rules of
-docs/lifecycle.md in a few lines: a call starts the extension, a budget ends it, a delay doubles.
+The extension, its supervisor, call queue and sessions are real. Fake children replace processes,
+and the test moves the time. The model implements the rules of docs/lifecycle.md: a call starts the
+extension, a budget limits restarts, and each delay doubles.
 """
 
 import asyncio
@@ -30,8 +31,10 @@ from exthost.extension.extension import Extension
 from exthost.launch import sandbox_probe
 from tests.extensions.fake_child import FakeChild
 
-# limits.start of morphir; the first delay and the longest one of this test.
-START, FIRST, LONGEST, SUSTAINED = 60.0, 1.0, 4.0, 60.0
+START_SECONDS = 60.0  # limits.start of morphir
+FIRST_DELAY = 1.0
+LONGEST_DELAY = 4.0
+SUSTAINED_SECONDS = 60.0  # the uptime that forgives crashes
 
 
 class ManualClockLoop(asyncio.SelectorEventLoop):
@@ -47,19 +50,19 @@ class ManualClockLoop(asyncio.SelectorEventLoop):
     def settle(self) -> None:
         """Run every callback that is ready."""
 
-        async def ticks() -> None:
+        async def run_iterations() -> None:
             for _ in range(30):
                 await asyncio.sleep(0)
 
-        self.run_until_complete(ticks())
+        self.run_until_complete(run_iterations())
 
 
 class ControlledChild(FakeChild):
-    """A child that ends when its stdin does."""
+    """A child that exits at the end of its stdin. The list CHILDREN has all of them."""
 
     def __init__(self, *_: Any) -> None:
         super().__init__()
-        ALL.append(self)
+        CHILDREN.append(self)
 
     def close_stdin(self) -> None:
         super().close_stdin()
@@ -68,39 +71,39 @@ class ControlledChild(FakeChild):
     def answer_handshake(self) -> None:
         """Answer the last request of the handshake."""
         for request in self.heard()[-1:]:
-            listed = [{"name": "echo", "description": ""}]
-            self.say(id=request["id"], result=listed if request["id"] else None)
+            tools = [{"name": "echo", "description": ""}]
+            self.say(id=request["id"], result=tools if request["id"] else None)
 
 
-ALL: list[ControlledChild] = []
+CHILDREN: list[ControlledChild] = []
 
 
 @dataclass
 class Model:
-    """What should be."""
+    """The expected state of the extension and of its calls."""
 
     strategy: str
-    most: int | None
+    max_retries: int | None
     forgiven_by: str
     state: str = "discovered"
     spawned: int = 0
-    used: int = 0
-    fruitless: int = 0
+    retries_used: int = 0
+    crashes_without_service: int = 0
     has_been_ready: bool = False
     served: bool = False
-    since: float = 0.0  # when it began to start, or got ready
-    due: float = 0.0
+    entered_at: float = 0.0  # when it began to start, or became ready
+    retry_at: float = 0.0
     waiting: list[int] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
     ends: dict[int, str] = field(default_factory=dict)
 
     def start(self, now: float, *, retry: bool) -> None:
-        self.state, self.since, self.served = "starting", now, False
+        self.state, self.entered_at, self.served = "starting", now, False
         self.spawned += 1
-        self.used += retry
+        self.retries_used += retry
 
     def ready(self, now: float) -> None:
-        self.state, self.since, self.has_been_ready = "ready", now, True
+        self.state, self.entered_at, self.has_been_ready = "ready", now, True
         self.sent, self.waiting = self.waiting, []
 
     def lose(self, calls: list[int]) -> None:
@@ -109,14 +112,16 @@ class Model:
         calls.clear()
 
     def crash(self, now: float) -> None:
-        """Its process ended by itself."""
+        """Update the model after the process has ended by itself."""
         was_ready = self.state == "ready"
         self.lose(self.sent)
-        sustained = was_ready and now - self.since >= SUSTAINED
+        sustained = was_ready and now - self.entered_at >= SUSTAINED_SECONDS
         if sustained if self.forgiven_by == "uptime" else self.served:
-            self.used = 0
-        self.fruitless = 0 if sustained or self.served else self.fruitless + 1
-        exhausted = self.most is not None and self.used >= self.most
+            self.retries_used = 0
+        self.crashes_without_service = (
+            0 if sustained or self.served else self.crashes_without_service + 1
+        )
+        exhausted = self.max_retries is not None and self.retries_used >= self.max_retries
         if self.strategy == "on-demand":
             if exhausted:
                 self.fail()
@@ -131,10 +136,12 @@ class Model:
         else:
             delay = 0.0
             if self.strategy == "exponential":
-                delay = min(FIRST * 2**self.used, LONGEST)
-            if self.most is None and self.fruitless > 3:
-                delay = max(delay, min(0.1 * 2 ** (self.fruitless - 4), LONGEST))
-            self.state, self.due = "backoff", now + delay
+                delay = min(FIRST_DELAY * 2**self.retries_used, LONGEST_DELAY)
+            if self.max_retries is None and self.crashes_without_service > 3:
+                delay = max(
+                    delay, min(0.1 * 2 ** (self.crashes_without_service - 4), LONGEST_DELAY)
+                )
+            self.state, self.retry_at = "backoff", now + delay
             self.pass_time(now)
 
     def fail(self) -> None:
@@ -142,39 +149,39 @@ class Model:
         self.lose(self.waiting)
 
     def pass_time(self, now: float) -> None:
-        if self.state == "backoff" and now >= self.due:
+        if self.state == "backoff" and now >= self.retry_at:
             self.start(now, retry=True)
-        elif self.state == "starting" and now - self.since >= START:
+        elif self.state == "starting" and now - self.entered_at >= START_SECONDS:
             self.crash(now)
 
-    def asked_again(self, now: float) -> None:
+    def restart(self, now: float) -> None:
         self.lose(self.sent)
-        self.used = self.fruitless = 0
+        self.retries_used = self.crashes_without_service = 0
         self.has_been_ready = False
         self.start(now, retry=False)
 
 
-class Supervision(RuleBasedStateMachine):
+class SupervisorMachine(RuleBasedStateMachine):
     """Calls, crashes, time, restarts and stops, in any order."""
 
     @initialize(
         strategy=st.sampled_from(["immediate", "immediate", "exponential", "on-demand", "never"]),
-        most=st.sampled_from([0, 1, 3, None, None, None]),
+        max_retries=st.sampled_from([0, 1, 3, None, None, None]),
         forgiven_by=st.just("uptime"),
     )
-    def load(self, strategy: str, most: int | None, forgiven_by: str) -> None:
+    def load(self, strategy: str, max_retries: int | None, forgiven_by: str) -> None:
         self.patch = pytest.MonkeyPatch()
-        # Else the first start finds out in a thread, which no step of this loop waits for.
+        # This result is cached. Otherwise the first start would run the probe in a thread.
         sandbox_probe.probe_pid_namespace(sandbox_probe.find_sandbox_support())
         self.patch.setattr(random, "random", lambda: 0.0)  # no jitter
-        ALL.clear()
+        CHILDREN.clear()
         self.loop = ManualClockLoop()
-        self.model = Model(strategy, most, forgiven_by)
+        self.model = Model(strategy, max_retries, forgiven_by)
         restart = {
             "strategy": strategy,
-            "initial_delay": FIRST,
-            "max_delay": LONGEST,
-            "max_retries": "unlimited" if most is None else most,
+            "initial_delay": FIRST_DELAY,
+            "max_delay": LONGEST_DELAY,
+            "max_retries": "unlimited" if max_retries is None else max_retries,
         }
         entry = {"name": "x", "source": {"command": "fake-child"}, "restart": restart}
 
@@ -184,7 +191,7 @@ class Supervision(RuleBasedStateMachine):
         self.ext = self.loop.run_until_complete(make())
         self.calls: list[asyncio.Task[Any]] = []
 
-    # -- what can happen -----------------------------------------------------------------------
+    # -- the rules ----------------------------------------------------------------------
 
     @rule()
     def call(self) -> None:
@@ -197,71 +204,71 @@ class Supervision(RuleBasedStateMachine):
         else:
             self.model.waiting.append(n)
         if self.model.state in ("discovered", "admitted"):
-            # The first start is nobody's retry; one after a rest is charged to the budget.
+            # Only a start after a crash is a retry.
             self.model.start(self.loop.now, retry=self.model.state == "admitted")
         self.loop.settle()
 
     @precondition(lambda self: self.model.state == "starting")
     @rule()
-    def it_shakes_hands(self) -> None:
+    def become_ready(self) -> None:
         for _ in range(2):
-            ALL[-1].answer_handshake()
+            CHILDREN[-1].answer_handshake()
             self.loop.settle()
         self.model.ready(self.loop.now)
 
     @precondition(lambda self: self.model.state in ("starting", "ready"))
     @rule()
-    def it_dies(self) -> None:
-        ALL[-1].die()
+    def crash_child(self) -> None:
+        CHILDREN[-1].die()
         self.model.crash(self.loop.now)
         self.loop.settle()
 
     @precondition(lambda self: self.model.state in ("starting", "ready"))
     @rule(times=st.integers(1, 8))
-    def it_shakes_hands_and_dies(self, times: int) -> None:
-        """Again and again, as far as it is started again."""
+    def become_ready_and_crash(self, times: int) -> None:
+        """Become ready and crash this often, as long as the extension is restarted."""
         for _ in range(times):
             if self.model.state == "starting":
-                self.it_shakes_hands()
-            self.it_dies()
+                self.become_ready()
+            self.crash_child()
             if self.model.state == "backoff":
-                self.it_is_where_the_model_says()
-                self.time_passes(self.model.due - self.loop.now)
+                self.the_state_is_that_of_the_model()
+                self.pass_time_by(self.model.retry_at - self.loop.now)
             if self.model.state != "starting":
                 return
-            self.it_is_where_the_model_says()
+            self.the_state_is_that_of_the_model()
 
     @precondition(lambda self: self.model.sent)
     @rule()
-    def it_answers(self) -> None:
+    def answer_call(self) -> None:
         n = self.model.sent.pop(0)
         id = next(
             message["id"]
-            for message in ALL[-1].heard()
+            for message in CHILDREN[-1].heard()
             if message["params"] == n and message["id"] > 1
         )
-        ALL[-1].say(id=id, result=n)
+        CHILDREN[-1].say(id=id, result=n)
         self.model.ends[n] = "result"
         self.model.served = True
         self.loop.settle()
 
     @rule(seconds=st.sampled_from([0.05, 0.3, 1.0, 5.0, 50.0, 61.0]))
-    def time_passes(self, seconds: float) -> None:
+    def pass_time_by(self, seconds: float) -> None:
         self.loop.now += seconds
         self.model.pass_time(self.loop.now)
         self.loop.settle()
 
-    # While one runs, a requested restart starts a process beside it: other tests show that.
+    # Other tests check a restart while a process runs, which starts a second process.
     @precondition(lambda self: self.model.state not in ("starting", "ready"))
     @rule()
-    def somebody_wants_it_again(self) -> None:
-        asked = self.loop.create_task(self.ext.restart())
-        asked.add_done_callback(lambda task: task.cancelled() or task.exception())
-        self.model.asked_again(self.loop.now)
+    def request_restart(self) -> None:
+        restarting = self.loop.create_task(self.ext.restart())
+        restarting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self.model.restart(self.loop.now)
         self.loop.settle()
 
     @rule()
-    def somebody_stops_it(self) -> None:
+    def stop_extension(self) -> None:
         self._close()
         self.model.lose(self.model.sent)
         self.model.lose(self.model.waiting)
@@ -270,7 +277,7 @@ class Supervision(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.waiting or self.model.sent)
     @rule(data=st.data())
-    def a_caller_leaves(self, data: st.DataObject) -> None:
+    def cancel_call(self, data: st.DataObject) -> None:
         n = data.draw(st.sampled_from(self.model.waiting + self.model.sent))
         self.calls[n].cancel()
         for calls in (self.model.waiting, self.model.sent):
@@ -279,20 +286,20 @@ class Supervision(RuleBasedStateMachine):
         self.model.ends[n] = "cancelled"
         self.loop.settle()
 
-    # -- what must hold ------------------------------------------------------------------------
+    # -- the invariants -----------------------------------------------------------------------
 
     @invariant()
-    def it_is_where_the_model_says(self) -> None:
+    def the_state_is_that_of_the_model(self) -> None:
         assert self.ext.state == self.model.state, (self.ext.state, self.model)
 
     @invariant()
-    def processes_stay_within_the_policy_and_end(self) -> None:
-        assert len(ALL) == self.model.spawned, self.model
-        alive = [child for child in ALL if child.status is None]
+    def there_are_as_many_processes_as_in_the_model(self) -> None:
+        assert len(CHILDREN) == self.model.spawned, self.model
+        alive = [child for child in CHILDREN if child.status is None]
         assert len(alive) == (self.model.state in ("starting", "ready"))
 
     @invariant()
-    def each_call_ended_as_the_model_says_or_is_awaited(self) -> None:
+    def each_call_ended_as_in_the_model(self) -> None:
         for n, task in enumerate(self.calls):
             assert task.done() == (n in self.model.ends), (n, self.model)
             if not task.done():
@@ -308,7 +315,7 @@ class Supervision(RuleBasedStateMachine):
             assert self.model.ends[n] == end
         stats = self.ext.stats
         assert stats.waiting == len(self.model.waiting)
-        assert stats.in_flight >= len(self.model.sent)  # a handshake is in flight, too
+        assert stats.in_flight >= len(self.model.sent)  # the handshake also counts as in flight
         assert stats.calls == stats.result + sum(
             getattr(stats, loss) for loss in UNSUCCESSFUL_OUTCOMES
         )
@@ -325,16 +332,16 @@ class Supervision(RuleBasedStateMachine):
         try:
             self._close()
             assert all(task.done() for task in self.calls)
-            assert all(child.status is not None for child in ALL)
+            assert all(child.status is not None for child in CHILDREN)
             for task in self.calls:
                 assert task.cancelled() or task.exception() or task.result() is not None
         finally:
-            for child in ALL:
+            for child in CHILDREN:
                 child.die()
             self.loop.settle()
             self.loop.close()
             self.patch.undo()
 
 
-TestSupervision = Supervision.TestCase
-TestSupervision.settings = settings(max_examples=50, stateful_step_count=15, deadline=None)
+TestSupervisorMachine = SupervisorMachine.TestCase
+TestSupervisorMachine.settings = settings(max_examples=50, stateful_step_count=15, deadline=None)

@@ -1,13 +1,13 @@
-"""Trials: many small hostile experiments in one test, each counted by family and dialect.
+"""Trials: many small tests of hostile behaviour in one test, counted by family and dialect.
 
 A trial is a coroutine that must end in bounded time without an error. The trials of one test run a
 few at a time. A trial that fails does not stop the others, and the test reports all failures. The
 counts are printed at the end of the test run (`conftest.py`).
 
-A part of them is run, some of each dialect, chosen by a seed; `run(sample=...)` says how many. The
-seed is that of the commit, so that each change gets another part and the same change the same; it
-is printed with the counts. `EXTHOST_TEST_SAMPLE=SEED` runs the part of that seed,
-`EXTHOST_TEST_SAMPLE=all` runs all, as `make soak` does.
+A test runs a sample of its trials, with some of each dialect; `run(sample=...)` sets its size. A
+seed chooses the sample. The default seed is the commit, so each commit runs another sample. The
+seed is printed with the counts. `EXTHOST_TEST_SAMPLE=SEED` runs the sample of this seed, and
+`EXTHOST_TEST_SAMPLE=all` runs all trials, as `make soak` does.
 """
 
 import asyncio
@@ -25,21 +25,21 @@ from typing import Any, NamedTuple
 
 import pytest
 
-# A trial that takes longer hangs: every limit inside is shorter.
+# The time limit of a trial. All limits inside a trial are shorter.
 TRIAL_SECONDS = 150.0
 
 # The seed of the sample, or "all".
 SAMPLE_VARIABLE = "EXTHOST_TEST_SAMPLE"
 
-# The part of its trials that a test runs unless it says otherwise.
+# The default share of its trials that a test runs.
 SAMPLE = 1 / 5
 
-# Enough to keep two cores busy; more would make each trial slower.
+# How many trials run at the same time: enough for two cores.
 AT_ONCE = 4
 
 
 class Counted(NamedTuple):
-    """One line of the count."""
+    """The key of a counter."""
 
     family: str
     dialect: str
@@ -51,7 +51,7 @@ SLOWEST: list[tuple[float, str]] = []
 
 
 class Trial(NamedTuple):
-    """One trial; `times` is how many experiments it makes."""
+    """One trial. It counts `times` times, because it can test several inputs."""
 
     name: str
     dialect: str
@@ -77,20 +77,21 @@ class Trials:
         COUNTS[Counted(self._family, dialect, outcome)] += times
 
     async def run(self, at_once: int = AT_ONCE, *, sample: float = SAMPLE) -> None:
-        """Run all trials, or this share. Fail the test if a trial failed, or if there was none."""
-        assert self._trials, "a test without trials shows nothing"
+        """Run this share of the trials. Fail the test if a trial fails or if there are no
+        trials."""
+        assert self._trials, "a test without trials checks nothing"
         chosen = sampled(self._trials, sample, os.environ.get(SAMPLE_VARIABLE, "all"))
         for trial in self._trials:
             if trial not in chosen:
                 self.count(trial.dialect, "unsampled", trial.times)
-        turns = asyncio.Semaphore(at_once)
-        await asyncio.gather(*(self._try(turns, trial) for trial in chosen))
+        semaphore = asyncio.Semaphore(at_once)
+        await asyncio.gather(*(self._run_trial(semaphore, trial) for trial in chosen))
         if self._failures:
             pytest.fail("\n".join(self._failures), pytrace=False)
 
-    async def _try(self, turns: asyncio.Semaphore, trial: Trial) -> None:
+    async def _run_trial(self, semaphore: asyncio.Semaphore, trial: Trial) -> None:
         name, dialect, run, times = trial
-        async with turns:
+        async with semaphore:
             began = time.monotonic()
             try:
                 async with asyncio.timeout(TRIAL_SECONDS):
@@ -105,22 +106,22 @@ class Trials:
 
 
 def sampled(trials: list[Trial], share: float, seed: str) -> list[Trial]:
-    """Return a share of the trials of each dialect, at least one; the same for the same seed."""
+    """Return a share of the trials of each dialect, at least one, chosen by the seed."""
     if seed == "all" or share >= 1:
         return list(trials)
     chosen: list[Trial] = []
     for dialect in dict.fromkeys(trial.dialect for trial in trials):
-        of_it = [trial for trial in trials if trial.dialect == dialect]
-        names = " ".join(trial.name for trial in of_it)
+        of_dialect = [trial for trial in trials if trial.dialect == dialect]
+        names = " ".join(trial.name for trial in of_dialect)
         generator = random.Random(f"{seed} {dialect} {names}")
-        chosen += generator.sample(of_it, math.ceil(len(of_it) * share))
+        chosen += generator.sample(of_dialect, math.ceil(len(of_dialect) * share))
     return chosen
 
 
 def default_seed() -> str:
-    """Return the commit as a seed; the date if there is none."""
+    """Return the commit as a seed, or the date without a repository."""
     try:
-        asked = subprocess.run(
+        result = subprocess.run(
             ["git", "rev-parse", "--short=12", "HEAD"],
             cwd=Path(__file__).parent,
             capture_output=True,
@@ -130,36 +131,37 @@ def default_seed() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
-    return asked.stdout.strip()
+    return result.stdout.strip()
 
 
 def summary() -> list[str]:
     """Return the counts as text: a line for all, and one for each dialect."""
     if not COUNTS:
         return []
-    families = sorted({one.family for one in COUNTS})
+    families = sorted({key.family for key in COUNTS})
 
-    def sums(**wanted: str) -> int:
+    def count(**fields: str) -> int:
         return sum(
             times
-            for one, times in COUNTS.items()
-            if all(getattr(one, name) == value for name, value in wanted.items())
+            for key, times in COUNTS.items()
+            if all(getattr(key, name) == value for name, value in fields.items())
         )
 
-    def line(**wanted: str) -> str:
+    def line(**fields: str) -> str:
         parts = [
-            f"{family} {sums(family=family, outcome='passed', **wanted)}" for family in families
+            f"{family} {count(family=family, outcome='passed', **fields)}" for family in families
         ]
         outcomes = ("failed", "skipped", "unsampled")
-        parts += [f"{bad} {sums(outcome=bad, **wanted)}" for bad in outcomes]
+        parts += [f"{outcome} {count(outcome=outcome, **fields)}" for outcome in outcomes]
         return ", ".join(parts)
 
-    dialects = sorted({one.dialect for one in COUNTS})
-    whole = COUNTS.total()
+    dialects = sorted({key.dialect for key in COUNTS})
+    total = COUNTS.total()
     seed = os.environ.get(SAMPLE_VARIABLE, "all")
-    tried = whole - sums(outcome="unsampled")
+    sample = f"{SAMPLE_VARIABLE}={seed}"
+    run_count = total - count(outcome="unsampled")
     return [
         f"fault trials: {line()}",
-        f"fault trials: {tried} of {whole} trials, seed {seed} (again: {SAMPLE_VARIABLE}={seed})",
+        f"fault trials: {run_count} of {total} trials, seed {seed} (again: {sample})",
         *(f"    {dialect + ':':9} {line(dialect=dialect)}" for dialect in dialects),
     ]

@@ -1,10 +1,16 @@
-"""A guard that is killed again and again while calls are made, for tests: no call may pass it."""
+"""For tests: a guard that is killed again and again while calls are made. No call may pass it.
+
+The test starts CALLERS callers, which call TOOL and count the outcomes in `killed.outcomes` until
+`killed.is_over` is set. Meanwhile `killed.kill(times)` kills the guard. At the end,
+`killed.check_outcomes(times)` checks that no call reached the tool.
+"""
 
 import os
 import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,41 +18,45 @@ from tests.extensions.synaps_tree import plugin
 
 TOOL = "ext_tools_echo"
 
-# One caller begins this many calls a second, and there are this many callers.
-CALLS_A_SECOND = 5
+# The error codes of a call that the guard blocked, and of a call that was refused because the guard
+# did not answer.
+BLOCKED, NOT_ANSWERED = "X0332", "X0333"
+
+# Each caller begins this many calls per second, and there are this many callers.
+CALLS_PER_SECOND = 5
 CALLERS = 10
 
 # The limit of every wait.
-SECONDS = 150
+MAX_SECONDS = 150
 
 
-class Pace:
-    """When one caller is to begin its next call. Time that a call took is not waited for again; a
-    caller that is late begins at once, and does not make up for what it missed."""
+class CallSchedule:
+    """The times at which one caller begins its calls. The time that a call took is not waited for
+    again; a caller that is late begins the next call at once, and does not repeat missed calls."""
 
     def __init__(self) -> None:
         self._next = time.monotonic()
 
-    def pause(self) -> float:
-        """Return how many seconds remain until the next call."""
+    def seconds_until_next(self) -> float:
+        """Plan the next call, and return the seconds until then."""
         now = time.monotonic()
-        self._next = max(self._next + 1 / CALLS_A_SECOND, now)
+        self._next = max(self._next + 1 / CALLS_PER_SECOND, now)
         return self._next - now
 
 
-class Killed:
-    """A folder with tools, and with a guard that blocks all of them; and how the calls ended.
+class KilledGuard:
+    """A folder with tools and a guard that blocks all of them, and the outcomes of the calls.
 
     Calls are counted by the code of their error, or as "passed".
     """
 
     def __init__(self, folder: Path) -> None:
-        self._heard = folder / "heard"
+        self._received = folder / "heard"
         self._pids = folder / "pids"
         self.folder = folder / "plugins"
-        self.ends: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
         self.is_over = threading.Event()
-        plugin(self.folder / "tools", {"heard": str(self._heard)})
+        plugin(self.folder / "tools", {"heard": str(self._received)})
         block = {"action": "block", "reason": "never"}
         plugin(
             self.folder / "guard",
@@ -55,7 +65,7 @@ class Killed:
         )
 
     def document(self, **guard: Any) -> dict[str, Any]:
-        """The config. The guard runs without a namespace, so that the pids it tells are ours."""
+        """Return the config. The guard has no PID namespace, so this process knows its pids."""
         restart = {"strategy": "immediate", "max_retries": "unlimited"}
         guard = {"lifetime": "plain", "restart": restart, "limits": {"call": "20s"}, **guard}
         return {
@@ -64,45 +74,46 @@ class Killed:
         }
 
     def kill(self, times: int) -> None:
-        """Kill the guard this many times: mostly after it has judged a call, and sometimes as soon
-        as it is there. Then wait until it has judged one more.
+        """Kill the guard this many times: two of three times after it has blocked a call, otherwise
+        as soon as its process exists. Then wait until it has blocked another call.
 
-        The first time it has judged: a first start that fails is not repeated."""
+        It has blocked a call before the first kill, because a failed first start is not repeated.
+        """
         try:
             for kill in range(times):
                 if kill % 3 != 2:
-                    self._wait_until_it_judges()
+                    self._wait_until_it_blocks()
                 pid = self._next_pid(kill)
                 os.kill(pid, signal.SIGKILL)
             self._next_pid(times)
-            self._wait_until_it_judges()
+            self._wait_until_it_blocks()
         finally:
             self.is_over.set()
 
-    def _next_pid(self, lives: int) -> int:
-        """Return the pid of the process that came after so many others."""
-        wait_until(lambda: len(self._all_pids()) > lives)
-        return self._all_pids()[lives]
+    def _next_pid(self, earlier: int) -> int:
+        """Wait for the next process, and return its pid. `earlier` processes were before it."""
+        wait_until(lambda: len(self._all_pids()) > earlier)
+        return self._all_pids()[earlier]
 
     def _all_pids(self) -> list[int]:
         text = self._pids.read_text() if self._pids.exists() else ""
         return [int(line) for line in text.split("\n")[:-1]]
 
-    def _wait_until_it_judges(self) -> None:
-        before = self.ends["X0332"]
-        wait_until(lambda: self.ends["X0332"] > before)
+    def _wait_until_it_blocks(self) -> None:
+        before = self.outcomes[BLOCKED]
+        wait_until(lambda: self.outcomes[BLOCKED] > before)
 
-    def settle(self, times: int) -> None:
-        """Check that no call passed, that each was judged or refused, and that no tool got one."""
-        assert set(self.ends) <= {"X0332", "X0333"}, self.ends
-        assert self.ends["X0332"] > times / 2
+    def check_outcomes(self, times: int) -> None:
+        """Check that each call was blocked or refused, and that no tool received a call."""
+        assert set(self.outcomes) <= {BLOCKED, NOT_ANSWERED}, self.outcomes
+        assert self.outcomes[BLOCKED] > times / 2  # it blocked a call before two of three kills
         assert len(self._all_pids()) > times
-        received = self._heard.read_text()
-        assert '"initialize"' in received and "tool.call" not in received
+        messages = self._received.read_text()
+        assert '"initialize"' in messages and "tool.call" not in messages
 
 
-def wait_until(happened: Any) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + MAX_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.002)

@@ -1,4 +1,12 @@
-"""A guard that is refused, in each of several ways, for tests: no call may pass it."""
+"""For tests: a config with tools, and with a guard that the host refuses for a given reason.
+
+A guard is an extension whose hook decides about tool calls. While the guard is refused, no call may
+reach the tools:
+
+    refused = RefusedGuard(tmp_path, "wrong_pin")
+    ...  # make calls with refused.document as the config
+    refused.check_no_call_passed()
+"""
 
 import json
 from collections.abc import Callable
@@ -12,13 +20,13 @@ BEFORE = {"hook": "before_tool_call"}
 ALLOW = {"hooks": {"before_tool_call": {"action": "continue"}}}
 
 
-def manifest_of(folder: Path) -> Path:
+def manifest_path(folder: Path) -> Path:
     return folder / ".synaps-plugin" / "plugin.json"
 
 
 def rewrite(folder: Path, **extension: Any) -> None:
     """Change the manifest of a plugin."""
-    path = manifest_of(folder)
+    path = manifest_path(folder)
     document = json.loads(path.read_text())
     document["extension"] |= extension
     path.write_text(json.dumps(document))
@@ -35,7 +43,7 @@ def unknown_protocol(guard: Path) -> dict[str, Any]:
 
 
 def broken_json(guard: Path) -> dict[str, Any]:
-    path = manifest_of(guard)
+    path = manifest_path(guard)
     path.write_text(path.read_text()[:-3])
     return {}
 
@@ -50,9 +58,10 @@ def writable_by_another(guard: Path) -> dict[str, Any]:
     return {"overrides": {"aa": {"permissions": grant, "sandbox": "best-effort"}}}
 
 
-WAYS: dict[str, Callable[[Path], dict[str, Any]]] = {
-    way.__name__: way
-    for way in (
+# Each function makes the guard be refused, and returns the keys that the config needs for that.
+REASONS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    function.__name__: function
+    for function in (
         unknown_permission,
         unknown_protocol,
         broken_json,
@@ -63,19 +72,20 @@ WAYS: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 class RefusedGuard:
-    """A folder with tools, and with a guard that is refused in this way."""
+    """A folder with tools, and with a guard that is refused for this reason."""
 
-    def __init__(self, folder: Path, way: str, **more: Any) -> None:
+    def __init__(self, folder: Path, reason: str, **more: Any) -> None:
         self.folder = folder
-        self.heard = folder / "heard"
+        self._received = folder / "heard"  # the tools write the messages to it
         self.plugins = folder / "plugins"
-        plugin(self.plugins / "tools", {"heard": str(self.heard)})
-        if way == "writable_by_another":
+        plugin(self.plugins / "tools", {"heard": str(self._received)})
+        if reason == "writable_by_another":
             plugin(self.plugins / "aa")
         self.guard = plugin(self.plugins / "guard", ALLOW, hooks=[BEFORE])
-        config = WAYS[way](self.guard)
+        config = REASONS[reason](self.guard)
         self.document = {"discovery": {"search_paths": [str(self.plugins)]}, **config, **more}
 
     def check_no_call_passed(self) -> None:
-        received = self.heard.read_text() if self.heard.exists() else ""
-        assert "tool.call" not in received
+        """Check that the tools have received no call."""
+        messages = self._received.read_text() if self._received.exists() else ""
+        assert "tool.call" not in messages

@@ -1,4 +1,4 @@
-"""A function of the program may be plain or async, and a plain one does not stop the event loop."""
+"""Callbacks of a program are plain or async functions; plain ones do not block the event loop."""
 
 import asyncio
 import threading
@@ -24,12 +24,12 @@ async def double_later(value: int) -> int:
     return 2 * value
 
 
-class Callable:
+class CallableObject:
     async def __call__(self, value: int) -> int:
         return 2 * value
 
 
-def as_awaitable(value: int) -> Any:
+def return_awaitable(value: int) -> Any:
     return double_later(value)
 
 
@@ -38,8 +38,8 @@ def as_awaitable(value: int) -> Any:
     [
         double_later,
         partial(double_later),
-        Callable(),
-        as_awaitable,
+        CallableObject(),
+        return_awaitable,
         lambda value: 2 * value,
         partial(lambda value: 2 * value),
     ],
@@ -48,17 +48,17 @@ async def test_a_function_of_any_kind_is_called(function: Any) -> None:
     assert await call_plain_or_async(function, 3) == 6
 
 
-async def test_the_event_loop_goes_on_while_a_plain_function_blocks() -> None:
-    asked, answered = asyncio.Event(), threading.Event()
+async def test_the_event_loop_runs_while_a_plain_function_blocks() -> None:
+    is_called, may_return = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
     def block(_: Any) -> bool:
-        loop.call_soon_threadsafe(asked.set)
-        return answered.wait(60)
+        loop.call_soon_threadsafe(is_called.set)
+        return may_return.wait(60)
 
     call = asyncio.ensure_future(call_plain_or_async(block, None))
-    await asyncio.wait_for(asked.wait(), 60)
-    answered.set()
+    await asyncio.wait_for(is_called.wait(), 60)
+    may_return.set()
     assert await call is True
 
 
@@ -76,7 +76,7 @@ async def test_any_exception_of_a_plain_function_is_an_error_of_the_call(
 # -- confirm -----------------------------------------------------------------------------------
 
 
-def confirming(folder: Path) -> Path:
+def write_config_with_confirmation(folder: Path) -> Path:
     plugin(folder / "plugins" / "tools")
     confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
     plugin(folder / "plugins" / "guard", confirm, hooks=[{"hook": "before_tool_call"}])
@@ -91,14 +91,14 @@ async def agree_to_one_later(confirmation: Confirmation) -> bool:
     return agree_to_one(confirmation)
 
 
-both_kinds = pytest.mark.parametrize("confirm", [agree_to_one, agree_to_one_later])
+plain_and_async = pytest.mark.parametrize("confirm", [agree_to_one, agree_to_one_later])
 
 
-@both_kinds
-async def test_confirm_is_plain_or_async_for_a_host_and_for_those_attached_to_it(
+@plain_and_async
+async def test_confirm_is_plain_or_async_for_a_host_and_an_attached_host(
     tmp_path: Path, confirm: Any
 ) -> None:
-    config = confirming(tmp_path)
+    config = write_config_with_confirmation(tmp_path)
     async with (
         exthost.Host.from_config(config, confirm=confirm, control=True) as host,
         exthost.attach(config) as attached,
@@ -109,16 +109,18 @@ async def test_confirm_is_plain_or_async_for_a_host_and_for_those_attached_to_it
             assert isinstance(error, Refused) and "not confirmed" in error.message
 
 
-@both_kinds
+@plain_and_async
 def test_confirm_is_plain_or_async_for_a_blocking_host(tmp_path: Path, confirm: Any) -> None:
-    with exthost.SyncHost.from_config(confirming(tmp_path), confirm=confirm) as host:
+    with exthost.SyncHost.from_config(
+        write_config_with_confirmation(tmp_path), confirm=confirm
+    ) as host:
         assert host.call_tool(TOOL, {"a": 1}).data == {"a": 1}
         with pytest.raises(Refused, match="not confirmed"):
             host.call_tool(TOOL, {"a": 2})
 
 
-async def test_without_confirm_the_cause_says_that_no_person_can_be_asked(tmp_path: Path) -> None:
-    async with exthost.Host.from_config(confirming(tmp_path)) as host:
+async def test_without_confirm_the_error_says_that_no_person_can_be_asked(tmp_path: Path) -> None:
+    async with exthost.Host.from_config(write_config_with_confirmation(tmp_path)) as host:
         error = await failing(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0354" and "no person to ask" in error.message
         assert "confirm" in error.help

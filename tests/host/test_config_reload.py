@@ -1,4 +1,4 @@
-"""A host that reads its config again: calls under way are answered, every part of it applies."""
+"""Reloading the config: calls in flight are answered, and every part of the config applies."""
 
 import asyncio
 import json
@@ -21,18 +21,23 @@ def entry(name: str, *flags: str) -> dict[str, Any]:
     return {"name": name, "dialect": "morphir", "source": source}
 
 
-async def test_calls_under_way_are_answered_by_the_process_that_has_them() -> None:
+async def test_calls_in_flight_are_answered_by_their_process() -> None:
     before = {"extensions": [entry("kept"), entry("changed"), entry("removed")]}
     after = {"extensions": [entry("kept"), entry("changed", "x=1"), entry("added")]}
     async with exthost.Host.from_config(before) as host:
-        old = {name: host[name] for name in host}
-        calls = {name: asyncio.ensure_future(one.call("keep")) for name, one in old.items()}
-        await until(lambda: all(one.stats.in_flight == 1 for one in old.values()))
+        old_extensions = {name: host[name] for name in host}
+        calls = {
+            name: asyncio.ensure_future(extension.call("keep"))
+            for name, extension in old_extensions.items()
+        }
+        await until(
+            lambda: all(extension.stats.in_flight == 1 for extension in old_extensions.values())
+        )
         reloading = asyncio.ensure_future(host.reload(after))
-        await until(lambda: host["changed"] is not old["changed"] and "added" in host)
+        await until(lambda: host["changed"] is not old_extensions["changed"] and "added" in host)
         assert not any(call.done() for call in calls.values())
-        # What was replaced or removed takes no more calls, but answers those that it has.
-        for name, extension in old.items():
+        # Replaced and removed extensions get no new calls, but answer their calls in flight.
+        for name, extension in old_extensions.items():
             session = extension.internals.queue.live_sessions[0]
             session.internal.send(Request("release"))
             await calls[name]
@@ -42,15 +47,17 @@ async def test_calls_under_way_are_answered_by_the_process_that_has_them() -> No
             ("changed",),
             ("removed",),
         )
-        assert host["kept"] is old["kept"]
-        await until(lambda: old["changed"].state == old["removed"].state == "stopped")
+        assert host["kept"] is old_extensions["kept"]
+        await until(
+            lambda: old_extensions["changed"].state == old_extensions["removed"].state == "stopped"
+        )
 
 
-def lines(file: Path) -> list[str]:
+def audited_methods(file: Path) -> list[str]:
     return [json.loads(line)["method"] for line in file.read_text().splitlines()]
 
 
-async def test_the_audit_follows_a_change_of_the_config(tmp_path: Path) -> None:
+async def test_a_reload_changes_the_audit_file(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     extensions = [entry("a")]
     async with exthost.Host.from_config({"extensions": extensions}) as host:
@@ -58,19 +65,19 @@ async def test_the_audit_follows_a_change_of_the_config(tmp_path: Path) -> None:
         for file in (first, second):
             await host.reload({"extensions": extensions, "audit": {"path": str(file)}})
             await host["a"].call("echo", 1)
-        assert lines(first) == ["echo"] and lines(second) == ["echo"]
+        assert audited_methods(first) == ["echo"] and audited_methods(second) == ["echo"]
         with pytest.raises(ConfigError):
-            bad = {"extensions": [], "audit": {"path": str(tmp_path / "no" / "such")}}
-            await host.reload(bad)
-        assert "a" in host  # a config that cannot be used changes nothing
+            invalid_config = {"extensions": [], "audit": {"path": str(tmp_path / "no" / "such")}}
+            await host.reload(invalid_config)
+        assert "a" in host  # an invalid config changes nothing
         await host["a"].call("echo", 1)
-        assert lines(second) == ["echo", "echo"]
+        assert audited_methods(second) == ["echo", "echo"]
         await host.reload({"extensions": extensions})
         await host["a"].call("echo", 1)
-    assert lines(second) == ["echo", "echo"]
+    assert audited_methods(second) == ["echo", "echo"]
 
 
-async def test_manifests_are_watched_once_the_config_asks_for_it(tmp_path: Path) -> None:
+async def test_a_reload_starts_and_stops_the_watch_of_manifests(tmp_path: Path) -> None:
     path = plugin(tmp_path / "one", "one")
     search = {"search_paths": [str(tmp_path)]}
     changes: list[ManifestChanged] = []
@@ -85,11 +92,11 @@ async def test_manifests_are_watched_once_the_config_asks_for_it(tmp_path: Path)
         assert host._services._reloader is None
 
 
-async def test_a_guard_whose_manifest_became_invalid_stays(tmp_path: Path) -> None:
-    """Otherwise the calls that it would have stopped passed after the reload."""
+async def test_a_guard_whose_manifest_became_invalid_continues(tmp_path: Path) -> None:
+    """Without it, calls that it stops would pass after the reload."""
     hooks = 'hooks = ["before_tool_call"]'
-    stops = {"hooks": {"before_tool_call": {"abort": True, "reason": "no"}}}
-    manifest = plugin(tmp_path / "guard", "guard", behaviour=stops, capabilities=hooks)
+    behaviour_of_guard = {"hooks": {"before_tool_call": {"abort": True, "reason": "no"}}}
+    manifest = plugin(tmp_path / "guard", "guard", behaviour=behaviour_of_guard, capabilities=hooks)
     plugin(tmp_path / "work", "work")
     config = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(config) as host:

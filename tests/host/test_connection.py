@@ -1,4 +1,4 @@
-"""The command of `connect`: the id that it gives an extension, and what is refused."""
+"""The command of `connect`: the default id of the extension, and invalid commands."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from exthost.host.connection import command_id, connection_spec
 
 
 @pytest.mark.parametrize(
-    ("words", "id"),
+    ("command", "id"),
     [
         ("python3 weather.py", "weather"),
         ("node --enable-source-maps server.mjs notes.db", "server"),
@@ -24,18 +24,18 @@ from exthost.host.connection import command_id, connection_spec
         ("sh run.old", "run"),
     ],
 )
-def test_a_program_gives_the_name_and_its_data_do_not(
-    words: str, id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_id_is_the_name_of_the_program_not_of_its_data(
+    command: str, id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("weather.py", "server.mjs", "notes.db", "settings.json", "plain", "run.old"):
         (tmp_path / name).touch()
     (tmp_path / "run.old").chmod(0o700)
     monkeypatch.chdir(tmp_path)
-    assert command_id(words.split()) == id
+    assert command_id(command.split()) == id
 
 
 @pytest.mark.parametrize("command", [[], (), [""], ["  ", "ext.py"]])
-def test_an_empty_command_is_called_empty(command: list[str]) -> None:
+def test_an_empty_command_is_reported(command: list[str]) -> None:
     with pytest.raises(UsageError, match="the command is empty") as caught:
         connection_spec(command, "mcp", {})
     assert caught.value.code == "X1310"
@@ -43,7 +43,7 @@ def test_an_empty_command_is_called_empty(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", ["python3 ext.py", ""])
-def test_a_command_that_is_a_string_is_called_a_string(command: Any) -> None:
+def test_a_string_instead_of_a_list_is_reported(command: Any) -> None:
     with pytest.raises(UsageError, match="not a string"):
         connection_spec(command, "mcp", {})
 

@@ -1,7 +1,7 @@
-"""The dialect of a bare command: found out by shaking hands, also with programs that start slowly.
+"""`connect` without a dialect: it is detected by trying handshakes, also with slow programs.
 
-The programs are real processes. Where one takes long to start, it waits for a file that the test
-makes when the search has been waiting for longer than its patience.
+The programs are real processes. A slow program waits for a file, which the test makes after more
+time than the detection waits for a program that reads but does not answer.
 """
 
 import asyncio
@@ -24,8 +24,11 @@ from tests.faces.cli.cli_process import run_inside
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROVIDER = EXAMPLES / "cigen" / "cigen-provider-demo"
 
-# Writes a line when it starts, waits for a file, then is one of the examples.
-SLOW = """
+# The exit status of the command line.
+EXIT_HANDSHAKE_FAILED = 5
+
+# Writes a line when it starts, waits for a file, then runs one of the examples.
+SLOW_PROGRAM = """
 import runpy, sys, time
 from pathlib import Path
 folder, program = Path(sys.argv[1]), sys.argv[2]
@@ -35,17 +38,18 @@ while not (folder / "go").exists():
     time.sleep(0.01)
 runpy.run_path(program, run_name="__main__")
 """
-DEAF = "import sys\nfor line in sys.stdin: pass"
-NEVER_READS = "import time\ntime.sleep(1000)"
+# Reads its input and answers nothing.
+SILENT_PROGRAM = "import sys\nfor line in sys.stdin: pass"
+PROGRAM_THAT_NEVER_READS = "import time\ntime.sleep(1000)"
 
 
-def python(text: str, *words: object) -> list[str]:
-    return [sys.executable, "-S", "-E", "-c", text, *map(str, words)]
+def python_command(text: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-S", "-E", "-c", text, *map(str, arguments)]
 
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> float:
-    """Silence of this many seconds ends a try."""
+    """Give up a dialect after this many seconds without an answer."""
     seconds = 0.2
     order = [(name, seconds) for name, _ in detection.detection_order("x")]
     monkeypatch.setattr(detection, "detection_order", lambda program: order)
@@ -61,30 +65,30 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> float:
         ("cigen", [sys.executable, PROVIDER]),
     ],
 )
-async def test_connect_finds_out_the_dialect(dialect: str, command: list[str]) -> None:
+async def test_connect_detects_the_dialect(dialect: str, command: list[str]) -> None:
     async with exthost.connect(command) as ext:
         assert ext.dialect.name == dialect
         assert ext.state == "ready"
 
 
-def test_the_blocking_connect_finds_it_out_as_well() -> None:
+def test_the_blocking_connect_detects_the_dialect() -> None:
     with exthost.sync_connect([sys.executable, str(EXAMPLES / "mcp" / "text.py")]) as ext:
         assert ext.dialect.name == "mcp"
 
 
-async def test_one_that_starts_slowly_is_found_by_its_first_process(
+async def test_a_slow_program_is_detected_with_its_first_process(
     tmp_path: Path, short_patience: float
 ) -> None:
-    command = python(SLOW, tmp_path, EXAMPLES / "mcp" / "text.py")
+    command = python_command(SLOW_PROGRAM, tmp_path, EXAMPLES / "mcp" / "text.py")
     spec = connection_spec(command, None, {})
-    detected = DetectedConnection(spec, seconds=100)
-    opening = asyncio.ensure_future(detected.__aenter__())
+    connection = DetectedConnection(spec, seconds=100)
+    opening = asyncio.ensure_future(connection.__aenter__())
     starts = tmp_path / "starts"
     try:
         await until(starts.exists)
         waits_until = time.monotonic() + 5 * short_patience
         await until(lambda: time.monotonic() > waits_until)
-        assert not opening.done() and detected.attempts == []
+        assert not opening.done() and connection.attempts == []
         (tmp_path / "go").touch()
         ext = await opening
         assert ext.dialect.name == "mcp"
@@ -92,13 +96,13 @@ async def test_one_that_starts_slowly_is_found_by_its_first_process(
     finally:
         opening.cancel()
         await asyncio.wait([opening])
-        await detected.__aexit__()
+        await connection.__aexit__()
 
 
 @pytest.mark.more
-async def test_one_that_reads_and_is_silent_is_given_up(short_patience: float) -> None:
+async def test_a_program_that_reads_and_does_not_answer_is_given_up(short_patience: float) -> None:
     with pytest.raises(HandshakeFailed) as caught:
-        async with exthost.connect(python(DEAF)):
+        async with exthost.connect(python_command(SILENT_PROGRAM)):
             pass
     assert caught.value.code == "X0504"
     assert "it read the opening and did not shake hands" in caught.value.message
@@ -109,7 +113,7 @@ async def test_one_that_reads_and_is_silent_is_given_up(short_patience: float) -
 async def test_the_stderr_of_a_silent_extension_is_the_evidence(short_patience: float) -> None:
     complaint = "import sys\nprint('DEMO_KEY is not set', file=sys.stderr, flush=True)\n"
     with pytest.raises(HandshakeFailed) as caught:
-        async with exthost.connect(python(complaint + DEAF)):
+        async with exthost.connect(python_command(complaint + SILENT_PROGRAM)):
             pass
     error = caught.value
     assert error.code == "X0504"
@@ -119,9 +123,9 @@ async def test_the_stderr_of_a_silent_extension_is_the_evidence(short_patience: 
 
 async def test_the_stderr_of_an_extension_that_never_reads_is_the_evidence(clock: Clock) -> None:
     complaint = "import sys\nprint('waiting for a lock', file=sys.stderr, flush=True)\n"
-    spec = connection_spec(python(complaint + NEVER_READS), None, {})
+    spec = connection_spec(python_command(complaint + PROGRAM_THAT_NEVER_READS), None, {})
     bus = Bus()
-    # More than the limit of the search, less than the longer limit of the start.
+    # More than the limit of the detection, less than the limit of the start.
     bus.subscribe(LogLine, lambda line: clock.move(105))
     with pytest.raises(HandshakeFailed) as caught:
         async with DetectedConnection(spec, events=bus, seconds=100):
@@ -131,7 +135,7 @@ async def test_the_stderr_of_an_extension_that_never_reads_is_the_evidence(clock
     assert error.evidence.stderr == ("waiting for a lock",)
 
 
-async def test_an_extension_that_dies_each_time_is_reported_once_with_its_output(
+async def test_a_program_that_exits_in_each_attempt_is_reported_once(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(HandshakeFailed) as caught:
@@ -151,25 +155,40 @@ async def test_an_extension_that_dies_each_time_is_reported_once_with_its_output
         ("raise SystemExit('no key')", "see its stderr for the cause; or it needs its own option"),
     ],
 )
-async def test_one_that_dies_each_time_is_sent_to_its_stderr_only_if_it_wrote_there(
+async def test_the_help_for_a_program_that_exits_mentions_stderr_only_if_it_has_output(
     program: str, help: str
 ) -> None:
     with pytest.raises(HandshakeFailed) as caught:
-        async with exthost.connect(python(program)):
+        async with exthost.connect(python_command(program)):
             pass
     assert caught.value.code == "X0501" and caught.value.help.startswith(help)
     assert "it needs its own option to speak a dialect" in caught.value.help
 
 
-def test_one_that_never_reads_ends_the_search_at_its_limit() -> None:
-    words = ("inspect", "--timeout", "500ms", "--json", "--", *python(NEVER_READS))
-    done = run_inside(*words)
-    assert done.returncode == 5, done.stderr
-    assert "did not even read its input" in done.stdout + done.stderr
+def test_the_detection_of_a_program_that_never_reads_ends_at_its_limit() -> None:
+    command = (
+        "inspect",
+        "--timeout",
+        "500ms",
+        "--json",
+        "--",
+        *python_command(PROGRAM_THAT_NEVER_READS),
+    )
+    result = run_inside(*command)
+    assert result.returncode == EXIT_HANDSHAKE_FAILED, result.stderr
+    assert "did not even read its input" in result.stdout + result.stderr
 
 
-def test_timeout_bounds_a_handshake_in_a_dialect_that_was_named() -> None:
-    words = ("inspect", "--timeout", "500ms", "--dialect", "nexo", "--", *python(DEAF))
-    done = run_inside(*words)
-    assert done.returncode == 5
-    assert "within 0.5 s" in done.stderr or "in 0.5 s" in done.stderr
+def test_timeout_limits_a_handshake_in_a_given_dialect() -> None:
+    command = (
+        "inspect",
+        "--timeout",
+        "500ms",
+        "--dialect",
+        "nexo",
+        "--",
+        *python_command(SILENT_PROGRAM),
+    )
+    result = run_inside(*command)
+    assert result.returncode == EXIT_HANDSHAKE_FAILED
+    assert "within 0.5 s" in result.stderr or "in 0.5 s" in result.stderr

@@ -1,4 +1,4 @@
-"""A host belongs to the event loop that opened it. In any other loop, nothing is sent."""
+"""A host belongs to the event loop that opened it; it cannot be used in another loop."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ USES: dict[str, Use] = {
     "call_tool": lambda host: host.call_tool("ext_a_echo", {"n": 1}),
     "call_tool of the extension": lambda host: host["a"].call_tool("echo", {"n": 1}),
     "call_tool by another name": lambda host: host.call_tool("a:echo", {"n": 1}),
-    "call_tool of one that is not started": lambda host: host.call_tool("ext_lazy_echo", {"n": 1}),
+    "call_tool of an unstarted extension": lambda host: host.call_tool("ext_lazy_echo", {"n": 1}),
     "start": lambda host: host["lazy"].start(),
     "restart": lambda host: host["a"].restart(),
     "close of the extension": lambda host: host["a"].close(),
@@ -35,23 +35,23 @@ USES: dict[str, Use] = {
 }
 
 
-def test_without_asyncio_opening_says_that_it_is_needed(tmp_path: Path) -> None:
-    """As under trio or curio, which resume the coroutine themselves."""
-    uses: dict[str, Any] = {
+def test_opening_without_asyncio_is_reported(tmp_path: Path) -> None:
+    """trio and curio run the coroutine without an asyncio event loop."""
+    context_managers: dict[str, Any] = {
         "Host": exthost.Host.from_config(config(entry("a"))),
         "connect": exthost.connect([sys.executable], dialect="morphir"),
         "connect without a dialect": exthost.connect([sys.executable]),
         "attach": exthost.attach(tmp_path / "exthost.toml"),
     }
-    for name, opened in uses.items():
+    for name, context_manager in context_managers.items():
         with pytest.raises(errors.UsageError, match="asyncio") as caught:
-            opened.__aenter__().send(None)
+            context_manager.__aenter__().send(None)
         assert caught.value.code == "X1336", name
         assert "SyncHost" in caught.value.help
 
 
-def code_elsewhere(host: exthost.Host, use: Use) -> str:
-    """Return the code of the error that this use raises in a loop of its own."""
+def error_in_other_loop(host: exthost.Host, use: Use) -> str:
+    """Return the code of the error that this use raises in another event loop."""
 
     async def run() -> None:
         await asyncio.wait_for(use(host), 60)
@@ -62,10 +62,11 @@ def code_elsewhere(host: exthost.Host, use: Use) -> str:
 
 
 @pytest.mark.both_loops
-async def test_in_another_loop_every_use_is_refused_and_changes_nothing() -> None:
+async def test_every_use_in_another_loop_is_refused() -> None:
     async with exthost.Host.from_config(config(entry("a"), entry("lazy", start="lazy"))) as host:
         codes = {
-            name: await asyncio.to_thread(code_elsewhere, host, use) for name, use in USES.items()
+            name: await asyncio.to_thread(error_in_other_loop, host, use)
+            for name, use in USES.items()
         }
         assert set(codes.values()) == {"X1319"}, codes
         assert host["a"].stats.calls == 0 and list(host) == ["a", "lazy"]
@@ -73,18 +74,18 @@ async def test_in_another_loop_every_use_is_refused_and_changes_nothing() -> Non
         assert (await host.call_tool("ext_a_echo", {"n": 2})).data == {"n": 2}
 
 
-@pytest.mark.parametrize("runs_to_the_end", [True, False])
-def test_a_host_that_is_left_open_in_its_loop_warns_and_leaves_nothing(
-    runs_to_the_end: bool,
+@pytest.mark.parametrize("cancels_tasks", [True, False])
+def test_a_host_that_is_not_closed_warns_and_leaves_no_process(
+    cancels_tasks: bool,
 ) -> None:
     async def leave_open() -> int:
         host = await exthost.Host.from_config(config(entry("a"))).__aenter__()
         return pid_of(host["a"])
 
     with pytest.warns(ResourceWarning, match="without close"):
-        if runs_to_the_end:
+        if cancels_tasks:
             pid = asyncio.run(leave_open())
-        else:  # its tasks are never cancelled
+        else:  # the tasks of the host are not cancelled
             loop = asyncio.new_event_loop()
             pid = loop.run_until_complete(leave_open())
             loop.close()
@@ -98,15 +99,15 @@ def test_after_the_end_of_its_loop_a_host_can_only_be_closed() -> None:
 
     host = asyncio.run(open_host())
     for name in ("call", "call_tool", "restart", "load"):
-        assert code_elsewhere(host, USES[name]) == "X1319", name
+        assert error_in_other_loop(host, USES[name]) == "X1319", name
     asyncio.run(host.close())
 
 
 @pytest.mark.parametrize("dialect", ["morphir", None])
-async def test_a_connection_is_open_once_at_a_time(dialect: str | None) -> None:
+async def test_an_open_connection_cannot_be_opened_again(dialect: str | None) -> None:
     source = entry("a")["source"]
     connection = exthost.connect([source["command"], *source["args"]], dialect=dialect)
-    for n in range(2):  # after its end it may be opened again
+    for n in range(2):  # after it was closed, it can be opened again
         async with connection as extension:
             with pytest.raises(errors.UsageError) as caught:
                 await connection.__aenter__()
@@ -123,8 +124,8 @@ def test_a_loop_may_continue_on_another_thread(name: str) -> None:
     host = loop.run_until_complete(open_host())
     try:
         with ThreadPoolExecutor(1) as other_thread:
-            work = asyncio.wait_for(USES[name](host), 60)
-            other_thread.submit(loop.run_until_complete, work).result(60)
+            call = asyncio.wait_for(USES[name](host), 60)
+            other_thread.submit(loop.run_until_complete, call).result(60)
     finally:
         loop.run_until_complete(host.close())
         loop.close()

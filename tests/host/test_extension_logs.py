@@ -1,4 +1,4 @@
-"""Logs that outlive their extensions: whole lines, two files at most, no harm to the host."""
+"""Log files of extensions: complete lines, two files at most, and errors do not affect the host."""
 
 import asyncio
 import logging
@@ -12,15 +12,15 @@ from exthost.events import Bus, LogLine, StateChanged
 from exthost.host.extension_logs import FILE_BYTES, ExtensionLogs, format_entry, rotated_path
 
 
-def line(text: str, extension: str = "a") -> LogLine:
+def log_line(text: str, extension: str = "a") -> LogLine:
     return LogLine(extension, "stderr", logging.INFO, text)
 
 
-def names_in(folder: Path) -> list[str]:
+def file_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_record_is_a_line_for_any_text_and_level() -> None:
+def test_an_entry_is_a_line_for_any_text_and_level() -> None:
     assert format_entry(0.0015, logging.INFO, "stderr", "x y") == (
         b"1970-01-01T00:00:00.001Z info stderr x y\n"
     )
@@ -30,11 +30,11 @@ def test_a_record_is_a_line_for_any_text_and_level() -> None:
     assert format_entry(0, logging.INFO, "log", "\ud800").endswith(b" \\ud800\n")
 
 
-async def test_each_extension_has_its_own_file_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_each_extension_has_a_file_that_only_its_owner_can_read(tmp_path: Path) -> None:
     bus = Bus()
     logs = ExtensionLogs(bus, lambda extension: str(tmp_path / "logs" / f"{extension}.log"))
-    bus.publish(line("from a"))
-    bus.publish(line("from b", "b"))
+    bus.publish(log_line("from a"))
+    bus.publish(log_line("from b", "b"))
     logs.close()
     file = tmp_path / "logs" / "a.log"
     assert file.read_text().endswith("info stderr from a\n")
@@ -43,42 +43,43 @@ async def test_each_extension_has_its_own_file_for_its_owner_alone(tmp_path: Pat
     assert not bus.listeners
 
 
-async def test_a_flood_costs_two_files_and_keeps_the_last_lines(tmp_path: Path) -> None:
+async def test_a_flood_of_lines_fills_two_files_and_keeps_the_last_lines(tmp_path: Path) -> None:
     bus = Bus()
     file = tmp_path / "a.log"
     logs = ExtensionLogs(bus, lambda _: str(file))
     for n in range(60):
         for m in range(100):
-            bus.publish(line(f"{n}.{m} " + "x" * 1000))
+            bus.publish(log_line(f"{n}.{m} " + "x" * 1000))
         logs._write_pending()
-    bus.publish(line("the end"))
+    bus.publish(log_line("the end"))
     logs.close()
-    assert names_in(tmp_path) == ["a.log", "a.log.1"]
+    assert file_names(tmp_path) == ["a.log", "a.log.1"]
     assert file.stat().st_size <= FILE_BYTES and rotated_path(file).stat().st_size <= FILE_BYTES
-    kept = (rotated_path(file).read_text() + file.read_text()).splitlines()
-    assert kept[-1].endswith("the end")
-    numbers = [tuple(map(int, item.split(" ")[3].split("."))) for item in kept[:-1]]
-    everything = [(n, m) for n in range(60) for m in range(100)]
-    assert numbers == everything[-len(numbers) :] and len(numbers) > 900
+    lines = (rotated_path(file).read_text() + file.read_text()).splitlines()
+    assert lines[-1].endswith("the end")
+    numbers = [tuple(map(int, item.split(" ")[3].split("."))) for item in lines[:-1]]
+    all_numbers = [(n, m) for n in range(60) for m in range(100)]
+    # The two files together have more than 900 lines of 1000 bytes.
+    assert numbers == all_numbers[-len(numbers) :] and len(numbers) > 900
 
 
-async def test_more_in_one_tick_than_a_file_can_take_is_cut_to_whole_lines(tmp_path: Path) -> None:
+async def test_a_write_larger_than_a_file_is_cut_to_complete_lines(tmp_path: Path) -> None:
     bus = Bus()
     file = tmp_path / "a.log"
     logs = ExtensionLogs(bus, lambda _: str(file))
     for n in range(2000):
-        bus.publish(line(f"{n} " + "x" * 1000))
+        bus.publish(log_line(f"{n} " + "x" * 1000))
     logs.close()
-    kept = file.read_text().splitlines()
+    lines = file.read_text().splitlines()
     assert FILE_BYTES * 0.9 < file.stat().st_size <= FILE_BYTES
-    assert [int(item.split(" ")[3]) for item in kept] == list(range(2000 - len(kept), 2000))
+    assert [int(item.split(" ")[3]) for item in lines] == list(range(2000 - len(lines), 2000))
 
 
-async def test_a_later_host_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+async def test_a_later_host_appends_to_the_log(tmp_path: Path) -> None:
     for n in range(2):
         bus = Bus()
         logs = ExtensionLogs(bus, lambda _: str(tmp_path / "a.log"))
-        bus.publish(line(f"run {n}"))
+        bus.publish(log_line(f"run {n}"))
         logs.close()
     assert [item[-5:] for item in (tmp_path / "a.log").read_text().splitlines()] == [
         "run 0",
@@ -86,20 +87,20 @@ async def test_a_later_host_goes_on_where_the_last_one_ended(tmp_path: Path) -> 
     ]
 
 
-async def test_a_log_that_cannot_be_kept_is_reported_once(
+async def test_a_log_that_cannot_be_written_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "logs").write_text("not a folder")
     bus = Bus()
     logs = ExtensionLogs(bus, lambda _: str(tmp_path / "logs" / "a.log"))
     for _ in range(3):
-        bus.publish(line("x"))
+        bus.publish(log_line("x"))
         logs._write_pending()
     logs.close()
     assert caplog.text.count("is not kept") == 1
 
 
-async def test_a_log_goes_on_when_its_folder_can_be_used_again(
+async def test_a_log_continues_when_its_folder_can_be_used_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "logs"
@@ -107,7 +108,7 @@ async def test_a_log_goes_on_when_its_folder_can_be_used_again(
     bus = Bus()
     logs = ExtensionLogs(bus, lambda _: str(folder / "a.log"))
     for text in ("lost", "kept", "kept too"):
-        bus.publish(line(text))
+        bus.publish(log_line(text))
         logs._write_pending()
         if folder.is_file():
             folder.unlink()
@@ -117,13 +118,13 @@ async def test_a_log_goes_on_when_its_folder_can_be_used_again(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-async def test_a_full_disk_is_logged_once_and_keeps_nothing_in_memory(
+async def test_a_full_disk_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bus = Bus()
     logs = ExtensionLogs(bus, lambda _: "/dev/full")
     for n in range(3):
-        bus.publish(line(f"{n} " + "x" * 100_000))
+        bus.publish(log_line(f"{n} " + "x" * 100_000))
         logs._write_pending()
     logs.close()
     assert caplog.text.count("is not kept: No space left on device") == 1
@@ -134,10 +135,10 @@ async def test_sizes_are_counted_in_bytes(tmp_path: Path) -> None:
     file = tmp_path / "a.log"
     logs = ExtensionLogs(bus, lambda _: str(file))
     for n in range(30):
-        bus.publish(line(f"{n} " + "é" * 50_000))
+        bus.publish(log_line(f"{n} " + "é" * 50_000))
         logs._write_pending()
     logs.close()
-    assert names_in(tmp_path) == ["a.log", "a.log.1"]
+    assert file_names(tmp_path) == ["a.log", "a.log.1"]
     for item in (file, rotated_path(file)):
         assert FILE_BYTES * 0.8 < item.stat().st_size <= FILE_BYTES
 
@@ -148,27 +149,27 @@ async def test_a_link_in_place_of_the_log_is_not_followed(
     (tmp_path / "a.log").symlink_to(tmp_path / "other")
     bus = Bus()
     logs = ExtensionLogs(bus, lambda _: str(tmp_path / "a.log"))
-    bus.publish(line("x"))
+    bus.publish(log_line("x"))
     logs.close()
     assert not (tmp_path / "other").exists() and "is not kept" in caplog.text
 
 
 @pytest.mark.parametrize("is_moved", [False, True])
-async def test_a_file_that_was_deleted_or_moved_is_made_again(
+async def test_a_file_that_was_deleted_or_moved_is_created_again(
     tmp_path: Path, is_moved: bool
 ) -> None:
     bus = Bus()
     file = tmp_path / "logs" / "a.log"
     logs = ExtensionLogs(bus, lambda extension: str(file))
-    bus.publish(line("first"))
+    bus.publish(log_line("first"))
     await asyncio.sleep(0)
-    if is_moved:  # as logrotate does
+    if is_moved:  # logrotate does this
         file.rename(tmp_path / "logs" / "old")
     else:
         shutil.rmtree(file.parent)
-    bus.publish(line("second"))
+    bus.publish(log_line("second"))
     await asyncio.sleep(0)
-    bus.publish(line("third"))
+    bus.publish(log_line("third"))
     logs.close()
     assert [item.split()[-1] for item in file.read_text().splitlines()] == ["second", "third"]
 
@@ -182,15 +183,15 @@ async def test_a_log_is_open_only_while_its_extension_has_a_process(tmp_path: Pa
         descriptors = Path("/proc/self/fd").iterdir()
         return any(fd.is_symlink() and str(fd.readlink()) == str(file) for fd in descriptors)
 
-    before, observed = "discovered", []
+    before, is_open_by_state = "discovered", []
     for after in ("admitted", "starting", "ready", "draining", "stopped", "starting", "failed"):
         bus.publish(StateChanged("a", before, after, ""))
-        bus.publish(line(f"in {after}"))
+        bus.publish(log_line(f"in {after}"))
         await asyncio.sleep(0)
         before = after
-        observed.append((after, is_open()))
+        is_open_by_state.append((after, is_open()))
     logs.close()
-    assert [state for state, is_held in observed if is_held] == [
+    assert [state for state, was_open in is_open_by_state if was_open] == [
         "starting", "ready", "draining", "starting",
     ]  # fmt: skip
-    assert file.read_text().count(" stderr in ") == len(observed)
+    assert file.read_text().count(" stderr in ") == len(is_open_by_state)

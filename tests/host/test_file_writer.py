@@ -1,4 +1,4 @@
-"""Files of a result: what the pieces come to, where they may lie, and that it is all or nothing."""
+"""Writing the files of a result: merging fragments, refused paths, and all files or none."""
 
 import json
 import os
@@ -18,19 +18,20 @@ from exthost.host.protected_files import is_protected
 from tests.dialects.requirements import shows
 
 
-def nothing(path: str) -> str | None:
+def read_no_file(path: str) -> str | None:
     return None
 
 
-def come_to(*fragments: FileFragment, there: str | None = None) -> Any:
-    return dict(merge_fragments(fragments, lambda path: there))
+def merge_all(*fragments: FileFragment, existing: str | None = None) -> Any:
+    """Return the files that the fragments result in; each existing file has this text."""
+    return dict(merge_fragments(fragments, lambda path: existing))
 
 
-def merge(path: str, content: str, format: str = "") -> FileFragment:
+def merge_fragment(path: str, content: str, format: str = "") -> FileFragment:
     return FileFragment(path, content, "merge", format=format)
 
 
-def everything(folder: Path) -> dict[str, str]:
+def read_files(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): path.read_text()
         for path in sorted(folder.rglob("*"))
@@ -40,8 +41,8 @@ def everything(folder: Path) -> dict[str, str]:
 
 @shows("cigen-files-01")
 def test_replace_overwrites_the_earlier_text() -> None:
-    files = come_to(
-        FileFragment("a", "1"), FileFragment("b", "2"), FileFragment("./a", "3"), there="old"
+    files = merge_all(
+        FileFragment("a", "1"), FileFragment("b", "2"), FileFragment("./a", "3"), existing="old"
     )
     assert files == {"a": "3", "b": "2"}
 
@@ -55,16 +56,17 @@ def test_a_link_and_its_target_cannot_both_be_written(tmp_path: Path) -> None:
 
 
 @shows("cigen-files-02")
-def test_append_goes_by_order_and_then_by_arrival() -> None:
-    pieces = [("1", 5), ("2", -1), ("3", 5), ("4", 0)]
-    files = come_to(
-        *(FileFragment("a", text, "append", order) for text, order in pieces), there="old"
+def test_appended_texts_are_sorted_by_order_and_then_by_arrival() -> None:
+    texts_and_orders = [("1", 5), ("2", -1), ("3", 5), ("4", 0)]
+    files = merge_all(
+        *(FileFragment("a", text, "append", order) for text, order in texts_and_orders),
+        existing="old",
     )
     assert files == {"a": "2413"}
 
 
 def test_an_appended_text_follows_the_replaced_text() -> None:
-    files = come_to(
+    files = merge_all(
         FileFragment("a", "lost", "append"),
         FileFragment("a", "base "),
         FileFragment("a", "end", "append", -9),
@@ -73,10 +75,10 @@ def test_an_appended_text_follows_the_replaced_text() -> None:
 
 
 @shows("cigen-files-03")
-def test_merge_joins_mappings_deeply_and_the_later_counts() -> None:
-    files = come_to(
+def test_merge_joins_nested_mappings_and_the_later_value_is_used() -> None:
+    files = merge_all(
         FileFragment("a.yml", "on: push\njobs:\n  build: {needs: [a], image: x}\n"),
-        merge("a.yml", "jobs:\n  build: {image: y, needs: [b]}\n  test: {}\n"),
+        merge_fragment("a.yml", "jobs:\n  build: {image: y, needs: [b]}\n  test: {}\n"),
     )
     assert yaml.load(files["a.yml"], yaml.BaseLoader) == {
         "on": "push",
@@ -85,20 +87,24 @@ def test_merge_joins_mappings_deeply_and_the_later_counts() -> None:
 
 
 @shows("cigen-files-03")
-def test_merge_goes_into_the_file_that_is_there() -> None:
-    files = come_to(merge("package.json", '{"b": {"d": 2}}'), there='{"a": "é", "b": {"c": 1}}')
+def test_merge_changes_an_existing_file() -> None:
+    files = merge_all(
+        merge_fragment("package.json", '{"b": {"d": 2}}'), existing='{"a": "é", "b": {"c": 1}}'
+    )
     assert json.loads(files["package.json"]) == {"a": "é", "b": {"c": 1, "d": 2}}
-    assert come_to(merge("new.yml", "a: 1 # kept\n")) == {"new.yml": "a: 1 # kept\n"}
+    assert merge_all(merge_fragment("new.yml", "a: 1 # kept\n")) == {"new.yml": "a: 1 # kept\n"}
 
 
 @pytest.mark.parametrize("word", ["on", "yes", "22:22", "2024-01-01", "010", "1_000", "=", "0x1f"])
-def test_words_that_old_yaml_takes_for_something_else_stay_words(word: str) -> None:
-    files = come_to(FileFragment("a.yml", f"{word}: {word}\n"), merge("a.yml", "b: true\nc: 1.5\n"))
+def test_words_that_have_other_types_in_yaml_1_1_stay_text(word: str) -> None:
+    files = merge_all(
+        FileFragment("a.yml", f"{word}: {word}\n"), merge_fragment("a.yml", "b: true\nc: 1.5\n")
+    )
     assert yaml.load(files["a.yml"], yaml.BaseLoader) == {word: word, "b": "true", "c": "1.5"}
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "format", "says"),
+    ("first", "second", "format", "message"),
     [
         ("a: 1", "- 1", "yaml", "only mappings"),
         ("a: [", "b: 1", "yaml", "cannot be merged"),
@@ -109,20 +115,20 @@ def test_words_that_old_yaml_takes_for_something_else_stay_words(word: str) -> N
         ("[" * 9999, "{}", "json", "cannot be merged"),
     ],
 )
-def test_a_merge_that_fails_is_reported(first: str, second: str, format: str, says: str) -> None:
-    with pytest.raises(CallFailed, match=says):
-        come_to(FileFragment("a", first), merge("a", second, format))
+def test_a_merge_that_fails_is_reported(first: str, second: str, format: str, message: str) -> None:
+    with pytest.raises(CallFailed, match=message):
+        merge_all(FileFragment("a", first), merge_fragment("a", second, format))
 
 
-def test_a_yaml_that_stands_for_billions_of_keys_is_refused() -> None:
+def test_yaml_aliases_that_expand_to_billions_of_keys_are_refused() -> None:
     levels = ["a0: &a0 {x: 1, y: 2}"]
     levels += [f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}" for n in range(1, 40)]
     bomb = "\n".join(levels)
     with pytest.raises(CallFailed, match="keys"):
-        come_to(FileFragment("a.yml", bomb), merge("a.yml", bomb))
+        merge_all(FileFragment("a.yml", bomb), merge_fragment("a.yml", bomb))
 
 
-# -- where -----------------------------------------------------------------------------------
+# -- paths -----------------------------------------------------------------------------------
 
 BAD_PATHS = [
     "/etc/passwd",
@@ -141,20 +147,20 @@ BAD_PATHS = [
 
 @shows("cigen-files-04")
 @pytest.mark.parametrize("path", BAD_PATHS)
-def test_a_path_that_could_lead_out_is_refused_and_nothing_is_written(
+def test_a_path_outside_the_folder_is_refused_and_nothing_is_written(
     path: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as caught:
         write_files([FileFragment("good", "1"), FileFragment(path, "2")], out)
-    assert refused.value.code == "X0320"
-    assert everything(tmp_path) == {} and not out.exists()
+    assert caught.value.code == "X0320"
+    assert read_files(tmp_path) == {} and not out.exists()
 
 
 @shows("cigen-files-04")
 @pytest.mark.parametrize("path", ["link/x", "link", "deep/link/x", "dangling"])
 @pytest.mark.parametrize("strategy", ["replace", "merge"])
-def test_a_link_that_leads_out_is_refused_and_nothing_is_written(
+def test_a_link_to_the_outside_is_refused_and_nothing_is_written(
     path: str, strategy: Any, tmp_path: Path
 ) -> None:
     out, outside = tmp_path / "out", tmp_path / "outside"
@@ -168,11 +174,11 @@ def test_a_link_that_leads_out_is_refused_and_nothing_is_written(
         write_files(
             [FileFragment("good", "1"), FileFragment(path, "2", strategy, format="yaml")], out
         )
-    assert everything(out) == {} and everything(outside) == {"x": "theirs"}
+    assert read_files(out) == {} and read_files(outside) == {"x": "theirs"}
     assert not (tmp_path / "not-there").exists()
 
 
-def test_a_link_that_stays_inside_is_followed(tmp_path: Path) -> None:
+def test_a_link_within_the_folder_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     assert write_files([FileFragment("link/x", "1")], tmp_path) == ("link/x",)
@@ -180,7 +186,7 @@ def test_a_link_that_stays_inside_is_followed(tmp_path: Path) -> None:
 
 
 @shows("cigen-files-05")
-def test_files_are_written_whole_with_their_rights_and_nothing_else_is_left(
+def test_files_are_written_completely_and_keep_their_permissions(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "new" / "out"
@@ -190,37 +196,32 @@ def test_files_are_written_whole_with_their_rights_and_nothing_else_is_left(
     script.chmod(0o750)
     paths = write_files([FileFragment("run.sh", "new"), FileFragment(".ci/a/b.yml", "é")], out)
     assert paths == ("run.sh", ".ci/a/b.yml")
-    assert everything(out) == {".ci/a/b.yml": "é", "run.sh": "new"}
+    assert read_files(out) == {".ci/a/b.yml": "é", "run.sh": "new"}
     assert script.stat().st_mode & 0o777 == 0o750
 
 
 @shows("cigen-files-05")
-def test_when_one_file_cannot_be_written_no_file_is(tmp_path: Path) -> None:
+def test_if_one_file_cannot_be_written_none_is(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "old").write_text("old")
-    for bad in ("taken", "old/x"):
-        with pytest.raises(UsageError) as failed:
-            write_files(
-                [
-                    FileFragment("old", "new") if bad == "taken" else FileFragment("z", ""),
-                    FileFragment(bad, "1"),
-                ],
-                tmp_path,
-            )
-        assert failed.value.code == "X1323"
-        assert everything(tmp_path) == {"old": "old"}
+    for other_file, impossible_path in (("old", "taken"), ("z", "old/x")):
+        fragments = [FileFragment(other_file, "new"), FileFragment(impossible_path, "1")]
+        with pytest.raises(UsageError) as caught:
+            write_files(fragments, tmp_path)
+        assert caught.value.code == "X1323"
+        assert read_files(tmp_path) == {"old": "old"}
 
 
 def test_a_file_cannot_also_be_a_folder() -> None:
     with pytest.raises(CallFailed, match="file of the same result"):
-        merge_fragments([FileFragment("a", "1"), FileFragment("a/b", "2")], nothing)
+        merge_fragments([FileFragment("a", "1"), FileFragment("a/b", "2")], read_no_file)
 
 
 def test_a_file_that_is_not_text_is_neither_merged_nor_written(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_bytes(b"\xff\xfe")
-    for piece in (merge("a.yml", "a: 1"), FileFragment("b", "\ud800")):
+    for fragment in (merge_fragment("a.yml", "a: 1"), FileFragment("b", "\ud800")):
         with pytest.raises(CallFailed):
-            write_files([piece], tmp_path)
+            write_files([fragment], tmp_path)
     assert os.listdir(tmp_path) == ["a.yml"]  # noqa: PTH208
 
 
@@ -228,9 +229,9 @@ def test_without_pyyaml_the_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
-    with pytest.raises(UsageError) as failed:
-        come_to(FileFragment("a.yml", "a: 1"), merge("a.yml", "b: 1"))
-    assert failed.value.code == "X1322" and "exthost[yaml]" in failed.value.help
+    with pytest.raises(UsageError) as caught:
+        merge_all(FileFragment("a.yml", "a: 1"), merge_fragment("a.yml", "b: 1"))
+    assert caught.value.code == "X1322" and "exthost[yaml]" in caught.value.help
 
 
 @pytest.mark.parametrize(
@@ -258,7 +259,7 @@ def test_without_pyyaml_the_error_names_the_package_to_install(
         *("x.egg-info/entry_points.txt", "CMakeLists.txt", "go.mod", ".husky/pre-commit"),
     ],
 )
-def test_files_that_other_programs_obey_are_written_only_if_named(
+def test_files_that_other_programs_run_or_read_are_written_only_if_allowed(
     tmp_path: Path, path: str
 ) -> None:
     fragments = [FileFragment("plain.txt", "a"), FileFragment(path, "b")]
@@ -284,7 +285,7 @@ def test_another_spelling_of_a_protected_name_is_protected(path: str) -> None:
     assert is_protected(path)
 
 
-def test_files_that_the_caller_protects_are_written_only_if_named(tmp_path: Path) -> None:
+def test_files_that_the_caller_protects_are_written_only_if_allowed(tmp_path: Path) -> None:
     protected = (str(tmp_path / "extensions"), str(tmp_path / "my.toml"))
     for path in ("extensions/toy/x.py", "extensions/x", "Extensions/x", "my.toml"):
         with pytest.raises(Refused) as caught:
@@ -298,20 +299,20 @@ def test_files_that_the_caller_protects_are_written_only_if_named(tmp_path: Path
     assert paths == (path,)
 
 
-def test_a_folder_that_the_user_names_inside_a_protected_one_is_written(tmp_path: Path) -> None:
+def test_an_output_folder_inside_a_protected_folder_is_written(tmp_path: Path) -> None:
     fragments = [FileFragment("x.py", "b")]
     out = tmp_path / "out"
     assert write_files(fragments, out, protected_paths=(str(tmp_path), str(out))) == ("x.py",)
 
 
-def test_a_link_does_not_lead_to_files_that_other_programs_obey(tmp_path: Path) -> None:
+def test_a_link_to_protected_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "docs").symlink_to(".git")
     with pytest.raises(Refused):
         write_files([FileFragment("docs/config", "a")], tmp_path)
 
 
-def test_the_names_of_the_list_are_folded_and_unique() -> None:
+def test_the_names_of_the_list_are_lower_case_and_unique() -> None:
     text = resources.files("exthost.host").joinpath("protected_files.toml").read_text()
     groups = tomllib.loads(text)["group"]
     for key in ("files", "patterns", "folders"):
@@ -337,4 +338,4 @@ def test_ordinary_files_are_written(tmp_path: Path, path: str) -> None:
 def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None:
     name = "語" * 83 + ".txt"  # 253 bytes of the 255 that a name may have
     assert write_files([FileFragment(name, "a")], tmp_path) == (name,)
-    assert everything(tmp_path) == {name: "a"}
+    assert read_files(tmp_path) == {name: "a"}

@@ -1,6 +1,6 @@
-"""A program that forks while its host is open: the copy has none of the host's extensions.
+"""A program forks while its host is open: the child process ("copy") cannot use the host.
 
-Each claim is about processes, so a program of its own makes it; `with_fork.py` is that program.
+Each test runs the program with_fork.py, which describes its modes and its output.
 """
 
 import os
@@ -21,36 +21,38 @@ SECONDS = 150
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
-def run(what: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), what],
+def run_program(mode: str) -> list[str]:
+    result = subprocess.run(
+        [sys.executable, str(PROGRAM), mode],
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=False,
     )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout.splitlines()
+    assert "Traceback" not in result.stderr, result.stderr
+    return result.stdout.splitlines()
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("face", ["call", "tool", "pool", "restart"])
-def test_in_the_copy_a_call_fails_at_once_since_the_host_is_not_its_own(face: str) -> None:
-    assert run(face) == ["copy: UsageError X1317", "ours: 2"]
+@pytest.mark.parametrize("mode", ["call", "tool", "pool", "restart"])
+def test_a_blocking_host_cannot_be_used_in_the_child(mode: str) -> None:
+    assert run_program(mode) == ["copy: UsageError X1317", "ours: 2"]
 
 
-@pytest.mark.parametrize("face", ["loop", "attached"])
-def test_in_the_copy_of_a_loop_a_call_fails_at_once_as_well(face: str) -> None:
-    assert run(face) == ["copy: UsageError X1317", "ours: 2"]
+@pytest.mark.parametrize("mode", ["loop", "attached"])
+def test_an_asynchronous_or_attached_host_cannot_be_used_in_the_child(mode: str) -> None:
+    assert run_program(mode) == ["copy: UsageError X1317", "ours: 2"]
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("way", ["unwind", "exit", "close"])
-def test_the_end_of_the_copy_is_not_the_end_of_the_extensions(way: str) -> None:
-    assert run(way) == ["copy: ended with 0", "ours: 2"]
+@pytest.mark.parametrize("mode", ["unwind", "exit", "close"])
+def test_the_end_of_the_child_does_not_end_the_extensions(mode: str) -> None:
+    assert run_program(mode) == ["copy: ended with 0", "ours: 2"]
 
 
-def test_a_copy_that_lives_on_keeps_neither_an_extension_nor_the_config(tmp_path: Path) -> None:
+def test_a_child_that_outlives_the_program_keeps_neither_extensions_nor_the_config_lock(
+    tmp_path: Path,
+) -> None:
     config = tmp_path / "exthost.toml"
     program = subprocess.Popen(
         [sys.executable, str(PROGRAM), "outlive", str(config)],

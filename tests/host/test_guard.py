@@ -1,4 +1,4 @@
-"""A guard cannot be passed: what its hook could not judge is refused, and everybody sees why."""
+"""A guard cannot be bypassed: calls that its hook could not decide about are refused."""
 
 import asyncio
 import json
@@ -22,20 +22,22 @@ from tests.extensions.harness import failing, pid_of
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin
 from tests.faces.gateway.gateway_process import extension, on_stdio, write_config
-from tests.host.killed_guard import CALLERS, TOOL, Killed, Pace
+from tests.host.killed_guard import CALLERS, TOOL, CallSchedule, KilledGuard
 
 BEFORE = {"hook": "before_tool_call"}
 
-few_and_many = pytest.mark.parametrize("times", [10, pytest.param(100, marks=pytest.mark.more)])
+ten_or_a_hundred_times = pytest.mark.parametrize(
+    "times", [10, pytest.param(100, marks=pytest.mark.more)]
+)
 
 
-def document(root: Path, **more: Any) -> dict[str, Any]:
-    return {"discovery": {"search_paths": [str(root)]}, **more}
+def config_document(root: Path, **settings: Any) -> dict[str, Any]:
+    return {"discovery": {"search_paths": [str(root)]}, **settings}
 
 
-def guarded(root: Path, answer: Any, **behaviour: Any) -> Path:
-    """Tools, and a plugin that answers `before_tool_call` in this way. Returns where the tools
-    write what they hear."""
+def write_guard(root: Path, answer: Any, **behaviour: Any) -> Path:
+    """Write a plugin with tools, and a guard that answers `before_tool_call` in this way. Return
+    the file to which the tools write the messages that they receive."""
     received = root / "heard"
     plugin(root / "tools", {"heard": str(received)})
     plugin(root / "guard", {"hooks": {"before_tool_call": answer}, **behaviour}, hooks=[BEFORE])
@@ -46,93 +48,93 @@ def guarded(root: Path, answer: Any, **behaviour: Any) -> Path:
 
 
 @shows("hooks-guard-01")
-@few_and_many
+@ten_or_a_hundred_times
 async def test_no_call_passes_a_guard_that_is_killed_again_and_again(
     tmp_path: Path, times: int
 ) -> None:
-    killed = Killed(tmp_path)
+    killed = KilledGuard(tmp_path)
     async with exthost.Host.from_config(killed.document()) as host:
 
-        async def call() -> None:
-            pace = Pace()
+        async def make_calls() -> None:
+            schedule = CallSchedule()
             while not killed.is_over.is_set():
                 try:
                     await host.call_tool(TOOL, {"a": 1})
-                    killed.ends["passed"] += 1
+                    killed.outcomes["passed"] += 1
                 except ExthostError as error:
-                    killed.ends[error.code] += 1
-                await asyncio.sleep(pace.pause())
+                    killed.outcomes[error.code] += 1
+                await asyncio.sleep(schedule.seconds_until_next())
 
-        callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
+        callers = [asyncio.create_task(make_calls()) for _ in range(CALLERS)]
         await asyncio.to_thread(killed.kill, times)
         await asyncio.gather(*callers)
-    killed.settle(times)
+    killed.check_outcomes(times)
 
 
 @shows("hooks-guard-01")
-@few_and_many
+@ten_or_a_hundred_times
 def test_no_blocking_call_passes_a_guard_that_is_killed_again_and_again(
     tmp_path: Path, times: int
 ) -> None:
-    killed = Killed(tmp_path)
+    killed = KilledGuard(tmp_path)
     with (
         SyncHost.from_config(killed.document()) as host,
         ThreadPoolExecutor(CALLERS) as threads,
     ):
 
-        def call() -> None:
-            pace = Pace()
+        def make_calls() -> None:
+            schedule = CallSchedule()
             while not killed.is_over.is_set():
                 try:
                     host.call_tool(TOOL, {"a": 1})
-                    killed.ends["passed"] += 1
+                    killed.outcomes["passed"] += 1
                 except ExthostError as error:
-                    killed.ends[error.code] += 1
-                time.sleep(pace.pause())
+                    killed.outcomes[error.code] += 1
+                time.sleep(schedule.seconds_until_next())
 
-        callers = [threads.submit(call) for _ in range(CALLERS)]
+        callers = [threads.submit(make_calls) for _ in range(CALLERS)]
         killed.kill(times)
         for caller in callers:
             caller.result()
-    killed.settle(times)
+    killed.check_outcomes(times)
 
 
 @pytest.mark.more
 @shows("hooks-guard-01")
-@few_and_many
+@ten_or_a_hundred_times
 async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_and_again(
     tmp_path: Path, times: int
 ) -> None:
-    killed = Killed(tmp_path)
+    killed = KilledGuard(tmp_path)
     async with on_stdio(write_config(tmp_path, killed.document()), "handshake") as client:
 
-        async def call() -> None:
-            pace = Pace()
+        async def make_calls() -> None:
+            schedule = CallSchedule()
             while not killed.is_over.is_set():
                 result = await client.call_tool(TOOL, {"a": 1})
                 output = (result.meta or {}).get("exthost/error")
-                killed.ends[output["code"] if result.is_error and output else "passed"] += 1
-                await asyncio.sleep(pace.pause())
+                killed.outcomes[output["code"] if result.is_error and output else "passed"] += 1
+                await asyncio.sleep(schedule.seconds_until_next())
 
-        callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
+        callers = [asyncio.create_task(make_calls()) for _ in range(CALLERS)]
         await asyncio.to_thread(killed.kill, times)
         await asyncio.gather(*callers)
-    killed.settle(times)
+    killed.check_outcomes(times)
 
 
-async def test_a_hook_that_ends_its_process_is_sent_to_one_more_process_only(
+async def test_a_hook_whose_process_ends_is_sent_to_only_one_more_process(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "tools")
     received = tmp_path / "heard"
     guard = {"hooks": {"before_tool_call": "die"}, "heard": str(received)}
     plugin(tmp_path / "guard", guard, hooks=[BEFORE])
-    async with exthost.Host.from_config(document(tmp_path)) as host:
+    async with exthost.Host.from_config(config_document(tmp_path)) as host:
         await failing(host.call_tool(TOOL, {"a": 1}))
     assert received.read_text().count("hook.handle") == 2
 
 
-# -- closed, and open ------------------------------------------------------------------------
+# -- on_failure: closed and open --------------------------------------------------------------
 
 
 @pytest.mark.sampled
@@ -140,12 +142,12 @@ async def test_a_hook_that_ends_its_process_is_sent_to_one_more_process_only(
 @pytest.mark.parametrize(
     "answer", ["die", "hang", "flood", {"action": "dance"}, {"action": "block"}, "block", [1]]
 )
-async def test_a_call_that_a_hook_cannot_judge_is_refused_and_the_error_names_the_hook(
+async def test_a_call_is_refused_if_its_hook_fails_and_the_error_names_the_hook(
     tmp_path: Path, answer: Any
 ) -> None:
-    received = guarded(tmp_path, answer)
+    received = write_guard(tmp_path, answer)
     overrides = {"guard": {"limits": {"call": "300ms" if answer in ("hang", "flood") else "20s"}}}
-    async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
+    async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
         error = await failing(host.call_tool(TOOL, {"a": 1}))
     assert isinstance(error, Refused) and error.code == "X0333" and error.extension == "guard"
     assert TOOL in error.message and "before_tool_call" in error.message
@@ -158,15 +160,13 @@ async def test_a_call_that_a_hook_cannot_judge_is_refused_and_the_error_names_th
 @pytest.mark.parametrize(
     "answer", ["die", "hang", [1], {"abort": "yes"}, {"decision": "maybe"}, {"override": 1}]
 )
-async def test_a_guard_of_nexo_that_cannot_judge_lets_nothing_pass(
-    tmp_path: Path, answer: Any
-) -> None:
+async def test_a_call_is_refused_if_a_hook_of_nexo_fails(tmp_path: Path, answer: Any) -> None:
     received = tmp_path / "heard"
     plugin(tmp_path / "tools", {"heard": str(received)})
     behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": answer}}
     guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour))
     guard["limits"] = {"call": "300ms" if answer == "hang" else "20s"}
-    async with exthost.Host.from_config(document(tmp_path, extensions=[guard])) as host:
+    async with exthost.Host.from_config(config_document(tmp_path, extensions=[guard])) as host:
         error = await failing(host.call_tool(TOOL, {"a": 1}))
     assert error.code == "X0333" and error.extension == "guard"
     assert "tool.call" not in received.read_text()
@@ -174,7 +174,7 @@ async def test_a_guard_of_nexo_that_cannot_judge_lets_nothing_pass(
 
 @shows("hooks-guard-03")
 @pytest.mark.parametrize(
-    ("more", "passes"),
+    ("settings", "passes"),
     [
         ({"hooks": {"on_failure": "open"}}, True),
         ({"hooks": {"before_tool_call": {"on_failure": "open"}}}, True),
@@ -190,18 +190,20 @@ async def test_a_guard_of_nexo_that_cannot_judge_lets_nothing_pass(
         ),
     ],
 )
-async def test_the_operator_chooses_for_the_host_an_extension_or_a_kind(
-    tmp_path: Path, more: dict[str, Any], passes: bool
+async def test_on_failure_is_set_for_the_host_an_extension_or_a_hook(
+    tmp_path: Path, settings: dict[str, Any], passes: bool
 ) -> None:
-    guarded(tmp_path, {"action": "dance"})
-    async with exthost.Host.from_config(document(tmp_path, **more)) as host:
+    write_guard(tmp_path, {"action": "dance"})
+    async with exthost.Host.from_config(config_document(tmp_path, **settings)) as host:
         if passes:
             result = await host.call_tool(TOOL, {"a": 1})
             assert result.data == {"a": 1}
             (warning,) = result.warnings
             assert "guard" in warning and "before_tool_call" in warning
             failed = await failing(host.call_tool("ext_tools_nap", {}))
-            assert isinstance(failed, CallFailed), "its own error, and what was passed over"
+            assert isinstance(failed, CallFailed), (
+                "the error of the tool, with a note about the hook"
+            )
             assert "before_tool_call of guard failed" in failed.__notes__[0]
             returned = await host.call_tool("ext_tools_nap", {}, check=False)
             assert returned.is_error and "before_tool_call of guard failed" in returned.warnings[0]
@@ -220,26 +222,26 @@ async def test_the_operator_chooses_for_the_host_an_extension_or_a_kind(
         "open",
     ],
 )
-def test_invalid_hook_settings_are_a_mistake_in_the_config(hooks: Any) -> None:
+def test_invalid_hook_settings_are_a_config_error(hooks: Any) -> None:
     with pytest.raises(ConfigError):
         config_from_mapping({"hooks": hooks})
 
 
-# -- who is asked ----------------------------------------------------------------------------
+# -- guards that are not running --------------------------------------------------------------
 
 
 @shows("hooks-guard-04")
-async def test_a_guard_that_starts_at_first_use_is_started_by_its_hook(tmp_path: Path) -> None:
-    guarded(tmp_path, {"action": "block", "reason": "not today"})
+async def test_a_call_starts_a_lazy_guard(tmp_path: Path) -> None:
+    write_guard(tmp_path, {"action": "block", "reason": "not today"})
     overrides = {"guard": {"start": "lazy", "limits": {"call": "20s"}}}
-    async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
+    async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
         assert host["guard"].state == "admitted"
         error = await failing(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0332" and "not today" in error.message
 
 
 @shows("hooks-guard-04")
-async def test_an_extension_whose_handshake_declares_its_hooks_is_started_before_a_call(
+async def test_a_call_starts_a_lazy_extension_whose_hooks_are_unknown(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "tools")
@@ -248,31 +250,31 @@ async def test_an_extension_whose_handshake_declares_its_hooks_is_started_before
         "offer": {"hooks": ["before_tool_call"]},
         "hooks": {"before_tool_call": block},
     }
-    words = ("-S", "-E", str(NEXO), json.dumps(behaviour))
-    lazy = extension("guard", "nexo", *words, start="lazy")
-    async with exthost.Host.from_config(document(tmp_path, extensions=[lazy])) as host:
+    arguments = ("-S", "-E", str(NEXO), json.dumps(behaviour))
+    lazy = extension("guard", "nexo", *arguments, start="lazy")
+    async with exthost.Host.from_config(config_document(tmp_path, extensions=[lazy])) as host:
         assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
 
 
 @shows("hooks-guard-01")
-async def test_a_guard_that_dies_over_its_hook_is_asked_once_more(tmp_path: Path) -> None:
+async def test_a_hook_is_repeated_once_if_the_guard_exits(tmp_path: Path) -> None:
     block = {"action": "block", "reason": "not today"}
-    guarded(tmp_path, block, **{"die first": str(tmp_path / "died")})
+    write_guard(tmp_path, block, **{"die first": str(tmp_path / "died")})
     overrides = {"guard": {"limits": {"call": "20s"}}}
-    async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
+    async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
         error = await failing(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0332" and "not today" in error.message
         assert host["guard"].stats.crashes == 1
 
 
 @shows("hooks-guard-01")
-async def test_asking_once_more_has_no_more_time_than_is_left(tmp_path: Path, clock: Clock) -> None:
+async def test_a_repeated_hook_has_only_the_remaining_time(tmp_path: Path, clock: Clock) -> None:
     received = tmp_path / "asked"
     plugin(tmp_path / "tools")
     behaviour = {"hooks": {"before_tool_call": "hang"}, "heard": str(received)}
     plugin(tmp_path / "guard", behaviour, hooks=[BEFORE])
     overrides = {"guard": {"limits": {"call": "600s"}}}
-    async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
+    async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
         call = asyncio.ensure_future(failing(host.call_tool(TOOL, {"a": 1})))
         await clock.until(lambda: received.read_text().count("hook.handle") == 1)
         await clock.advance(400)
@@ -284,9 +286,9 @@ async def test_asking_once_more_has_no_more_time_than_is_left(tmp_path: Path, cl
 
 
 @shows("hooks-guard-05")
-async def test_a_guard_that_failed_for_good_still_lets_nothing_pass(tmp_path: Path) -> None:
-    guarded(tmp_path, {"action": "continue"}, crash=True)
-    async with exthost.Host.from_config(document(tmp_path)) as host:
+async def test_a_guard_that_failed_finally_blocks_every_call(tmp_path: Path) -> None:
+    write_guard(tmp_path, {"action": "continue"}, crash=True)
+    async with exthost.Host.from_config(config_document(tmp_path)) as host:
         assert host["guard"].state == "failed"
         error = await failing(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0333" and error.extension == "guard"
@@ -298,7 +300,7 @@ async def test_a_hook_that_is_not_allowed_to_block_is_skipped_and_reported(tmp_p
     hooks = [{"hook": "after_tool_call"}, {"hook": "before_message"}]
     behaviour = {"hooks": {"after_tool_call": "die", "before_message": "die"}}
     plugin(tmp_path / "eye", behaviour, hooks=hooks)
-    async with exthost.Host.from_config(document(tmp_path)) as host:
+    async with exthost.Host.from_config(config_document(tmp_path)) as host:
         result = await host.call_tool(TOOL, {"a": 1})
         assert result.data == {"a": 1} and "after_tool_call of eye" in result.warnings[0]
         outcome = await host.hooks.run("before_message", {"message": "hi"})
@@ -306,34 +308,34 @@ async def test_a_hook_that_is_not_allowed_to_block_is_skipped_and_reported(tmp_p
 
 
 async def test_no_hook_runs_for_a_call_that_cannot_be_made(tmp_path: Path) -> None:
-    guarded(tmp_path, {"action": "block", "reason": "no"})
-    async with exthost.Host.from_config(document(tmp_path)) as host:
+    write_guard(tmp_path, {"action": "block", "reason": "no"})
+    async with exthost.Host.from_config(config_document(tmp_path)) as host:
         error = await failing(host.call_tool(TOOL, {"a": 1}, timeout=-0.5))
         assert isinstance(error, CallTimeout)
-        nothing_to_call: Any = 5
-        error = await failing(host.call_tool(TOOL, {"a": 1}, on_progress=nothing_to_call))
+        not_callable: Any = 5
+        error = await failing(host.call_tool(TOOL, {"a": 1}, on_progress=not_callable))
         assert error.code == "X1332"
         assert host["guard"].stats.calls == 0
 
 
-# -- who sees it -----------------------------------------------------------------------------
+# -- events, audit and gateway ----------------------------------------------------------------
 
 
 @shows("hooks-guard-07")
 @pytest.mark.parametrize("on_failure", ["closed", "open"])
-async def test_listeners_and_the_audit_see_refused_and_skipped_calls(
+async def test_failed_hooks_are_reported_by_events_and_in_the_audit(
     tmp_path: Path, on_failure: str
 ) -> None:
-    guarded(tmp_path, {"action": "dance"})
+    write_guard(tmp_path, {"action": "dance"})
     audit = tmp_path / "audit.jsonl"
-    more = {"hooks": {"on_failure": on_failure}, "audit": {"path": str(audit)}}
-    observed: list[HookFailed] = []
-    async with exthost.Host.from_config(document(tmp_path, **more)) as host:
-        host.events.subscribe(HookFailed, observed.append)
+    settings = {"hooks": {"on_failure": on_failure}, "audit": {"path": str(audit)}}
+    hook_failures: list[HookFailed] = []
+    async with exthost.Host.from_config(config_document(tmp_path, **settings)) as host:
+        host.events.subscribe(HookFailed, hook_failures.append)
         call = host.call_tool(TOOL, {"a": 1}, context={"agent_id": "me"})
         await (failing(call) if on_failure == "closed" else call)
     outcome = "refused" if on_failure == "closed" else "passed over"
-    (event,) = observed
+    (event,) = hook_failures
     assert event[:3] == ("guard", "before_tool_call", outcome) and event.about == TOOL
     records = [json.loads(line) for line in audit.read_text().splitlines()]
     (record,) = [item for item in records if item["outcome"] == outcome]
@@ -344,25 +346,27 @@ async def test_listeners_and_the_audit_see_refused_and_skipped_calls(
 
 @shows("hooks-guard-07")
 @pytest.mark.parametrize("era", ["handshake", "stateless"])
-async def test_a_client_of_the_gateway_sees_skipped_and_refused_hooks(
+async def test_failed_hooks_are_reported_to_clients_of_the_gateway(
     tmp_path: Path, era: str
 ) -> None:
-    received = guarded(tmp_path, {"action": "dance"})
+    received = write_guard(tmp_path, {"action": "dance"})
     nonsense = {"hooks": {"before_tool_call": {"action": "dance"}}}
     plugin(tmp_path / "strict", nonsense, hooks=[{**BEFORE, "match": {"input_contains": "no"}}])
-    more = {
+    settings = {
         "hooks": {"on_failure": "open"},
         "overrides": {"strict": {"hooks": {"on_failure": "closed"}}},
     }
-    async with on_stdio(write_config(tmp_path, document(tmp_path, **more)), era) as client:
+    async with on_stdio(
+        write_config(tmp_path, config_document(tmp_path, **settings)), era
+    ) as client:
         result = await client.call_tool(TOOL, {"a": 1})
-        refused = await client.call_tool(TOOL, {"a": "no"})
+        refused_result = await client.call_tool(TOOL, {"a": "no"})
         failed = await client.call_tool("ext_tools_nap", {})
     assert not result.is_error and result.meta is not None
     (warning,) = result.meta["exthost/warnings"]
     assert "before_tool_call of guard failed" in warning
     assert failed.is_error and failed.meta is not None
     assert "before_tool_call of guard failed" in failed.meta["exthost/warnings"][0]
-    assert refused.is_error and refused.meta is not None
-    assert refused.meta["exthost/error"]["code"] == "X0333"
+    assert refused_result.is_error and refused_result.meta is not None
+    assert refused_result.meta["exthost/error"]["code"] == "X0333"
     assert received.read_text().count("tool.call") == 2

@@ -1,4 +1,4 @@
-"""Every tool call passes the hooks, in one place; `hooks=False` skips them, which is recorded."""
+"""Every tool call runs the hooks; `hooks=False` skips them, which is recorded."""
 
 import asyncio
 import json
@@ -23,8 +23,8 @@ TOOL = "ext_tools_echo"
 BEFORE, AFTER = {"hook": "before_tool_call"}, {"hook": "after_tool_call"}
 
 
-def audited(folder: Path) -> Path:
-    """A config with tools, an audit, and a guard that notes what it hears."""
+def write_audited_config(folder: Path) -> Path:
+    """Write a config with tools, an audit, and a guard that records the messages it receives."""
     plugin(folder / "plugins" / "tools")
     behaviour = {"heard": str(folder / "heard")}
     plugin(folder / "plugins" / "guard", behaviour, hooks=[BEFORE, AFTER])
@@ -35,18 +35,18 @@ def audited(folder: Path) -> Path:
     return write_config(folder, document)
 
 
-def hooks_heard(folder: Path) -> list[str]:
+def hooks_received(folder: Path) -> list[str]:
     lines = (folder / "heard").read_text().splitlines()
     messages = [json.loads(line) for line in lines]
     return [message["params"]["kind"] for message in messages if message["method"] == "hook.handle"]
 
 
-def skips(folder: Path) -> list[dict[str, Any]]:
+def skipped_records(folder: Path) -> list[dict[str, Any]]:
     lines = (folder / "audit.jsonl").read_text().splitlines()
     return [record for record in map(json.loads, lines) if record["outcome"] == "skipped"]
 
 
-ways: dict[str, Callable[[exthost.Host, Any, bool], Awaitable[Any]]] = {
+CALLS: dict[str, Callable[[exthost.Host, Any, bool], Awaitable[Any]]] = {
     "host": lambda host, _, hooks: host.call_tool(TOOL, {"a": 1}, hooks=hooks),
     "other name": lambda host, _, hooks: host.call_tool("tools:echo", {"a": 1}, hooks=hooks),
     "extension": lambda host, _, hooks: host["tools"].call_tool("echo", {"a": 1}, hooks=hooks),
@@ -57,58 +57,58 @@ ways: dict[str, Callable[[exthost.Host, Any, bool], Awaitable[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("way", ways)
-async def test_a_call_passes_the_hooks_unless_they_are_skipped_and_the_audit_records_it(
-    tmp_path: Path, way: str
+@pytest.mark.parametrize("interface", CALLS)
+async def test_a_call_runs_the_hooks_unless_they_are_skipped(
+    tmp_path: Path, interface: str
 ) -> None:
-    config = audited(tmp_path)
+    config = write_audited_config(tmp_path)
     async with (
         exthost.Host.from_config(config, control=True) as host,
         exthost.attach(config) as attached,
     ):
-        assert (await ways[way](host, attached, True)).data == {"a": 1}
-        assert hooks_heard(tmp_path) == ["before_tool_call", "after_tool_call"]
-        assert (await ways[way](host, attached, False)).data == {"a": 1}
-    assert len(hooks_heard(tmp_path)) == 2
-    [record] = skips(tmp_path)
+        assert (await CALLS[interface](host, attached, True)).data == {"a": 1}
+        assert hooks_received(tmp_path) == ["before_tool_call", "after_tool_call"]
+        assert (await CALLS[interface](host, attached, False)).data == {"a": 1}
+    assert len(hooks_received(tmp_path)) == 2
+    [record] = skipped_records(tmp_path)
     assert (record["extension"], record["about"]) == ("tools", TOOL)
 
 
-def test_a_blocking_call_passes_the_hooks_unless_they_are_skipped(tmp_path: Path) -> None:
-    with exthost.SyncHost.from_config(audited(tmp_path)) as host:
+def test_a_blocking_call_runs_the_hooks_unless_they_are_skipped(tmp_path: Path) -> None:
+    with exthost.SyncHost.from_config(write_audited_config(tmp_path)) as host:
         for number, call in enumerate((host.call_tool, host["tools"].call_tool), 1):
             name = "echo" if number == 2 else TOOL
             assert call(name, {"a": 1}).data == {"a": 1}
-            assert len(hooks_heard(tmp_path)) == 2 * number
+            assert len(hooks_received(tmp_path)) == 2 * number
             assert call(name, {"a": 1}, hooks=False, context={"why": "test"}).data == {"a": 1}
-            assert len(hooks_heard(tmp_path)) == 2 * number
-    assert [record["context"] for record in skips(tmp_path)] == [{"why": "test"}] * 2
+            assert len(hooks_received(tmp_path)) == 2 * number
+    assert [record["context"] for record in skipped_records(tmp_path)] == [{"why": "test"}] * 2
 
 
 @pytest.mark.parametrize("target", [(TOOL,), ("tools", "echo")])
-def test_a_call_of_the_command_line_passes_the_hooks_unless_they_are_skipped(
+def test_a_call_of_the_command_line_runs_the_hooks_unless_they_are_skipped(
     tmp_path: Path, target: tuple[str, ...]
 ) -> None:
-    audited(tmp_path)
-    words = ("call", *target, "a=1", "--json")
-    assert json.loads(run_inside(*words, cwd=tmp_path).stdout) == {"a": 1}
-    assert hooks_heard(tmp_path) == ["before_tool_call", "after_tool_call"]
-    assert json.loads(run_inside(*words, "--no-hooks", cwd=tmp_path).stdout) == {"a": 1}
-    assert len(hooks_heard(tmp_path)) == 2
-    assert [record["about"] for record in skips(tmp_path)] == [TOOL]
+    write_audited_config(tmp_path)
+    command = ("call", *target, "a=1", "--json")
+    assert json.loads(run_inside(*command, cwd=tmp_path).stdout) == {"a": 1}
+    assert hooks_received(tmp_path) == ["before_tool_call", "after_tool_call"]
+    assert json.loads(run_inside(*command, "--no-hooks", cwd=tmp_path).stdout) == {"a": 1}
+    assert len(hooks_received(tmp_path)) == 2
+    assert [record["about"] for record in skipped_records(tmp_path)] == [TOOL]
 
 
-def test_methods_and_extensions_outside_the_config_are_not_judged(tmp_path: Path) -> None:
-    audited(tmp_path)
+def test_methods_and_extensions_outside_the_config_run_no_hooks(tmp_path: Path) -> None:
+    write_audited_config(tmp_path)
     (tmp_path / "heard").touch()
     params = json.dumps({"name": "echo", "input": {"a": 1}})
-    words = ("call", "tools", "tool.call", "--method", "--args", params, "--json")
-    assert run_inside(*words, cwd=tmp_path).returncode == 0
+    command = ("call", "tools", "tool.call", "--method", "--args", params, "--json")
+    assert run_inside(*command, cwd=tmp_path).returncode == 0
     assert run_inside("call", "plugins/tools", "echo", "a=1", cwd=tmp_path).returncode == 0
-    assert hooks_heard(tmp_path) == []
+    assert hooks_received(tmp_path) == []
 
 
-def is_idle(host: exthost.Host) -> bool:
+def has_no_hooks(host: exthost.Host) -> bool:
     return host["tools"].internals.calls.interceptor.is_idle
 
 
@@ -120,17 +120,17 @@ async def test_a_host_without_hooks_makes_calls_directly_until_an_extension_chan
     behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": block}}
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
         await host.call_tool(TOOL, {"a": 1})
-        assert is_idle(host)
+        assert has_no_hooks(host)
         await host.load(extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour)))
-        assert not is_idle(host)
+        assert not has_no_hooks(host)
         assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
         await host.unload("guard")
         await host.call_tool(TOOL, {"a": 1})
-        assert is_idle(host)
+        assert has_no_hooks(host)
 
 
-async def test_a_guard_whose_handshake_is_under_way_is_awaited(tmp_path: Path) -> None:
-    """Only its handshake announces its hooks, so that the call waits for it."""
+async def test_a_call_waits_for_the_handshake_of_a_possible_guard(tmp_path: Path) -> None:
+    """Its hooks are known only after its handshake."""
     plugin(tmp_path / "tools")
     block = {"abort": True, "reason": "no"}
     behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": block}}
@@ -144,27 +144,27 @@ async def test_a_guard_whose_handshake_is_under_way_is_awaited(tmp_path: Path) -
         await starting
 
 
-async def test_a_call_that_cannot_be_made_asks_no_question(tmp_path: Path) -> None:
-    config = audited(tmp_path)
+async def test_a_call_that_cannot_be_made_runs_no_hooks(tmp_path: Path) -> None:
+    config = write_audited_config(tmp_path)
     async with exthost.Host.from_config(config) as host:
         tools = host["tools"]
         assert isinstance(await failing(tools.call_tool("nope")), NotFound)
         assert isinstance(await failing(host.call_tool(TOOL, timeout=0)), CallTimeout)
-        nonsense: Any = 5
-        assert isinstance(await failing(host.call_tool(TOOL, context=nonsense)), UsageError)
+        not_a_mapping: Any = 5
+        assert isinstance(await failing(host.call_tool(TOOL, context=not_a_mapping)), UsageError)
         await tools.drain()
         await failing(tools.call_tool("echo", {}, wait=False))
         assert host["guard"].stats.calls == 0
 
 
-async def test_listeners_see_that_hooks_were_skipped(tmp_path: Path) -> None:
+async def test_skipped_hooks_are_published(tmp_path: Path) -> None:
     plugin(tmp_path / "tools")
-    observed: list[HooksSkipped] = []
+    skipped_events: list[HooksSkipped] = []
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
-        host.events.subscribe(HooksSkipped, observed.append)
+        host.events.subscribe(HooksSkipped, skipped_events.append)
         await host.call_tool(TOOL, {"a": 1})
         await host.call_tool(TOOL, {"a": 1}, hooks=False, context={"agent_id": "me"})
-    assert observed == [HooksSkipped("tools", TOOL, {"agent_id": "me"})]
+    assert skipped_events == [HooksSkipped("tools", TOOL, {"agent_id": "me"})]
 
 
 # -- context on the command line -------------------------------------------------------------------
@@ -173,13 +173,13 @@ async def test_listeners_see_that_hooks_were_skipped(tmp_path: Path) -> None:
 def test_the_command_line_sets_the_context_of_a_call(tmp_path: Path) -> None:
     nexo_plugin(tmp_path / "plugins" / "a", "a", more="[context]\npassthrough = true")
     write_config(tmp_path, {"discovery": {"search_paths": [str(tmp_path / "plugins")]}})
-    who = ("--context", "agent_id=7", "--context", "session_id=s1")
-    for words in (("ext_a_echo",), ("a", "echo"), ("plugins/a", "echo")):
-        outcome = run_inside("call", *words, "x=1", *who, "--json", cwd=tmp_path)
+    context = ("--context", "agent_id=7", "--context", "session_id=s1")
+    for command in (("ext_a_echo",), ("a", "echo"), ("plugins/a", "echo")):
+        outcome = run_inside("call", *command, "x=1", *context, "--json", cwd=tmp_path)
         expected = {"x": 1, "_meta": {"agent_id": "7", "session_id": "s1"}}
         assert json.loads(outcome.stdout) == expected, outcome
-    for wrong in ("agent_id", "=7"):
-        outcome = run_inside("call", "ext_a_echo", "--context", wrong, cwd=tmp_path)
+    for invalid_context in ("agent_id", "=7"):
+        outcome = run_inside("call", "ext_a_echo", "--context", invalid_context, cwd=tmp_path)
         assert outcome.returncode == 2 and "--context" in outcome.stderr
     outcome = run_inside("call", "a", "echo", "--method", "--context", "k=v", cwd=tmp_path)
     assert outcome.returncode == 2
@@ -190,16 +190,16 @@ async def test_the_command_line_sets_the_context_through_a_running_host(tmp_path
     document = {"discovery": {"search_paths": [str(tmp_path / "plugins")]}}
     config = write_config(tmp_path, document)
     async with exthost.Host.from_config(config, control=True):
-        words = ("call", "ext_a_echo", "x=1", "--context", "agent_id=7", "--json")
-        outcome = await asyncio.to_thread(run_inside, *words, cwd=tmp_path)
+        command = ("call", "ext_a_echo", "x=1", "--context", "agent_id=7", "--json")
+        outcome = await asyncio.to_thread(run_inside, *command, cwd=tmp_path)
     assert "through the running host" in outcome.stderr
     assert json.loads(outcome.stdout)["_meta"] == {"agent_id": "7", "session_id": None}
 
 
-# -- what an error says about a call that lost its process -----------------------------------------
+# -- the error of a call whose process ended --------------------------------------------------
 
 
-async def test_a_call_that_was_not_sent_again_does_not_claim_so(
+async def test_the_error_of_a_call_that_was_not_repeated_says_so(
     tmp_path: Path, clock: Clock
 ) -> None:
     received = tmp_path / "heard"

@@ -1,4 +1,4 @@
-"""Which extensions have which hooks: kept until an extension changes, and never out of date."""
+"""The index of hooks is built once, and again after an extension changes."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ TOOL = "ext_tools_echo"
 
 
 class Owner:
-    """An extension, as far as the index looks at it. Counts how often it is looked at."""
+    """The attributes of an extension that the index uses. Counts how often its offer is read."""
 
     def __init__(self, *hooks: str, priority: int = 0, may_have_hooks: bool = False) -> None:
         self.spec = Spec(id="x", argv=(), priority=priority)
@@ -29,23 +29,22 @@ class Owner:
         self.may_have_hooks = may_have_hooks
         self.internals = self
         self.hooks = hooks
-        self.looks = 0
+        self.times_read = 0
 
     @property
     def offer(self) -> Offer:
-        self.looks += 1
+        self.times_read += 1
         return Offer(hooks=self.hooks)
 
 
-def test_extensions_are_looked_at_once_until_they_change() -> None:
+def test_extensions_are_read_once_until_they_change() -> None:
     owners = [Owner("before"), Owner()]
     index = HookIndex(lambda: owners)
     for _ in range(3):
-        assert (
-            index.extensions_with("before") == (owners[0],) and index.extensions_with("after") == ()
-        )
+        assert index.extensions_with("before") == (owners[0],)
+        assert index.extensions_with("after") == ()
         assert not index.is_empty and index.with_unknown_hooks == ()
-    assert [owner.looks for owner in owners] == [1, 1]
+    assert [owner.times_read for owner in owners] == [1, 1]
     owners[1].hooks = ("after",)
     index.mark_stale()
     assert index.extensions_with("after") == (owners[1],)
@@ -56,7 +55,7 @@ def test_a_hook_that_is_offered_twice_is_called_once() -> None:
     assert HookIndex(lambda: [owner]).extensions_with("before") == (owner,)
 
 
-def test_hooks_that_are_not_known_yet_count() -> None:
+def test_an_extension_whose_hooks_are_unknown_is_in_the_index() -> None:
     owner = Owner(may_have_hooks=True)
     index = HookIndex(lambda: [owner])
     assert index.with_unknown_hooks == (owner,) and not index.is_empty
@@ -80,7 +79,7 @@ def test_a_refused_extension_with_a_pinned_manifest_may_have_any_hook_that_block
     assert index.extensions_with("before_message") == ()
 
 
-async def test_a_guard_counts_from_its_coming_to_its_going(tmp_path: Path) -> None:
+async def test_a_guard_decides_from_load_to_unload(tmp_path: Path) -> None:
     plugin(tmp_path / "tools")
     behaviour = {
         "offer": {"hooks": ["before_tool_call"]},

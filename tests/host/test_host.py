@@ -1,4 +1,4 @@
-"""The host over real extensions: loading, names, events, audit, and what goes wrong."""
+"""The host with real extensions: loading, names, events, audit and errors."""
 
 import asyncio
 import json
@@ -26,17 +26,17 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
 TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")
 
 
-def entry(name: str, program: str = TEXT, **more: Any) -> dict[str, Any]:
+def entry(name: str, program: str = TEXT, **settings: Any) -> dict[str, Any]:
     source = {"type": "process", "command": sys.executable, "args": ["-S", "-E", program]}
-    return {"name": name, "source": source, **more}
+    return {"name": name, "source": source, **settings}
 
 
-def config(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"extensions": list(entries), **more}
+def config(*entries: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    return {"extensions": list(entries), **settings}
 
 
 @shows("morphir-manager-01")
-async def test_the_seeds_integration_test_passes_and_leaves_nothing() -> None:
+async def test_an_extension_is_loaded_called_and_unloaded() -> None:
     async with exthost.Host() as host:
         extension = await host.load(entry("test"))
         assert await extension.call("echo", {"msg": "hello"}) == {"msg": "hello"}
@@ -66,7 +66,7 @@ async def test_an_ambiguous_name_must_be_written_in_full() -> None:
 
 
 @shows("morphir-manager-02")
-async def test_a_name_nearly_right_is_answered_with_the_right_one() -> None:
+async def test_the_error_for_an_unknown_name_suggests_the_nearest_name() -> None:
     async with exthost.Host.from_config(config(entry("weather"))) as host:
         with pytest.raises(errors.NotFound, match="ext_weather_shuot") as caught:
             await host.call_tool("ext_weather_shuot")
@@ -76,7 +76,7 @@ async def test_a_name_nearly_right_is_answered_with_the_right_one() -> None:
         assert "weather" in caught.value.help
 
 
-async def test_arguments_that_do_not_fit_are_never_sent() -> None:
+async def test_arguments_that_do_not_match_the_schema_are_not_sent() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         with pytest.raises(errors.UsageError) as caught:
             await host.call_tool("ext_a_shout", {"text": 7})
@@ -84,13 +84,15 @@ async def test_arguments_that_do_not_fit_are_never_sent() -> None:
         assert host["a"].stats.calls == 0
 
 
-async def test_one_that_dies_in_its_handshake_does_not_trouble_nine_good_ones() -> None:
-    good = [entry(f"good{n}") for n in range(9)]
-    bad = entry("bad", str(EXAMPLES / "no-such-file.py"))
-    async with exthost.Host.from_config(config(*good[:4], bad, *good[4:])) as host:
+async def test_an_extension_that_exits_in_its_handshake_does_not_affect_nine_others() -> None:
+    working_entries = [entry(f"good{n}") for n in range(9)]
+    broken_entry = entry("bad", str(EXAMPLES / "no-such-file.py"))
+    async with exthost.Host.from_config(
+        config(*working_entries[:4], broken_entry, *working_entries[4:])
+    ) as host:
         assert sum(ext.state == "ready" for ext in host.extensions) == 9
         assert host["bad"].state == "failed"
-        assert len(host.tools) == 27
+        assert len(host.tools) == 9 * 3
         with pytest.raises(errors.HandshakeFailed) as caught:
             await host["bad"].call("echo")
         assert caught.value.extension == "bad"
@@ -126,20 +128,20 @@ async def test_disabled_entries_are_not_loaded() -> None:
 
 
 @shows("morphir-config-06")
-async def test_permissions_that_nothing_can_enforce_refuse_the_extension(
+async def test_an_extension_is_refused_if_its_permissions_cannot_be_enforced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("EXTHOST_BWRAP", "/nowhere/bwrap")
-    strict = entry("a", permissions={"network": False})
-    loose = entry("b", permissions={"network": False}, sandbox="best-effort")
-    async with exthost.Host.from_config(config(strict, loose)) as host:
+    refused_entry = entry("a", permissions={"network": False})
+    best_effort_entry = entry("b", permissions={"network": False}, sandbox="best-effort")
+    async with exthost.Host.from_config(config(refused_entry, best_effort_entry)) as host:
         assert (host["a"].state, host["b"].state) == ("refused", "ready")
         with pytest.raises(errors.Refused) as caught:
             await host["a"].call("echo")
-        assert caught.value.exit_code == 4
+        assert caught.value.exit_code == 4  # the exit status of the command line for refusals
 
 
-async def test_loading_a_name_twice_is_refused_and_the_first_goes_on() -> None:
+async def test_loading_a_name_twice_is_refused_and_the_first_continues() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         with pytest.raises(errors.UsageError) as caught:
             await host.load(entry("a"))
@@ -147,7 +149,7 @@ async def test_loading_a_name_twice_is_refused_and_the_first_goes_on() -> None:
         assert (await host.call_tool("ext_a_echo", {})).data == {}
 
 
-async def test_one_that_cannot_be_loaded_is_not_kept() -> None:
+async def test_an_extension_that_cannot_be_loaded_is_not_kept() -> None:
     async with exthost.Host() as host:
         with pytest.raises(errors.HandshakeFailed):
             await host.load(entry("a", str(EXAMPLES / "no-such-file.py")))
@@ -156,19 +158,19 @@ async def test_one_that_cannot_be_loaded_is_not_kept() -> None:
 
 @shows("morphir-config-04")
 async def test_a_wrong_config_raises_before_anything_is_started() -> None:
-    for wrong, code in (
+    for invalid_config, code in (
         ({"extensoins": []}, "X0102"),
         (config(entry("a"), entry("a")), "X0104"),
         (config(entry("a", limits={"call": "5 parsecs"})), "X0106"),
         (config(entry("a", dialect="klingon")), "X0107"),
     ):
         with pytest.raises(errors.ConfigError) as caught:
-            exthost.Host.from_config(wrong)
+            exthost.Host.from_config(invalid_config)
         assert caught.value.code == code
 
 
 @shows("morphir-config-05", "morphir-manager-01")
-async def test_a_config_file_counts_from_its_own_folder(tmp_path: Path) -> None:
+async def test_paths_in_a_config_file_are_relative_to_its_folder(tmp_path: Path) -> None:
     shutil.copy(TEXT, tmp_path / "ext.py")
     path = tmp_path / "exthost.toml"
     command = f'{{type="process", command="{sys.executable}", args=["ext.py"]}}'
@@ -178,34 +180,34 @@ async def test_a_config_file_counts_from_its_own_folder(tmp_path: Path) -> None:
 
 
 @shows("morphir-manager-04")
-async def test_every_change_is_reported_and_follows_the_life_cycle_table() -> None:
-    observed: list[Any] = []
+async def test_state_changes_are_published_and_follow_the_life_cycle_table() -> None:
+    events: list[Any] = []
     host = exthost.Host.from_config(
         config(entry("a", FRAGILE, restart={"strategy": "immediate", "max_retries": 2}))
     )
-    unsubscribe = host.events.subscribe(EVERYTHING, observed.append)
+    unsubscribe = host.events.subscribe(EVERYTHING, events.append)
     async with host:
         with pytest.raises(errors.ExtensionGone):
             await host.call_tool("ext_a_divide", {"a": 1, "b": 0})
         assert (await host.call_tool("ext_a_divide", {"a": 1, "b": 1})).data == 1
     unsubscribe()
-    states = [event for event in observed if isinstance(event, StateChanged)]
-    known = {
+    states = [event for event in events if isinstance(event, StateChanged)]
+    allowed_states = {
         step(State(state.before), event)
         for state in states
         for event in Event
-        if _legal(state, event)
+        if is_allowed(state, event)
     }
-    assert {State(state.after) for state in states} <= known
+    assert {State(state.after) for state in states} <= allowed_states
     assert [state.after for state in states] == [
         "admitted", "starting", "ready", "backoff", "starting", "ready", "draining", "stopped",
     ]  # fmt: skip
-    ended = [event.outcome for event in observed if isinstance(event, CallEnded)]
-    assert ended == ["gone", "result"]
-    assert [event.added for event in observed if isinstance(event, OfferChanged)] == [("divide",)]
+    outcomes = [event.outcome for event in events if isinstance(event, CallEnded)]
+    assert outcomes == ["gone", "result"]
+    assert [event.added for event in events if isinstance(event, OfferChanged)] == [("divide",)]
 
 
-def _legal(change: StateChanged, event: Event) -> bool:
+def is_allowed(change: StateChanged, event: Event) -> bool:
     try:
         return step(State(change.before), event).value == change.after
     except LookupError:
@@ -223,10 +225,10 @@ async def test_a_listener_that_fails_does_not_affect_others() -> None:
 
 
 @shows("morphir-manager-05")
-async def test_the_audit_has_one_line_a_call_with_its_context(tmp_path: Path) -> None:
+async def test_the_audit_has_a_line_for_each_call_with_its_context(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    wanted = config(entry("a"), audit={"path": str(path)})
-    async with exthost.Host.from_config(wanted) as host:
+    audited_config = config(entry("a"), audit={"path": str(path)})
+    async with exthost.Host.from_config(audited_config) as host:
         await host.call_tool("ext_a_echo", {"x": 1}, context={"agent_id": "a1"})
         with pytest.raises(errors.CallFailed):
             await host["a"].call("no such method")
@@ -237,14 +239,14 @@ async def test_the_audit_has_one_line_a_call_with_its_context(tmp_path: Path) ->
     assert os.stat(path).st_mode & 0o077 == 0  # noqa: PTH116
 
 
-async def test_two_extensions_that_share_a_registered_name_the_first_keeps_it() -> None:
+async def test_of_two_equal_registered_names_the_first_extension_has_it() -> None:
     async with exthost.Host.from_config(config(entry("a.b"), entry("a_b"))) as host:
         assert host.tools["ext_a_b_echo"].extension == "a.b"
         await host.unload("a.b")
         assert host.tools["ext_a_b_echo"].extension == "a_b"
 
 
-async def test_a_facet_the_dialect_lacks_is_an_error_that_names_the_dialect() -> None:
+async def test_the_error_for_a_missing_facet_names_the_dialect() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         with pytest.raises(errors.UsageError, match="morphir"):
             _ = host["a"].inference
@@ -252,7 +254,7 @@ async def test_a_facet_the_dialect_lacks_is_an_error_that_names_the_dialect() ->
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_host_that_is_not_open_says_so(when: str) -> None:
+async def test_using_a_host_that_is_not_open_is_an_error(when: str) -> None:
     host = exthost.Host.from_config(config(entry("a")))
     if when == "after":
         async with host:
@@ -275,8 +277,8 @@ async def test_a_host_that_is_not_open_says_so(when: str) -> None:
     assert caught.value.code == "X1315"
 
 
-async def refused_starts(ext: Extension) -> None:
-    """Nothing starts the extension again, and what it says does not advise it."""
+async def check_cannot_start(ext: Extension) -> None:
+    """Check that nothing starts the extension again, and that no error advises to restart it."""
     for use in (ext.restart, ext.start):
         with pytest.raises(errors.UsageError) as caught:
             await use()
@@ -287,25 +289,25 @@ async def refused_starts(ext: Extension) -> None:
     assert ext.state == "stopped" and not ext.internals.queue.live_sessions
 
 
-async def test_an_extension_that_is_kept_after_its_host_starts_nothing() -> None:
+async def test_an_extension_cannot_start_after_its_host_was_closed() -> None:
     async with exthost.Host.from_config(config(entry("a"), entry("lazy", start="lazy"))) as host:
-        kept = [host["a"], host["lazy"]]
-    async with exthost.connect([sys.executable, "-S", "-E", TEXT], dialect="morphir") as connected:
-        assert await connected.call("echo", 1) == 1
-    for ext in (*kept, connected):
-        await refused_starts(ext)
+        extensions = [host["a"], host["lazy"]]
+    async with exthost.connect([sys.executable, "-S", "-E", TEXT], dialect="morphir") as connection:
+        assert await connection.call("echo", 1) == 1
+    for ext in (*extensions, connection):
+        await check_cannot_start(ext)
 
 
-async def test_an_extension_that_its_host_has_removed_or_replaced_starts_nothing() -> None:
+async def test_a_removed_or_replaced_extension_cannot_start() -> None:
     async with exthost.Host.from_config(config(entry("a"), entry("b"))) as host:
         removed, replaced = host["a"], host["b"]
         await host.unload("a")
         await host.replace(spec_from_mapping(entry("b", limits={"call": 7})))
-        await replaced.close()  # it ends in the background
+        await replaced.close()  # wait for its end
         for ext in (removed, replaced):
-            await refused_starts(ext)
+            await check_cannot_start(ext)
         await host["b"].close()
-        await host["b"].restart()  # one that was only stopped
+        await host["b"].restart()  # an extension that was only stopped can be restarted
         assert host["b"].state == "ready"
 
 
@@ -330,23 +332,23 @@ async def test_a_name_that_is_not_a_string_is_reported(name: Any) -> None:
         assert host["a"].state == "ready"
 
 
-@pytest.mark.parametrize("make", [exthost.Host, exthost.SyncHost])
-def test_a_host_names_from_config_for_a_path_or_a_dict(make: Any) -> None:
-    for given in ("exthost.toml", Path("exthost.toml"), {}, config(entry("a"))):
+@pytest.mark.parametrize("host_class", [exthost.Host, exthost.SyncHost])
+def test_the_error_for_a_host_with_a_path_or_dict_names_from_config(host_class: Any) -> None:
+    for argument in ("exthost.toml", Path("exthost.toml"), {}, config(entry("a"))):
         with pytest.raises(errors.UsageError, match="from_config") as caught:
-            make(given)
+            host_class(argument)
         assert caught.value.code == "X1339"
 
 
-@pytest.mark.parametrize("make", [exthost.Host, exthost.SyncHost])
-def test_a_config_that_is_neither_a_path_nor_a_dict_is_reported(make: Any) -> None:
-    for given in (None, 5, [entry("a")]):
+@pytest.mark.parametrize("host_class", [exthost.Host, exthost.SyncHost])
+def test_a_config_that_is_neither_a_path_nor_a_dict_is_reported(host_class: Any) -> None:
+    for argument in (None, 5, [entry("a")]):
         with pytest.raises(errors.UsageError, match="a path or a dict") as caught:
-            make.from_config(given)
+            host_class.from_config(argument)
         assert caught.value.code == "X1339"
 
 
-async def test_a_timeout_above_every_float_is_not_a_limit() -> None:
+async def test_a_timeout_larger_than_any_float_is_accepted() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         assert await host["a"].call("echo", 1, timeout=10**400) == 1
 
@@ -376,12 +378,12 @@ async def test_arguments_that_are_not_json_are_reported_and_nothing_is_sent() ->
         assert host["a"].stats.calls == 0
 
 
-async def listen(progress: Any) -> None:
+async def listen_async(progress: Any) -> None:
     raise AssertionError
 
 
-@pytest.mark.parametrize("on_progress", [5, "print", listen])
-async def test_a_progress_callback_that_would_never_run_is_reported(on_progress: Any) -> None:
+@pytest.mark.parametrize("on_progress", [5, "print", listen_async])
+async def test_an_invalid_progress_callback_is_reported(on_progress: Any) -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         for use in (host.call_tool, partial(host.call_tool, hooks=False)):
             with pytest.raises(errors.UsageError, match="on_progress must be a") as caught:
@@ -390,7 +392,7 @@ async def test_a_progress_callback_that_would_never_run_is_reported(on_progress:
         assert host["a"].stats.calls == 0
 
 
-async def test_a_call_whose_time_is_over_before_starts_no_extension() -> None:
+async def test_a_call_with_a_negative_timeout_starts_no_extension() -> None:
     async with exthost.Host.from_config(config(entry("a", start="lazy"))) as host:
         for use in (host.call_tool, partial(host.call_tool, hooks=False)):
             with pytest.raises(errors.CallTimeout, match="was not sent"):
@@ -398,25 +400,25 @@ async def test_a_call_whose_time_is_over_before_starts_no_extension() -> None:
         assert host["a"].state == "admitted"
 
 
-async def test_the_error_of_a_call_in_another_loop_names_the_loop_of_the_host() -> None:
+async def test_a_call_in_another_loop_is_an_error() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
 
-        def elsewhere(use: Callable[[], Any]) -> str:
+        def error_in_other_loop(use: Callable[[], Any]) -> str:
             with pytest.raises(errors.UsageError) as caught:
                 asyncio.run(use())
             return caught.value.code
 
         for use in (lambda: host["a"].call("echo", 1), lambda: host["a"].call_tool("echo", {})):
-            assert await asyncio.wait_for(asyncio.to_thread(elsewhere, use), 25) == "X1319"
+            assert (
+                await asyncio.wait_for(asyncio.to_thread(error_in_other_loop, use), 25) == "X1319"
+            )
         assert await host["a"].call("echo", 2) == 2
 
 
-async def test_the_error_for_a_tool_of_a_failed_extension_says_why_under_each_of_its_names() -> (
-    None
-):
-    dying = entry("a", FRAGILE, restart={"strategy": "never"})
-    absent = {**entry("b"), "source": {"type": "process", "command": "no-such-program"}}
-    async with exthost.Host.from_config(config(dying, absent)) as host:
+async def test_the_error_for_a_tool_of_a_failed_extension_has_the_reason() -> None:
+    failing_entry = entry("a", FRAGILE, restart={"strategy": "never"})
+    missing_program = {**entry("b"), "source": {"type": "process", "command": "no-such-program"}}
+    async with exthost.Host.from_config(config(failing_entry, missing_program)) as host:
         with pytest.raises(errors.ExtensionGone):
             await host.call_tool("ext_a_divide", {"a": 1, "b": 0})
         await until(lambda: host["a"].state == "failed")
@@ -431,9 +433,9 @@ async def test_the_error_for_a_tool_of_a_failed_extension_says_why_under_each_of
 
 
 @shows("morphir-config-02")
-async def test_an_entry_that_cannot_run_here_refuses_itself_alone() -> None:
-    far = {"name": "far", "source": {"type": "grpc", "url": "http://x"}}
-    async with exthost.Host.from_config(config(far, entry("near"))) as host:
+async def test_an_entry_of_an_unsupported_type_is_refused_and_others_run() -> None:
+    unsupported = {"name": "far", "source": {"type": "grpc", "url": "http://x"}}
+    async with exthost.Host.from_config(config(unsupported, entry("near"))) as host:
         assert host["far"].state == "refused" and host["near"].state == "ready"
         assert [diagnostic.extension for diagnostic in host.diagnostics] == ["far"]
         assert "grpc" in host.diagnostics[0].message

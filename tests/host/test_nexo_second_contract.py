@@ -1,4 +1,4 @@
-"""Plugins of nexo's second contract, written from its description alone, in two languages."""
+"""Plugins of nexo's second contract, written in Python and JavaScript from its description."""
 
 import asyncio
 import logging
@@ -24,12 +24,12 @@ PLUGINS = Path(__file__).parents[1] / "extensions" / "nexo_second"
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
 
 
-def config(root: Path = PLUGINS, *, only: str = "tide", **more: Any) -> Config:
-    discovery = {"search_paths": [str(root)], "allowlist": [only]}
-    return config_from_mapping({"discovery": discovery, **more})
+def config(root: Path = PLUGINS, *, plugin: str = "tide", **settings: Any) -> Config:
+    discovery = {"search_paths": [str(root)], "allowlist": [plugin]}
+    return config_from_mapping({"discovery": discovery, **settings})
 
 
-def copy(tmp_path: Path, name: str = "tide") -> Path:
+def copy_plugin(tmp_path: Path, name: str = "tide") -> Path:
     return Path(shutil.copytree(PLUGINS / name, tmp_path / name))
 
 
@@ -37,7 +37,7 @@ def copy(tmp_path: Path, name: str = "tide") -> Path:
 
 
 @shows("nexo-second-07", "nexo-second-08", "nexo-second-04", "nexo-second-03")
-async def test_a_python_plugin_runs_and_its_names_are_unchanged() -> None:
+async def test_the_tools_of_a_python_plugin_keep_their_names() -> None:
     async with Host(config()) as host:
         assert "tide_next" in host.tools and "ext_tide_tide_next" not in host.tools
         assert host.tools["tide_next"].description == "[ext:tide] The next tide"
@@ -49,7 +49,7 @@ async def test_a_python_plugin_runs_and_its_names_are_unchanged() -> None:
 @needs_node
 @shows("nexo-second-08")
 async def test_a_node_plugin_answers_in_any_order() -> None:
-    async with Host(config(only="marks")) as host:
+    async with Host(config(plugin="marks")) as host:
         slow = asyncio.ensure_future(host.call_tool("ext_marks_slow", {}))
         await until(lambda: host["marks"].stats.in_flight == 1)
         assert (await host.call_tool("marks_count", {"text": "a!b!"})).data == 2
@@ -65,7 +65,7 @@ async def test_a_result_marked_as_an_error_is_a_failed_tool() -> None:
 
 
 @shows("nexo-second-10")
-async def test_an_outbound_tool_is_called_by_its_own_method() -> None:
+async def test_an_outbound_tool_is_called_with_another_method() -> None:
     async with Host(config()) as host:
         assert (await host.call_tool("tide_send", {"to": "Lima"})).text == "sent to Lima"
         tool = host["tide"].tools["tide_send"]
@@ -75,16 +75,16 @@ async def test_an_outbound_tool_is_called_by_its_own_method() -> None:
 
 
 @shows("nexo-second-09")
-async def test_its_config_is_sent_after_initialize() -> None:
+async def test_the_config_of_a_plugin_is_sent_after_initialize() -> None:
     overrides = {"tide": {"config": {"port": "Brest"}}}
     async with Host(config(overrides=overrides)) as host:
         assert (await host.call_tool("tide_config", {})).data == {"port": "Brest"}
-    async with Host(config()) as host:  # it has a schema, so it gets an empty config
+    async with Host(config()) as host:  # a plugin with a schema gets an empty config
         assert (await host.call_tool("tide_config", {})).data == {}
 
 
 @shows("nexo-second-11")
-async def test_its_hook_blocks() -> None:
+async def test_a_hook_of_a_plugin_blocks_a_call() -> None:
     async with Host(config()) as host:
         error = await failing(host.call_tool("tide_next", {"port": "storm"}))
         assert isinstance(error, Refused) and "a storm" in error.message
@@ -92,7 +92,7 @@ async def test_its_hook_blocks() -> None:
 
 
 @shows("nexo-second-12")
-async def test_a_program_handles_its_requests_or_they_are_refused() -> None:
+async def test_requests_of_a_plugin_are_handled_by_the_program_or_refused() -> None:
     async def recall(params: Any) -> Any:
         return {"entries": [params["query"]]}
 
@@ -109,7 +109,9 @@ async def test_a_program_handles_its_requests_or_they_are_refused() -> None:
 
 
 @shows("nexo-second-13", "nexo-second-06")
-async def test_a_missing_feature_is_named(caplog: pytest.LogCaptureFixture) -> None:
+async def test_features_that_this_host_does_not_offer_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     found = configfile.find_extensions(config())
     (warning,) = found.diagnostics
     assert warning.message == (
@@ -119,14 +121,14 @@ async def test_a_missing_feature_is_named(caplog: pytest.LogCaptureFixture) -> N
     async with Host(config()) as host:
         assert "tide_never_offered" not in host.tools
         assert any("tide_never_offered" in text for text in host["tide"].offer.warnings)
-        assert sum(host["tide"].stats.dropped.values()) >= 2  # a line of text, a publication
-        assert any("this host has no broker" in what for what in host["tide"].stats.dropped)
+        assert sum(host["tide"].stats.dropped.values()) >= 2  # a line of text, and a broker message
+        assert any("this host has no broker" in reason for reason in host["tide"].stats.dropped)
     assert "no-such-tide-gauge" in caplog.text  # a missing program is only a warning
 
 
 @shows("nexo-second-05")
-async def test_another_id_fails_the_handshake(tmp_path: Path) -> None:
-    folder = copy(tmp_path)
+async def test_a_plugin_that_reports_another_id_fails_the_handshake(tmp_path: Path) -> None:
+    folder = copy_plugin(tmp_path)
     manifest = folder / "nexo-plugin.toml"
     manifest.write_text(
         manifest.read_text()
@@ -134,7 +136,7 @@ async def test_another_id_fails_the_handshake(tmp_path: Path) -> None:
         .replace("tide_", "ebb_")
         .replace('"no-such-ebb_gauge"', '"x"')
     )
-    async with Host(config(tmp_path, only="ebb")) as host:
+    async with Host(config(tmp_path, plugin="ebb")) as host:
         error = await failing(host["ebb"].start())
         assert isinstance(error, HandshakeFailed) and error.code == "X0532"
         assert "it calls itself 'tide', and its manifest 'ebb'" in error.message
@@ -143,7 +145,7 @@ async def test_another_id_fails_the_handshake(tmp_path: Path) -> None:
 
 @needs_node
 @shows("nexo-second-02")
-async def test_a_bare_command_of_the_second_contract_is_called() -> None:
+async def test_connect_detects_the_second_contract() -> None:
     command = ["node", str(PLUGINS / "marks" / "marks.mjs")]
     async with exthost.connect(command, dialect="nexo") as ext:
         assert ext.dialect is second_contract.DIALECT
@@ -162,27 +164,27 @@ async def test_the_error_for_a_config_entry_without_a_manifest_names_its_contrac
         assert error.code == "X0531" and "contract = 2" in error.help
     entry["options"] = {"contract": 2}
     async with Host(config_from_mapping({"extensions": [entry]})) as host:
-        # Its id in this host is not the one that its names begin with.
+        # The names of its tools do not begin with its id in this host, so they get a prefix.
         assert list(host.tools) == ["ext_m_marks_count", "ext_m_ext_marks_slow"]
         assert (await host.call_tool("marks_count", {"text": "!!"})).data == 2
 
 
 def test_the_contract_follows_the_manifest() -> None:
     for name in ("tide", "marks"):
-        (spec,) = found(name)
+        (spec,) = find_specs(name)
         assert find.find_dialect_of(spec) is second_contract.DIALECT
     assert find.find_dialect("nexo") is dialect.DIALECT
 
 
-def found(name: str) -> Any:
-    return configfile.find_extensions(config(only=name)).specs
+def find_specs(name: str) -> Any:
+    return configfile.find_extensions(config(plugin=name)).specs
 
 
 @shows("nexo-second-15")
-def test_variables_of_the_host_set_time_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_set_time_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEXO_PLUGIN_INIT_TIMEOUT_MS", "1500")
     monkeypatch.setenv("NEXO_PLUGIN_TOOL_TIMEOUT_MS", "700")
-    (spec,) = found("tide")
+    (spec,) = find_specs("tide")
     assert (spec.limits.handshake, spec.limits.call) == (1.5, 0.7)
     monkeypatch.setenv("NEXO_PLUGIN_INIT_TIMEOUT_MS", "soon")
     overrides = {"tide": {"limits": {"call": "9s"}}}
@@ -190,7 +192,7 @@ def test_variables_of_the_host_set_time_limits(monkeypatch: pytest.MonkeyPatch) 
     assert (spec.limits.handshake, spec.limits.call) == (None, 9)
 
 
-# -- life ------------------------------------------------------------------------------------
+# -- exits and restarts -----------------------------------------------------------------------
 
 
 @shows("nexo-second-14")
@@ -212,16 +214,16 @@ async def test_a_crash_is_not_followed_by_a_restart() -> None:
 @needs_node
 @shows("nexo-second-14")
 async def test_a_manifest_may_ask_for_restarts() -> None:
-    async with Host(config(only="marks")) as host:
+    async with Host(config(plugin="marks")) as host:
         await failing(host.call_tool("marks_count", {"crash": True}))
         assert host["marks"].state == "backoff"
         assert (await host.call_tool("marks_count", {"text": "!"})).data == 1
-        (spec,) = found("marks")
+        (spec,) = find_specs("marks")
         assert (spec.restart.max_retries, spec.restart.initial_delay) == (2, 0.1)
 
 
 @shows("nexo-second-14")
-async def test_the_end_is_a_shutdown_request() -> None:
+async def test_a_plugin_is_ended_by_a_shutdown_request() -> None:
     lines: list[LogLine] = []
     exits: list[Exited] = []
     logging.getLogger("exthost").setLevel(logging.DEBUG)

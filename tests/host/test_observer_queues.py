@@ -1,4 +1,4 @@
-"""Observers that start late get what they missed, in order, within a bound."""
+"""Observers that start late get the events that they missed, in order and within limits."""
 
 import asyncio
 import json
@@ -22,15 +22,15 @@ TOOL = "ext_tools_echo"
 AFTER = {"hook": "after_tool_call"}
 
 
-class Observer:
-    """An extension that is starting until `is_ready` is set."""
+class FakeObserver:
+    """An extension that is starting until `is_ready` is set, and records the events it gets."""
 
     def __init__(self, *, fails: bool = False) -> None:
         self.id = "eye"
         self.spec = Spec(id="eye", argv=(), observer_hooks=("after_tool_call",))
         self.state = "starting"
         self.is_ready = asyncio.Event()
-        self.seen: list[Any] = []
+        self.received: list[Any] = []
         self._fails = fails
 
     async def start(self) -> None:
@@ -41,7 +41,7 @@ class Observer:
         await asyncio.sleep(0)
         if self._fails:
             raise ExtensionGone("X1007", "it failed", extension=self.id)
-        self.seen.append(event["n"])
+        self.received.append(event["n"])
 
 
 class Reports(list[tuple[HookFailure, Any]]):
@@ -49,31 +49,31 @@ class Reports(list[tuple[HookFailure, Any]]):
         self.append((failure, event))
 
 
-async def settle(queues: ObserverQueues) -> None:
+async def wait_for_tasks(queues: ObserverQueues) -> None:
     tasks = [queue.task for queue in queues._queues.values() if queue.task is not None]
     async with asyncio.timeout(60):
         await asyncio.wait(tasks)
 
 
-async def test_events_wait_in_order_and_later_ones_queue_behind_them() -> None:
-    observer, reports = Observer(), Reports()
+async def test_events_are_delivered_in_order_also_while_older_ones_wait() -> None:
+    observer, reports = FakeObserver(), Reports()
     queues = ObserverQueues(reports)
     for n in range(3):
         assert queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
     observer.is_ready.set()
-    await run_loop(2)  # it is ready, and has earlier events to come
-    assert observer.state == "ready" and observer.seen != [0, 1, 2]
+    await run_loop(2)  # it is ready, but has not received all earlier events
+    assert observer.state == "ready" and observer.received != [0, 1, 2]
     assert queues.add_if_late(observer, "after_tool_call", {"n": 3}, None)
-    await settle(queues)
-    assert observer.seen == [0, 1, 2, 3] and not reports
+    await wait_for_tasks(queues)
+    assert observer.received == [0, 1, 2, 3] and not reports
     assert not queues.add_if_late(observer, "after_tool_call", {"n": 4}, None)
 
 
-async def test_a_full_queue_drops_the_oldest_and_reports_each(
+async def test_a_full_queue_drops_the_oldest_events_and_reports_them(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(observer_queues, "MAX_EVENTS", 3)
-    observer, reports = Observer(), Reports()
+    observer, reports = FakeObserver(), Reports()
     queues = ObserverQueues(reports)
     for n in range(5):
         queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
@@ -81,14 +81,14 @@ async def test_a_full_queue_drops_the_oldest_and_reports_each(
     assert {failure.error.code for failure, _ in reports} == {"X0355"}
     observer.is_ready.set()
     with caplog.at_level(logging.WARNING, "exthost.hooks"):
-        await settle(queues)
-    assert observer.seen == [2, 3, 4]
+        await wait_for_tasks(queues)
+    assert observer.received == [2, 3, 4]
     assert any("2 are lost" in record.getMessage() for record in caplog.records)
 
 
-async def test_the_size_of_waiting_data_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_size_of_waiting_events_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observer_queues, "MAX_BYTES", 1000)
-    observer, reports = Observer(), Reports()
+    observer, reports = FakeObserver(), Reports()
     queues = ObserverQueues(reports)
     for n in range(5):
         queues.add_if_late(observer, "after_tool_call", {"n": n, "result": "x" * 400}, None)
@@ -96,29 +96,29 @@ async def test_the_size_of_waiting_data_is_bounded(monkeypatch: pytest.MonkeyPat
     await queues.close()
 
 
-async def test_an_event_is_kept_as_it_was() -> None:
-    observer = Observer()
+async def test_a_waiting_event_does_not_change_with_its_object() -> None:
+    observer = FakeObserver()
     queues = ObserverQueues(Reports())
     result = [1]
     queues.add_if_late(observer, "after_tool_call", {"n": result}, None)
     result.append(2)
     observer.is_ready.set()
-    await settle(queues)
-    assert observer.seen == [[1]]
+    await wait_for_tasks(queues)
+    assert observer.received == [[1]]
 
 
-async def test_an_observer_that_never_gets_ready_fails_each_event() -> None:
-    observer, reports = Observer(fails=True), Reports()
+async def test_each_event_fails_if_the_observer_does_not_start() -> None:
+    observer, reports = FakeObserver(fails=True), Reports()
     queues = ObserverQueues(reports)
     for n in range(2):
         queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
     observer.is_ready.set()
-    await settle(queues)
+    await wait_for_tasks(queues)
     assert [failure.error.code for failure, _ in reports] == ["X1007", "X1007"]
 
 
-async def test_a_hook_that_may_change_something_does_not_wait() -> None:
-    observer = Observer()
+async def test_only_hooks_of_observers_are_queued() -> None:
+    observer = FakeObserver()
     queues = ObserverQueues(Reports())
     assert not queues.add_if_late(observer, "before_tool_call", {"n": 1}, None)
     observer.state = "failed"
@@ -140,7 +140,7 @@ async def test_an_observer_gets_the_calls_that_were_made_while_it_started(
         host.events.subscribe(HookFailed, failed.append)
         starting = asyncio.ensure_future(host["eye"].start())
         await clock.until(lambda: host["eye"].state == "starting")
-        for n in range(5):  # nothing waits for the observer
+        for n in range(5):  # no call waits for the observer
             result = await host.call_tool(TOOL, {"n": n})
             assert result.data == {"n": n} and not result.warnings
         assert host["eye"].state == "starting"

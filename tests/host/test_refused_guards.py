@@ -1,4 +1,4 @@
-"""A guard that is refused blocks what it would judge, in every way to call a tool."""
+"""While a guard is refused, the calls that it would decide about are blocked."""
 
 import json
 from pathlib import Path
@@ -25,26 +25,26 @@ from tests.faces.web.page_process import page
 from tests.host.refused_guard import (
     ALLOW,
     BEFORE,
+    REASONS,
     TOOL,
-    WAYS,
     RefusedGuard,
     broken_json,
-    manifest_of,
+    manifest_path,
     rewrite,
     unknown_permission,
 )
 
-ways = pytest.mark.parametrize("way", WAYS)
+for_each_reason = pytest.mark.parametrize("reason", REASONS)
 
 
-# -- every way to call a tool ----------------------------------------------------------------------
+# -- all interfaces that call tools -----------------------------------------------------------
 
 
-@ways
+@for_each_reason
 async def test_no_call_of_a_program_passes_a_guard_that_is_refused(
-    tmp_path: Path, way: str
+    tmp_path: Path, reason: str
 ) -> None:
-    refused = RefusedGuard(tmp_path, way)
+    refused = RefusedGuard(tmp_path, reason)
     config = write_config(tmp_path, refused.document)
     async with (
         exthost.Host.from_config(config, control=True) as host,
@@ -70,9 +70,9 @@ async def test_no_call_of_a_program_passes_a_guard_that_is_refused(
         assert (await host.call_tool(TOOL, {"a": 1}, hooks=False)).data == {"a": 1}
 
 
-@ways
-def test_no_blocking_call_passes_a_guard_that_is_refused(tmp_path: Path, way: str) -> None:
-    refused = RefusedGuard(tmp_path, way)
+@for_each_reason
+def test_no_blocking_call_passes_a_guard_that_is_refused(tmp_path: Path, reason: str) -> None:
+    refused = RefusedGuard(tmp_path, reason)
     with exthost.SyncHost.from_config(refused.document) as host:
         for call in (host.call_tool, host["tools"].call_tool):
             name = TOOL if call == host.call_tool else "echo"
@@ -83,15 +83,15 @@ def test_no_blocking_call_passes_a_guard_that_is_refused(tmp_path: Path, way: st
         assert host.call_tool(TOOL, {"a": 1}, hooks=False).data == {"a": 1}
 
 
-@ways
+@for_each_reason
 @pytest.mark.more
 def test_no_call_of_the_command_line_passes_a_guard_that_is_refused(
-    tmp_path: Path, way: str
+    tmp_path: Path, reason: str
 ) -> None:
-    refused = RefusedGuard(tmp_path, way)
+    refused = RefusedGuard(tmp_path, reason)
     write_config(tmp_path, refused.document)
-    for words in ((TOOL,), ("tools", "echo")):
-        outcome = run_inside("call", *words, "a=1", "--json", cwd=tmp_path)
+    for command in ((TOOL,), ("tools", "echo")):
+        outcome = run_inside("call", *command, "a=1", "--json", cwd=tmp_path)
         assert outcome.returncode == 4, outcome
         assert json.loads(outcome.stdout)["error"]["code"] == "X0333"
     refused.check_no_call_passed()
@@ -99,12 +99,12 @@ def test_no_call_of_the_command_line_passes_a_guard_that_is_refused(
     assert json.loads(outcome.stdout) == {"a": 1}, outcome
 
 
-@ways
+@for_each_reason
 @pytest.mark.more
 async def test_no_call_of_the_gateway_passes_a_guard_that_is_refused(
-    tmp_path: Path, way: str
+    tmp_path: Path, reason: str
 ) -> None:
-    refused = RefusedGuard(tmp_path, way)
+    refused = RefusedGuard(tmp_path, reason)
     config = write_config(tmp_path, refused.document)
     async with on_stdio(config, "handshake") as client:
         result = await client.call_tool(TOOL, {"a": 1})
@@ -118,12 +118,12 @@ async def test_no_call_of_the_gateway_passes_a_guard_that_is_refused(
     refused.check_no_call_passed()
 
 
-@ways
+@for_each_reason
 @pytest.mark.more
 def test_no_call_of_the_page_or_of_a_running_host_passes_a_guard_that_is_refused(
-    tmp_path: Path, way: str
+    tmp_path: Path, reason: str
 ) -> None:
-    refused = RefusedGuard(tmp_path, way)
+    refused = RefusedGuard(tmp_path, reason)
     write_config(tmp_path, refused.document)
     with page(tmp_path) as served:
         call = {"extension": "tools", "tool": "echo", "arguments": {"a": 1}}
@@ -137,16 +137,16 @@ def test_no_call_of_the_page_or_of_a_running_host_passes_a_guard_that_is_refused
         assert json.loads(outcome.stdout) == {"a": 1}
 
 
-# -- what it says, and the ways out ----------------------------------------------------------------
+# -- the error, and what the operator can do --------------------------------------------------
 
 
-async def test_the_error_has_the_cause_and_names_the_ways_out(tmp_path: Path) -> None:
+async def test_the_error_has_the_cause_and_names_the_remedies(tmp_path: Path) -> None:
     refused = RefusedGuard(tmp_path, "unknown_permission")
     async with exthost.Host.from_config(refused.document) as host:
         error = await failing(host.call_tool(TOOL, {"a": 1}))
         assert "tools.dream" in error.message and "guard" in error.message
-        for way_out in ("exthost disable guard", "ignore_dirs", "remove", '[hooks] on_failure = "'):
-            assert way_out in error.help, way_out
+        for remedy in ("exthost disable guard", "ignore_dirs", "remove", '[hooks] on_failure = "'):
+            assert remedy in error.help, remedy
         [diagnostic] = [item for item in host.diagnostics if item.code == "X0352"]
         assert diagnostic.extension == "guard"
 
@@ -162,10 +162,10 @@ def _ignore(refused: RefusedGuard) -> None:
 
 
 def _remove(refused: RefusedGuard) -> None:
-    manifest_of(refused.guard).unlink()
+    manifest_path(refused.guard).unlink()
 
 
-def _allow_others(refused: RefusedGuard) -> None:
+def _allow_only_tools(refused: RefusedGuard) -> None:
     refused.document["discovery"]["allowlist"] = ["tools"]
 
 
@@ -178,17 +178,17 @@ def _override(refused: RefusedGuard) -> None:
 
 
 @pytest.mark.parametrize(
-    "decide", [_disable, _ignore, _remove, _allow_others, _fail_open, _override]
+    "remedy", [_disable, _ignore, _remove, _allow_only_tools, _fail_open, _override]
 )
-@pytest.mark.parametrize("way", ["unknown_permission", "broken_json"])
-async def test_the_operator_decides_that_a_refused_guard_blocks_nothing(
-    tmp_path: Path, way: str, decide: Any
+@pytest.mark.parametrize("reason", ["unknown_permission", "broken_json"])
+async def test_the_operator_can_make_a_refused_guard_block_nothing(
+    tmp_path: Path, reason: str, remedy: Any
 ) -> None:
-    known = RefusedGuard(tmp_path, "wrong_pin")  # its form is known from an earlier host
-    async with exthost.Host.from_config({"discovery": known.document["discovery"]}):
+    unbroken = RefusedGuard(tmp_path, "wrong_pin")  # an earlier host has recorded its hooks
+    async with exthost.Host.from_config({"discovery": unbroken.document["discovery"]}):
         pass
-    refused = RefusedGuard(tmp_path, way)
-    decide(refused)
+    refused = RefusedGuard(tmp_path, reason)
+    remedy(refused)
     config = tmp_path / "exthost.toml"
     if not config.exists():
         write_config(tmp_path, refused.document)
@@ -196,10 +196,10 @@ async def test_the_operator_decides_that_a_refused_guard_blocks_nothing(
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
 
-# -- the calls that it would judge, and no others --------------------------------------------------
+# -- only the calls that the guard would decide about -----------------------------------------
 
 
-async def test_only_the_calls_that_it_would_judge_are_blocked(tmp_path: Path) -> None:
+async def test_only_the_calls_that_match_the_hook_are_blocked(tmp_path: Path) -> None:
     plugin(tmp_path / "tools")
     only_rm = {**BEFORE, "tool": "tools:echo", "match": {"input_contains": "rm"}}
     guard = plugin(tmp_path / "guard", ALLOW, hooks=[only_rm])
@@ -213,7 +213,7 @@ async def test_only_the_calls_that_it_would_judge_are_blocked(tmp_path: Path) ->
             assert (await host.call_tool(TOOL, {"a": "ls"})).data == {"a": "ls"}
 
 
-async def test_a_manifest_that_cannot_be_read_and_was_never_known_may_be_a_guard(
+async def test_an_unreadable_manifest_that_is_new_blocks_like_a_guard(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "tools")
@@ -225,7 +225,7 @@ async def test_a_manifest_that_cannot_be_read_and_was_never_known_may_be_a_guard
 
 
 @pytest.mark.parametrize("hooks", [[], [{"hook": "after_tool_call"}]])
-async def test_an_extension_that_was_not_a_guard_blocks_nothing_when_its_manifest_breaks(
+async def test_an_extension_without_such_hooks_blocks_nothing_when_its_manifest_breaks(
     tmp_path: Path, hooks: list[Any]
 ) -> None:
     plugin(tmp_path / "tools")
@@ -239,7 +239,7 @@ async def test_an_extension_that_was_not_a_guard_blocks_nothing_when_its_manifes
             assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
 
-async def test_the_hooks_of_a_pinned_manifest_that_breaks_are_not_believed(tmp_path: Path) -> None:
+async def test_a_broken_manifest_with_a_wrong_pin_blocks_like_a_guard(tmp_path: Path) -> None:
     plugin(tmp_path / "tools")
     unknown_permission(plugin(tmp_path / "harmless"))
     document = {
@@ -251,7 +251,7 @@ async def test_the_hooks_of_a_pinned_manifest_that_breaks_are_not_believed(tmp_p
         assert error.code == "X0333" and error.extension == "harmless"
 
 
-async def test_a_guard_that_loses_its_hooks_by_the_mistake_still_blocks(tmp_path: Path) -> None:
+async def test_a_guard_blocks_even_if_its_broken_manifest_has_no_hooks(tmp_path: Path) -> None:
     plugin(tmp_path / "tools")
     guard = plugin(tmp_path / "guard", ALLOW, hooks=[BEFORE])
     document = {"discovery": {"search_paths": [str(tmp_path)]}}
@@ -289,7 +289,7 @@ async def test_a_guard_of_nexo_whose_manifest_breaks_blocks(tmp_path: Path, text
         (["tools"], False, False),
     ],
 )
-async def test_a_manifest_without_a_readable_id_counts_if_the_allowlist_may_mean_it(
+async def test_a_manifest_without_an_id_blocks_if_the_allowlist_may_include_it(
     tmp_path: Path, allowlist: list[str], is_known: bool, is_blocked: bool
 ) -> None:
     plugin(tmp_path / "tools")
@@ -308,7 +308,7 @@ async def test_a_manifest_without_a_readable_id_counts_if_the_allowlist_may_mean
             assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
 
-async def test_hooks_that_only_a_handshake_announced_are_known_after_a_restart_of_the_host(
+async def test_hooks_announced_in_a_handshake_are_known_to_the_next_host(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "plugins" / "tools")
@@ -335,7 +335,7 @@ async def test_hooks_that_only_a_handshake_announced_are_known_after_a_restart_o
 async def test_an_entry_whose_manifest_breaks_blocks(tmp_path: Path) -> None:
     plugin(tmp_path / "plugins" / "tools")
     guard = plugin(tmp_path / "guard", ALLOW, hooks=[BEFORE])
-    entry = extension("guard", "synaps", "-c", "", manifest=str(manifest_of(guard)))
+    entry = extension("guard", "synaps", "-c", "", manifest=str(manifest_path(guard)))
     document = {
         "discovery": {"search_paths": [str(tmp_path / "plugins")]},
         "extensions": [entry],
@@ -352,7 +352,7 @@ async def test_an_entry_whose_manifest_breaks_blocks(tmp_path: Path) -> None:
 # -- reload ----------------------------------------------------------------------------------------
 
 
-async def test_a_reload_adds_a_refused_guard_and_lets_it_go(tmp_path: Path) -> None:
+async def test_a_reload_adds_and_removes_a_refused_guard(tmp_path: Path) -> None:
     plugins = tmp_path / "plugins"
     plugin(plugins / "tools")
     document = {"discovery": {"search_paths": [str(plugins)]}}
@@ -360,16 +360,16 @@ async def test_a_reload_adds_a_refused_guard_and_lets_it_go(tmp_path: Path) -> N
     async with exthost.Host.from_config(config) as host:
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
         guard = plugin(plugins / "guard", ALLOW, hooks=[BEFORE])
-        good = manifest_of(guard).read_text()
+        valid_manifest = manifest_path(guard).read_text()
         unknown_permission(guard)
         outcome = await host.reload()
         assert [error.code for error in outcome.failed] == ["X0352"]
         assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
-        manifest_of(guard).write_text(good)
+        manifest_path(guard).write_text(valid_manifest)
         await host.reload()
         assert host["guard"].state == "ready"
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
-        broken_json(guard)  # the running one goes on, and judges
+        broken_json(guard)  # the running guard continues
         await host.reload()
         assert host["guard"].state == "ready" and len(host) == 2
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
@@ -380,14 +380,14 @@ async def test_a_reload_adds_a_refused_guard_and_lets_it_go(tmp_path: Path) -> N
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
 
-async def test_a_reload_lets_a_refused_guard_go_that_was_removed(tmp_path: Path) -> None:
+async def test_a_reload_removes_a_refused_guard_whose_manifest_is_gone(tmp_path: Path) -> None:
     refused = RefusedGuard(tmp_path, "broken_json")
     config = write_config(tmp_path, refused.document)
     async with exthost.Host.from_config(config) as host:
         assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
         await host.reload()
         assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
-        manifest_of(refused.guard).unlink()
+        manifest_path(refused.guard).unlink()
         await host.reload()
         assert "guard" not in host
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
@@ -457,20 +457,20 @@ def test_the_command_line_reports_a_required_guard_that_is_missing(
 # -- match -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [("validate",), ("doctor",), ("check", "plugins/guard")])
+@pytest.mark.parametrize("command", [("validate",), ("doctor",), ("check", "plugins/guard")])
 def test_an_unknown_match_key_is_an_error_with_the_nearest_one(
-    tmp_path: Path, words: tuple[str, ...]
+    tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     hook = {**BEFORE, "match": {"input_contain": "rm"}}
     plugin(tmp_path / "plugins" / "guard", ALLOW, hooks=[hook])
     write_config(tmp_path, {"discovery": {"search_paths": [str(tmp_path / "plugins")]}})
-    outcome = run_inside(*words, cwd=tmp_path)
+    outcome = run_inside(*command, cwd=tmp_path)
     text = outcome.stdout + outcome.stderr
     assert "'input_contain'" in text and "did you mean 'input_contains'?" in text
-    assert outcome.returncode == (1 if words[0] == "check" else 3)
+    assert outcome.returncode == (1 if command[0] == "check" else 3)
 
 
-# -- the gateway has nobody to ask -----------------------------------------------------------------
+# -- confirmation in the gateway -----------------------------------------------------------------
 
 
 async def test_a_call_that_a_person_has_to_confirm_is_refused_by_the_gateway(
@@ -485,7 +485,6 @@ async def test_a_call_that_a_person_has_to_confirm_is_refused_by_the_gateway(
         result = await client.call_tool(TOOL, {"a": 1})
     assert result.is_error and result.meta is not None
     report = result.meta["exthost/error"]
-    assert (
-        report["code"] == "X0354" and "really?" in report["message"] and "gateway" in report["help"]
-    )
+    assert report["code"] == "X0354"
+    assert "really?" in report["message"] and "gateway" in report["help"]
     assert "tool.call" not in received.read_text()

@@ -1,13 +1,15 @@
-"""The registry while others use it: threads that look up at the same time, changes, interrupts."""
+"""The registry of tools during lookups in other threads, changes and interrupts."""
 
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 
 import pytest
 
 from exthost.errors import NotFound
 from exthost.host.registry import Registry
+from exthost.model.lock_record import Quarantine
 from exthost.model.names import registered_name
 from exthost.model.offer import NO_OFFER, Offer, Tool
 
@@ -19,6 +21,7 @@ class Owner:
 
     serves = True
     offer: Offer = NO_OFFER
+    quarantined: Mapping[str, Quarantine] = MappingProxyType({})
 
     def __init__(self, id: str, on_read: Callable[[], None] = lambda: None) -> None:
         self.id = id
@@ -34,28 +37,28 @@ class Owner:
         return registered_name(self.id, tool)
 
 
-def test_a_thread_that_looks_up_while_another_builds_finds_the_tool() -> None:
-    is_building, may_go_on = threading.Event(), threading.Event()
+def test_a_lookup_finds_the_tool_while_another_thread_builds_the_table() -> None:
+    is_building, may_continue = threading.Event(), threading.Event()
 
     def wait_in_the_first_thread() -> None:
         if not is_building.is_set():
             is_building.set()
-            assert may_go_on.wait(WAIT_SECONDS)
+            assert may_continue.wait(WAIT_SECONDS)
 
     registry = Registry()
     registry.set_extensions([Owner("a", wait_in_the_first_thread)])
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(registry.find, "echo")
+        other_lookup = pool.submit(registry.find, "echo")
         assert is_building.wait(WAIT_SECONDS)
         try:
             assert registry.get("ext_a_echo") is not None
             assert registry.find("echo").extension == "a"
         finally:
-            may_go_on.set()
-        assert first.result(WAIT_SECONDS).extension == "a"
+            may_continue.set()
+        assert other_lookup.result(WAIT_SECONDS).extension == "a"
 
 
-def test_a_look_up_that_is_interrupted_leaves_the_tools_to_the_next() -> None:
+def test_the_lookup_after_an_interrupted_one_finds_the_tools() -> None:
     interrupts = [KeyboardInterrupt()]
 
     def interrupt_once() -> None:
@@ -71,7 +74,7 @@ def test_a_look_up_that_is_interrupted_leaves_the_tools_to_the_next() -> None:
     assert registry.fresh_owners == {"ext_a_echo": ("a", "echo"), "ext_b_echo": ("b", "echo")}
 
 
-def test_tables_that_are_built_during_a_change_are_not_used_after_it() -> None:
+def test_a_table_built_during_a_change_is_not_used_afterwards() -> None:
     owners = [Owner("a")]
 
     def change_during_the_build() -> None:
@@ -81,7 +84,7 @@ def test_tables_that_are_built_during_a_change_are_not_used_after_it() -> None:
     owners[0].on_read = change_during_the_build
     registry = Registry()
     registry.set_extensions(owners)
-    assert registry.find("echo").extension == "a", "as it was when the look-up began"
+    assert registry.find("echo").extension == "a", "the state at the beginning of the lookup"
     assert registry.fresh_owners == {}
     assert registry.find("echo").extension == "b"
     with pytest.raises(NotFound):

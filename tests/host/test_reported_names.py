@@ -1,4 +1,4 @@
-"""Of extensions that report the same name only one is accepted, also if they start together."""
+"""Two extensions cannot report the same name in their handshakes, even if they start together."""
 
 from dataclasses import dataclass, field
 
@@ -13,11 +13,13 @@ from exthost.model.offer import NO_OFFER, Offer, Tool
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
 
-NAMED = Offer(name="provider/test")
+OFFER_WITH_NAME = Offer(name="provider/test")
 
 
 @dataclass
-class Named:
+class FakeExtension:
+    """The attributes of an extension that ReportedNames uses."""
+
     id: str
     state: State = State.STARTING
     offer: Offer = NO_OFFER
@@ -33,40 +35,43 @@ class Named:
         return {tool.name: tool for tool in self.offer.tools}
 
 
-def names_of(*extensions: Named) -> ReportedNames:
+def reported_names(*extensions: FakeExtension) -> ReportedNames:
     return ReportedNames(lambda: extensions)
 
 
-def test_of_two_that_start_together_the_second_is_refused() -> None:
-    one, two = Named("one"), Named("two")
-    names = names_of(one, two)
-    names.accept(one.spec, NAMED)
-    with pytest.raises(HandshakeFailed, match="calls itself provider/test, and so does one") as at:
-        names.accept(two.spec, NAMED)
-    assert at.value.code == "X0524"
+def test_of_two_extensions_that_start_together_the_second_is_refused() -> None:
+    first, second = FakeExtension("first"), FakeExtension("second")
+    names = reported_names(first, second)
+    names.accept(first.spec, OFFER_WITH_NAME)
+    with pytest.raises(
+        HandshakeFailed, match="calls itself provider/test, and so does first"
+    ) as caught:
+        names.accept(second.spec, OFFER_WITH_NAME)
+    assert caught.value.code == "X0524"
 
 
-def test_a_second_is_refused_while_the_first_is_ready() -> None:
-    one, two = Named("one", State.READY, NAMED), Named("two")
+def test_a_second_extension_is_refused_while_the_first_is_ready() -> None:
+    first, second = FakeExtension("first", State.READY, OFFER_WITH_NAME), FakeExtension("second")
     with pytest.raises(HandshakeFailed):
-        names_of(one, two).accept(two.spec, NAMED)
+        reported_names(first, second).accept(second.spec, OFFER_WITH_NAME)
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.STOPPED, State.REFUSED])
 def test_the_name_is_free_again_when_the_first_has_ended(state: State) -> None:
-    one, two = Named("one"), Named("two")
-    names = names_of(one, two)
-    names.accept(one.spec, NAMED)
-    one.state, one.offer = state, NAMED
-    names.accept(two.spec, NAMED)
+    first, second = FakeExtension("first"), FakeExtension("second")
+    names = reported_names(first, second)
+    names.accept(first.spec, OFFER_WITH_NAME)
+    first.state, first.offer = state, OFFER_WITH_NAME
+    names.accept(second.spec, OFFER_WITH_NAME)
 
 
 def test_the_same_extension_and_other_dialects_may_have_the_name() -> None:
-    one, other = Named("one", State.READY, NAMED), Named("other", State.READY, NAMED, "mcp")
-    names = names_of(one, other)
-    names.accept(one.spec, NAMED)
-    names.accept(one.spec, NAMED)
-    names.accept(other.spec, NAMED)
+    first = FakeExtension("first", State.READY, OFFER_WITH_NAME)
+    other = FakeExtension("other", State.READY, OFFER_WITH_NAME, "mcp")
+    names = reported_names(first, other)
+    names.accept(first.spec, OFFER_WITH_NAME)
+    names.accept(first.spec, OFFER_WITH_NAME)
+    names.accept(other.spec, OFFER_WITH_NAME)
 
 
 TIDES = Offer(tools=(Tool("tide_next"), Tool("tide_last")))
@@ -75,15 +80,17 @@ TIDES = Offer(tools=(Tool("tide_next"), Tool("tide_last")))
 @pytest.mark.parametrize("state", [State.STARTING, State.READY, State.FAILED])
 @shows("nexo-second-07")
 def test_a_tool_whose_name_is_taken_fails_the_start(state: State) -> None:
-    first = Named("tide")
-    names = names_of(first)
+    first = FakeExtension("tide")
+    names = reported_names(first)
     names.accept_tools(first.spec, NEXO, TIDES)
     first.state, first.offer = state, NO_OFFER if state is State.STARTING else TIDES
     with pytest.raises(HandshakeFailed, match="its tool tide_last has the name of a tool of tide"):
-        names.accept_tools(Spec(id="other", argv=()), PlainNames(**vars(NEXO)), TIDES)
-    names.accept_tools(first.spec, NEXO, TIDES)  # its own next process
+        names.accept_tools(Spec(id="other", argv=()), DialectWithPlainNames(**vars(NEXO)), TIDES)
+    names.accept_tools(first.spec, NEXO, TIDES)  # the next process of the same extension
 
 
-class PlainNames(Dialect):
+class DialectWithPlainNames(Dialect):
+    """A dialect that registers tools under their own names."""
+
     def registered_name(self, extension: str, tool: str) -> str:
         return tool

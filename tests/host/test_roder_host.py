@@ -1,4 +1,4 @@
-"""roder extensions in a host: names that are there once, event sinks, and the bundled examples."""
+"""roder extensions in a host: unique names, event sinks, and the bundled examples."""
 
 import asyncio
 import json
@@ -27,23 +27,24 @@ from tests.extensions.roder import entry, manifest_text, said
 EXAMPLES = Path(__file__).parents[2] / "examples" / "roder"
 
 
-def host_of(*entries: Any, **more: Any) -> exthost.Host:
-    return exthost.Host.from_config({"process_extensions": list(entries), **more})
+def new_host(*entries: Any, **settings: Any) -> exthost.Host:
+    return exthost.Host.from_config({"process_extensions": list(entries), **settings})
 
 
-def spawns(host: exthost.Host) -> list[str]:
-    observed: list[str] = []
-    host.events.subscribe(Spawned, lambda event: observed.append(event.extension))
-    return observed
+def record_spawns(host: exthost.Host) -> list[str]:
+    """Return a list to which the ids of all extensions that are started are added."""
+    spawned: list[str] = []
+    host.events.subscribe(Spawned, lambda event: spawned.append(event.extension))
+    return spawned
 
 
-# -- lazy, and only once -----------------------------------------------------------------------
+# -- lazy start and unique names --------------------------------------------------------------
 
 
 @shows("roder-life-01", "roder-config-03")
-async def test_a_host_lists_tools_without_starting_anything(tmp_path: Path) -> None:
-    host = host_of(entry(tmp_path))
-    spawned = spawns(host)
+async def test_a_host_lists_tools_without_starting_an_extension(tmp_path: Path) -> None:
+    host = new_host(entry(tmp_path))
+    spawned = record_spawns(host)
     async with host:
         assert host["toy"].state == "admitted" and set(host.tools) >= {"ext_toy_echo"}
         with pytest.raises(errors.NotFound):
@@ -55,41 +56,41 @@ async def test_a_host_lists_tools_without_starting_anything(tmp_path: Path) -> N
 
 
 @shows("roder-manifest-07")
-async def test_a_unique_name_refuses_the_second_until_the_first_is_gone(
+async def test_a_second_extension_with_a_unique_name_is_refused(
     tmp_path: Path,
 ) -> None:
     text = manifest_text("other", tools=("echo",))
-    async with host_of(entry(tmp_path), entry(tmp_path, id="second", text=text)) as host:
+    async with new_host(entry(tmp_path), entry(tmp_path, id="second", text=text)) as host:
         second = host["second"]
         assert second.state == "refused" and "ext_second_echo" not in host.tools
         error = await failing(second.call_tool("echo"))
         assert isinstance(error, errors.Refused) and error.code == "X0340"
         assert "'toy'" in error.message
         error = await failing(second.restart())
-        assert error.code == "X0340", "asking again does not change it"
+        assert error.code == "X0340", "a restart does not change it"
         await host.unload("toy")
         await second.restart()
         assert (await host.call_tool("ext_second_echo")).is_error is False
 
 
 @shows("roder-manifest-07")
-async def test_two_that_require_the_same_capability_both_run(tmp_path: Path) -> None:
-    more = 'required_capabilities = ["net"]'
-    first = manifest_text("one", tools=("echo",), more=more)
-    second = manifest_text("two", tools=("heard",), more=more)
-    async with host_of(
+async def test_two_extensions_can_require_the_same_capability(tmp_path: Path) -> None:
+    requirement = 'required_capabilities = ["net"]'
+    first = manifest_text("one", tools=("echo",), more=requirement)
+    second = manifest_text("two", tools=("heard",), more=requirement)
+    async with new_host(
         entry(tmp_path, id="one", text=first), entry(tmp_path, id="two", text=second)
     ) as host:
         assert (await host.call_tool("one:echo")).is_error is False
         assert (await host.call_tool("two:heard")).is_error is False
 
 
-async def test_an_entry_with_a_manifest_is_loaded_at_run_time(tmp_path: Path) -> None:
-    made = entry(tmp_path)
-    source = {"type": "process", "command": made["command"], "args": made["args"]}
+async def test_an_entry_with_a_manifest_can_be_loaded_at_run_time(tmp_path: Path) -> None:
+    roder_entry = entry(tmp_path)
+    source = {"type": "process", "command": roder_entry["command"], "args": roder_entry["args"]}
     late_entry = {"name": "late", "dialect": "roder", "source": source}
     async with exthost.Host() as host:
-        ext = await host.load({**late_entry, "manifest": made["manifest"]})
+        ext = await host.load({**late_entry, "manifest": roder_entry["manifest"]})
         assert ext.state == "admitted" and (await ext.call_tool("echo")).is_error is False
         error = await failing(host.load({**late_entry, "name": "b", "manifest": "no/such.toml"}))
         assert isinstance(error, errors.ManifestError) and "b" not in host
@@ -98,17 +99,17 @@ async def test_an_entry_with_a_manifest_is_loaded_at_run_time(tmp_path: Path) ->
 # -- event sinks -------------------------------------------------------------------------------
 
 
-def sink(folder: Path, *kinds: str, id: str = "toy", words: tuple[str, ...] = ()) -> Any:
+def sink(folder: Path, *event_kinds: str, id: str = "toy", arguments: tuple[str, ...] = ()) -> Any:
     text = manifest_text(id, tools=("heard",) if id == "toy" else ("nothing",))
-    return entry(folder, *words, id=id, text=text, event_filter={"kinds": list(kinds)})
+    return entry(folder, *arguments, id=id, text=text, event_filter={"kinds": list(event_kinds)})
 
 
 @shows("roder-events-01", "roder-events-06", "roder-life-01")
-async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_reaches_it(
+async def test_an_event_with_a_matching_kind_starts_the_sink(
     tmp_path: Path,
 ) -> None:
-    host = host_of(sink(tmp_path, "turn.", "call.ended"))
-    spawned = spawns(host)
+    host = new_host(sink(tmp_path, "turn.", "call.ended"))
+    spawned = record_spawns(host)
     async with host:
         host.emit("inference.started", {"no": "body"})
         host.emit("turn", {"no": "prefix"})
@@ -120,12 +121,12 @@ async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_reaches_it
         ext = host["toy"]
         await until(lambda: ext.state == "ready")
         await until(lambda: spawned == ["toy"])
-        reported = await said(ext, "events/handle")
-        while len(reported) < 2:
-            reported = await said(ext, "events/handle")
-        first, second = (report["envelope"] for report in reported)
-        observed = ("source", "source_id", "kind", "thread_id", "turn_id", "event")
-        assert {key: first[key] for key in observed} == {
+        messages = await said(ext, "events/handle")
+        while len(messages) < 2:
+            messages = await said(ext, "events/handle")
+        first, second = (message["envelope"] for message in messages)
+        fields = ("source", "source_id", "kind", "thread_id", "turn_id", "event")
+        assert {key: first[key] for key in fields} == {
             "source": "Runtime",
             "source_id": "test",
             "kind": "turn.started",
@@ -135,14 +136,14 @@ async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_reaches_it
         }
         assert first["event_id"] != second["event_id"] and second["seq"] == first["seq"] + 1
         assert first["timestamp"].endswith("Z") and second["thread_id"] is None
-        assert all(report["envelope"]["kind"] != "call.ended" for report in reported), (
-            "not of itself"
+        assert all(message["envelope"]["kind"] != "call.ended" for message in messages), (
+            "the events of a sink are not sent to itself"
         )
 
 
 @shows("roder-events-01")
-async def test_an_empty_filter_forwards_nothing_and_costs_nothing(tmp_path: Path) -> None:
-    async with host_of(sink(tmp_path)) as host:
+async def test_a_sink_with_an_empty_filter_gets_no_events(tmp_path: Path) -> None:
+    async with new_host(sink(tmp_path)) as host:
         assert not host.events.listeners
         host.emit("turn.started")
         await asyncio.sleep(0)
@@ -150,9 +151,9 @@ async def test_an_empty_filter_forwards_nothing_and_costs_nothing(tmp_path: Path
 
 
 @shows("roder-events-01")
-async def test_sinks_hear_of_other_extensions_calls_and_events(tmp_path: Path) -> None:
+async def test_sinks_get_calls_and_events_of_other_extensions(tmp_path: Path) -> None:
     other = entry(tmp_path, id="other", text=manifest_text("other", tools=("emit",)))
-    async with host_of(sink(tmp_path, "call.ended", "k"), other) as host:
+    async with new_host(sink(tmp_path, "call.ended", "k"), other) as host:
         params = {"extensionId": "other", "eventKind": "k.done", "schemaVersion": 1, "payload": 2}
         message = {"method": "extension/event", "params": params}
         context = {"thread_id": "t"}
@@ -171,9 +172,9 @@ async def test_sinks_hear_of_other_extensions_calls_and_events(tmp_path: Path) -
 
 
 @shows("roder-events-06")
-async def test_the_source_of_an_event_is_one_that_the_protocol_knows(tmp_path: Path) -> None:
-    """A typed extension refuses an envelope with any other."""
-    async with host_of(sink(tmp_path, "turn.")) as host:
+async def test_the_source_of_an_event_is_a_known_value_of_the_protocol(tmp_path: Path) -> None:
+    """A typed extension refuses an envelope with another value."""
+    async with new_host(sink(tmp_path, "turn.")) as host:
         for source in ("", "my program", "Tool", "exthost", "tool"):
             host.emit("turn.started", source=source)
         ext = host["toy"]
@@ -191,8 +192,8 @@ async def test_the_source_of_an_event_is_one_that_the_protocol_knows(tmp_path: P
 
 
 @shows("roder-tools-06")
-async def test_the_id_of_a_call_that_a_model_requests_is_the_models(tmp_path: Path) -> None:
-    async with host_of(entry(tmp_path)) as host:
+async def test_a_call_of_a_model_has_the_id_of_the_model(tmp_path: Path) -> None:
+    async with new_host(entry(tmp_path)) as host:
         blocks: list[Any] = [
             {"type": "tool_use", "id": id, "name": "ext_toy_echo", "input": {}}
             for id in ("toolu_1", "toolu_2")
@@ -204,37 +205,38 @@ async def test_the_id_of_a_call_that_a_model_requests_is_the_models(tmp_path: Pa
         assert {param["threadId"] for param in params} == {"t"}
 
 
-def fickle(entry: Any, words: Path) -> Any:
-    """The same entry; each start reads from a file how the child is to behave."""
-    program = words.with_name(f"{entry['id']}.sh")
+def with_arguments_from_file(entry: Any, arguments: Path) -> Any:
+    """Return the entry with a script as its command; each start reads arguments from the file."""
+    program = arguments.with_name(f"{entry['id']}.sh")
     program.write_text(
-        f"#!/bin/sh\nexec {shlex.join([entry['command'], *entry['args']])} $(cat {words})\n"
+        f"#!/bin/sh\nexec {shlex.join([entry['command'], *entry['args']])} $(cat {arguments})\n"
     )
     program.chmod(0o755)
     return {**entry, "command": str(program), "args": []}
 
 
 @shows("roder-events-03")
-async def test_sinks_that_cannot_start_are_reported_and_do_not_wake_each_other(
+async def test_sinks_that_cannot_start_are_reported_and_do_not_start_each_other(
     tmp_path: Path,
 ) -> None:
-    kinds = ("turn.", "extension.", "process.", "sink")
-    words = tmp_path / "words"
-    words.write_text("die")
-    host = host_of(
-        fickle(sink(tmp_path, *kinds), words), fickle(sink(tmp_path, *kinds, id="b"), words)
+    event_kinds = ("turn.", "extension.", "process.", "sink")
+    arguments = tmp_path / "arguments"
+    arguments.write_text("die")
+    host = new_host(
+        with_arguments_from_file(sink(tmp_path, *event_kinds), arguments),
+        with_arguments_from_file(sink(tmp_path, *event_kinds, id="b"), arguments),
     )
     failures: list[SinkFailed] = []
     host.events.subscribe(SinkFailed, failures.append)
-    spawned = spawns(host)
+    spawned = record_spawns(host)
     async with host:
         host.emit("turn.started")
         await until(lambda: len(failures) == 2)
-        words.write_text("")
+        arguments.write_text("")
         assert sorted(spawned) == ["b", "toy"]
         assert {failure.extension for failure in failures} == {"toy", "b"}
         assert all(failure.lost == 1 and "ended" in failure.reason for failure in failures)
-        # Whatever the failures had woken would be told before this, or have been lost.
+        # Events about the failures would arrive before this event.
         host.emit("turn.marker")
         ext = host["toy"]
         await until(lambda: ext.state == "ready" and host["b"].state == "ready")
@@ -245,19 +247,19 @@ async def test_sinks_that_cannot_start_are_reported_and_do_not_wake_each_other(
         assert sorted(spawned) == ["b", "b", "toy", "toy"] and len(failures) == 2
 
 
-class Deaf:
-    """A listener that takes in nothing until it is told to."""
+class BlockedSink:
+    """An extension with a sink that does not start until `may_start` is set."""
 
-    id = "deaf"
+    id = "blocked"
     serves = True
 
     def __init__(self) -> None:
         self.internals = self
-        self.opened = asyncio.Event()
+        self.may_start = asyncio.Event()
         self.received: list[int] = []
 
     async def start(self) -> None:
-        await self.opened.wait()
+        await self.may_start.wait()
 
     def try_notify(self, method: str, params: Any = None) -> bool:
         return False
@@ -269,12 +271,12 @@ class Deaf:
         self.received.append(params["envelope"]["event"])
 
 
-async def test_a_sink_that_a_reload_brings_does_not_start_the_others(tmp_path: Path) -> None:
-    """`replace` of an id that is not there yet, as for a new manifest."""
-    kinds = ("extension.", "process.")
-    host = host_of(sink(tmp_path, *kinds))
-    [spec] = find_extensions(host_of(sink(tmp_path, *kinds, id="b")).config).specs
-    spawned = spawns(host)
+async def test_a_sink_added_by_a_reload_does_not_start_other_sinks(tmp_path: Path) -> None:
+    """`replace` with a new id, as for a new manifest."""
+    event_kinds = ("extension.", "process.")
+    host = new_host(sink(tmp_path, *event_kinds))
+    [spec] = find_extensions(new_host(sink(tmp_path, *event_kinds, id="b")).config).specs
+    spawned = record_spawns(host)
     async with host:
         await host.replace(spec)
         await host.flush_events()
@@ -285,53 +287,52 @@ async def test_a_sink_that_a_reload_brings_does_not_start_the_others(tmp_path: P
 
 
 @shows("roder-events-02", "roder-life-06")
-async def test_beyond_256_waiting_events_they_are_dropped_and_counted() -> None:
-    bus, deaf = Bus(), Deaf()
+async def test_events_over_the_limit_of_the_queue_are_dropped_and_counted() -> None:
+    bus, blocked = Bus(), BlockedSink()
     failures: list[SinkFailed] = []
     bus.subscribe(SinkFailed, failures.append)
     sinks = EventSinks(bus)
     sinks.add(
-        deaf, EventSink(("k",), lambda one: Notification("events/handle", {"envelope": one}), 2.0)
+        blocked,
+        EventSink(("k",), lambda event: Notification("events/handle", {"envelope": event}), 2.0),
     )
     for n in range(QUEUE_EVENTS + 10):
         bus.publish(HostEvent("k", n))
-    assert sinks.lost("deaf") == 10 and len(failures) == 10
-    deaf.opened.set()
-    await until(lambda: len(deaf.received) == QUEUE_EVENTS)
-    assert deaf.received == list(range(QUEUE_EVENTS))
+    assert sinks.lost("blocked") == 10 and len(failures) == 10
+    blocked.may_start.set()
+    await until(lambda: len(blocked.received) == QUEUE_EVENTS)
+    assert blocked.received == list(range(QUEUE_EVENTS))
     await sinks.close()
     assert SinkFailed in bus.listeners and HostEvent not in bus.listeners
 
 
 @shows("roder-events-07")
-async def test_an_event_comes_before_the_calls_that_follow_it(tmp_path: Path) -> None:
-    async with host_of(sink(tmp_path, "turn.")) as host:
+async def test_an_event_arrives_before_later_calls(tmp_path: Path) -> None:
+    async with new_host(sink(tmp_path, "turn.")) as host:
         ext = host["toy"]
         await ext.start()
         for n in range(3):
             host.emit("turn.started", n)
-            reported = await said(ext, "events/handle")
-            assert [report["envelope"]["event"] for report in reported] == list(range(n + 1))
+            messages = await said(ext, "events/handle")
+            assert [message["envelope"]["event"] for message in messages] == list(range(n + 1))
 
 
 @shows("roder-events-07")
-async def test_an_event_for_one_that_is_still_to_be_started_can_be_waited_for(
+async def test_flush_events_waits_for_a_sink_that_is_not_started(
     tmp_path: Path,
 ) -> None:
-    async with host_of(sink(tmp_path, "turn.")) as host:
+    async with new_host(sink(tmp_path, "turn.")) as host:
         host.emit("turn.started")
         await host.flush_events()
         (report,) = await said(host["toy"], "events/handle")
         assert report["envelope"]["kind"] == "turn.started"
-        await host.flush_events()  # nothing is left to wait for
+        await host.flush_events()  # returns, because no event waits
 
 
 @shows("roder-life-06", "roder-events-03")
-async def test_a_sink_that_does_not_read_receives_no_more_events_and_is_reported(
-    tmp_path: Path, clock: Clock
-) -> None:
-    plain = {"lifetime": "plain"}  # the process that is stopped is the extension itself
-    async with host_of(sink(tmp_path, "turn."), defaults=plain) as host:
+async def test_a_sink_that_does_not_read_is_reported(tmp_path: Path, clock: Clock) -> None:
+    defaults = {"lifetime": "plain"}  # the process that is stopped is the extension itself
+    async with new_host(sink(tmp_path, "turn."), defaults=defaults) as host:
         failures: list[SinkFailed] = []
         host.events.subscribe(SinkFailed, failures.append)
         await host["toy"].start()
@@ -354,11 +355,11 @@ async def test_a_sink_that_does_not_read_receives_no_more_events_and_is_reported
 @pytest.fixture(params=["python", pytest.param("node", marks=pytest.mark.more)])
 def example(request: pytest.FixtureRequest) -> Path:
     if shutil.which({"python": "python3"}.get(request.param, request.param)) is None:
-        pytest.skip(f"no {request.param} here: this example is not tried")
+        pytest.skip(f"{request.param} is not installed")
     return EXAMPLES / str(request.param)
 
 
-async def test_each_example_serves_everything_that_it_provides(example: Path) -> None:
+async def test_each_example_serves_all_its_services(example: Path) -> None:
     lines: list[str] = []
     config = {"discovery": {"search_paths": [str(example)]}}
     async with exthost.Host.from_config(config) as host:
@@ -369,8 +370,8 @@ async def test_each_example_serves_everything_that_it_provides(example: Path) ->
         assert [item.id for item in await ext.inference.list_models()] == ["parrot-1"]
         request = {"transcript": [{"UserMessage": {"text": "hello you"}}]}
         async with ext.inference.stream_turn(request) as events:
-            kinds = [type(event).__name__ async for event in events]
-        assert kinds == ["MessageDelta", "MessageDelta", "Completed"]
+            event_types = [type(event).__name__ async for event in events]
+        assert event_types == ["MessageDelta", "MessageDelta", "Completed"]
         assert [item.agent_type for item in await ext.subagents.definitions()] == ["shouter"]
         async with ext.subagents.dispatch({"prompt": "hi"}) as events:
             assert [type(event).__name__ async for event in events] == [
@@ -389,19 +390,23 @@ async def test_each_example_serves_everything_that_it_provides(example: Path) ->
 
 
 def test_both_examples_can_run_in_one_host() -> None:
-    one, two = find_extensions(read_config({"discovery": {"search_paths": [str(EXAMPLES)]}})).specs
-    assert find_name_conflict(two, [one]) is None
-    assert [one.id, two.id] == ["demo-node", "demo-python"]
+    node_example, python_example = find_extensions(
+        read_config({"discovery": {"search_paths": [str(EXAMPLES)]}})
+    ).specs
+    assert find_name_conflict(python_example, [node_example]) is None
+    assert [node_example.id, python_example.id] == ["demo-node", "demo-python"]
 
 
-def test_the_blocking_face_calls_tools_and_emits(tmp_path: Path) -> None:
+def test_a_blocking_host_calls_tools_and_emits_events(tmp_path: Path) -> None:
     document = {"process_extensions": [sink(tmp_path, "turn.")]}
     with exthost.SyncHost.from_config(document) as host:
         host.emit("turn.started", {"n": 1}, context={"turn_id": "u"})
         received: list[Any] = []
-        while not received:  # each round is an answer of the child
-            reported = host.call_tool("ext_toy_heard").data
+        while not received:  # each iteration waits for a reply
+            messages = host.call_tool("ext_toy_heard").data
             received = [
-                report["params"] for report in reported if report.get("method") == "events/handle"
+                message["params"]
+                for message in messages
+                if message.get("method") == "events/handle"
             ]
         assert received[0]["envelope"]["turn_id"] == "u"

@@ -1,4 +1,4 @@
-"""synaps plugins in a host: hooks around tools, the tool loop, settings, secrets, many of them."""
+"""synaps plugins in a host: hooks, the tool loop, settings and secrets."""
 
 import json
 import logging
@@ -36,12 +36,12 @@ BEFORE = {"hook": "before_tool_call"}
 ECHO = "ext_tools_echo"
 
 
-def config(root: Path, **more: Any) -> Config:
-    return config_from_mapping({"discovery": {"search_paths": [str(root)]}, **more})
+def config(root: Path, **settings: Any) -> Config:
+    return config_from_mapping({"discovery": {"search_paths": [str(root)]}, **settings})
 
 
-def hooked(root: Path, answer: Any, name: str = "guard", **subscription: Any) -> None:
-    """A plugin with tools, and one that answers `before_tool_call` in this way."""
+def write_guard(root: Path, answer: Any, name: str = "guard", **subscription: Any) -> None:
+    """Write a plugin with tools, and a plugin that answers `before_tool_call` in this way."""
     plugin(root / "tools")
     plugin(root / name, {"hooks": {"before_tool_call": answer}}, hooks=[BEFORE | subscription])
 
@@ -50,8 +50,8 @@ def hooked(root: Path, answer: Any, name: str = "guard", **subscription: Any) ->
 
 
 @shows("synaps-hook-08", "synaps-hook-06", "synaps-hook-02")
-async def test_a_plugin_blocks(tmp_path: Path) -> None:
-    hooked(tmp_path, {"action": "block", "reason": "not today"})
+async def test_a_plugin_blocks_a_call(tmp_path: Path) -> None:
+    write_guard(tmp_path, {"action": "block", "reason": "not today"})
     async with exthost.Host(config(tmp_path)) as host:
         error = await failing(host.call_tool(ECHO, {"a": 1}))
         assert isinstance(error, Refused) and error.extension == "guard"
@@ -60,8 +60,8 @@ async def test_a_plugin_blocks(tmp_path: Path) -> None:
 
 
 @shows("synaps-hook-08", "synaps-hook-06")
-async def test_a_plugin_modifies_and_is_the_last_to_be_asked(tmp_path: Path) -> None:
-    hooked(tmp_path, {"action": "modify", "input": {"a": 2}})
+async def test_after_a_plugin_modifies_a_call_no_other_plugin_is_asked(tmp_path: Path) -> None:
+    write_guard(tmp_path, {"action": "modify", "input": {"a": 2}})
     last = {"hooks": {"before_tool_call": {"action": "block", "reason": "never asked"}}}
     plugin(tmp_path / "later", last, hooks=[BEFORE])
     async with exthost.Host(config(tmp_path)) as host:
@@ -69,16 +69,16 @@ async def test_a_plugin_modifies_and_is_the_last_to_be_asked(tmp_path: Path) -> 
 
 
 @shows("synaps-hook-07", "synaps-hook-08")
-async def test_a_plugin_asks_for_a_person(tmp_path: Path) -> None:
-    hooked(tmp_path, {"action": "confirm", "message": "really?"})
+async def test_a_plugin_requests_confirmation_by_a_person(tmp_path: Path) -> None:
+    write_guard(tmp_path, {"action": "confirm", "message": "really?"})
     async with exthost.Host(config(tmp_path)) as host:
         error = await failing(host.call_tool(ECHO))
         assert isinstance(error, Refused) and "no person to ask" in error.message
-    asked: list[Confirmation] = []
+    confirmations: list[Confirmation] = []
     answers: list[Any] = [True, False, "yes", ValueError("no terminal")]
 
     async def confirm(confirmation: Confirmation) -> bool:
-        asked.append(confirmation)
+        confirmations.append(confirmation)
         answer: Any = answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -86,14 +86,14 @@ async def test_a_plugin_asks_for_a_person(tmp_path: Path) -> None:
 
     async with exthost.Host(config(tmp_path), confirm=confirm) as host:
         assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
-        for _ in range(3):  # a no, something else than a yes, an asker that fails
+        for _ in range(3):  # False, a value that is not True, and a function that fails
             assert isinstance(await failing(host.call_tool(ECHO, {"a": 1})), Refused)
-    assert (asked[0].extension, asked[0].message, asked[0].hook) == (
+    assert (confirmations[0].extension, confirmations[0].message, confirmations[0].hook) == (
         "guard",
         "really?",
         "before_tool_call",
     )
-    assert asked[0].event["arguments"] == {"a": 1}
+    assert confirmations[0].event["arguments"] == {"a": 1}
 
 
 @shows("synaps-hook-02", "synaps-hook-03", "synaps-hook-04")
@@ -112,10 +112,10 @@ async def test_a_plugin_asks_for_a_person(tmp_path: Path) -> None:
         ("die", False),
     ],
 )
-async def test_with_on_failure_open_nonsense_passes_unless_it_meant_to_modify(
+async def test_with_on_failure_open_a_malformed_answer_passes_unless_it_is_a_modify(
     tmp_path: Path, answer: Any, stopped: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hooked(tmp_path, answer)
+    write_guard(tmp_path, answer)
     async with exthost.Host(config(tmp_path, hooks={"on_failure": "open"})) as host:
         with caplog.at_level(logging.WARNING, "exthost"):
             if stopped:
@@ -123,15 +123,17 @@ async def test_with_on_failure_open_nonsense_passes_unless_it_meant_to_modify(
                 assert isinstance(error, Refused) and "malformed" in error.message
             else:
                 assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
-    harmless = stopped or answer in ({"action": "continue", "more": 1}, {}, None)
-    assert harmless or any("the event goes on" in record.getMessage() for record in caplog.records)
+    has_no_warning = stopped or answer in ({"action": "continue", "more": 1}, {}, None)
+    assert has_no_warning or any(
+        "the event goes on" in record.getMessage() for record in caplog.records
+    )
 
 
 @shows("synaps-hook-04")
-async def test_with_on_failure_open_a_hook_that_hangs_passes_when_its_time_is_up(
+async def test_with_on_failure_open_a_call_passes_after_a_hook_timed_out(
     tmp_path: Path,
 ) -> None:
-    hooked(tmp_path, "hang")
+    write_guard(tmp_path, "hang")
     overrides = {"guard": {"limits": {"call": "200ms"}, "hooks": {"on_failure": "open"}}}
     async with exthost.Host(config(tmp_path, overrides=overrides)) as host:
         assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
@@ -139,7 +141,7 @@ async def test_with_on_failure_open_a_hook_that_hangs_passes_when_its_time_is_up
 
 @shows("synaps-hook-05", "synaps-hand-10")
 @pytest.mark.parametrize(
-    ("filter", "stops"),
+    ("filter", "is_stopped"),
     [
         ({}, True),
         ({"tool": ECHO}, True),
@@ -156,24 +158,24 @@ async def test_with_on_failure_open_a_hook_that_hangs_passes_when_its_time_is_up
     ],
 )
 async def test_filters_decide_which_extensions_are_asked(
-    tmp_path: Path, filter: dict[str, Any], stops: bool
+    tmp_path: Path, filter: dict[str, Any], is_stopped: bool
 ) -> None:
-    hooked(tmp_path, {"action": "block", "reason": "no"}, **filter)
+    write_guard(tmp_path, {"action": "block", "reason": "no"}, **filter)
     async with exthost.Host(config(tmp_path)) as host:
-        call = host.call_tool("echo" if stops else ECHO, {"b": [1], "a": "x y"})
-        if stops:
+        call = host.call_tool("echo" if is_stopped else ECHO, {"b": [1], "a": "x y"})
+        if is_stopped:
             assert isinstance(await failing(call), ExthostError)
         else:
             assert (await call).data == {"b": [1], "a": "x y"}
 
 
 @shows("synaps-hook-01", "synaps-hand-10")
-async def test_the_event_before_and_after_a_call(tmp_path: Path) -> None:
+async def test_the_events_before_and_after_a_call(tmp_path: Path) -> None:
     received = tmp_path / "heard"
     root = tmp_path / "plugins"
     plugin(root / "tools")
     behaviour = {"heard": str(received)}
-    plugin(root / "witness", behaviour, hooks=[BEFORE, {"hook": "after_tool_call"}])
+    plugin(root / "observer", behaviour, hooks=[BEFORE, {"hook": "after_tool_call"}])
     async with exthost.Host(config(root)) as host:
         await host.call_tool("tools:echo", {"a": 1}, context={"session_id": "s"})
         await failing(host.call_tool("tools:ask", {}))
@@ -196,17 +198,17 @@ async def test_the_event_before_and_after_a_call(tmp_path: Path) -> None:
 
 
 @shows("synaps-hook-01")
-def test_long_output_is_cut_on_a_character_with_a_note() -> None:
-    def output(result: Any) -> str:
+def test_long_output_is_cut_at_a_character_with_a_note() -> None:
+    def tool_output(result: Any) -> str:
         event = hook_event(HookCall("after_tool_call", {"result": result}))["tool_output"]
         assert isinstance(event, str)
         return event
 
     limit = 256 * 1024
-    assert output("x" * limit) == "x" * limit
-    long = output("x" + "é" * limit)
-    assert long.startswith("xé") and f"{2 * limit + 1} bytes" in long
-    assert len(long.partition("\n")[0].encode()) == limit - 1
+    assert tool_output("x" * limit) == "x" * limit
+    long_output = tool_output("x" + "é" * limit)
+    assert long_output.startswith("xé") and f"{2 * limit + 1} bytes" in long_output
+    assert len(long_output.partition("\n")[0].encode()) == limit - 1
 
 
 @shows("synaps-hook-03", "synaps-hook-06")
@@ -240,45 +242,51 @@ PROVIDER = {
 
 
 class Completion:
+    """What a model returns: blocks of content."""
+
     def __init__(self, *content: Any) -> None:
         self.content = content
 
 
-def use(name: str, id: str = "1", **input: Any) -> dict[str, Any]:
+def tool_use(name: str, id: str = "1", **input: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": id, "name": name, "input": input}
 
 
-class Model:
-    """Says what it is told to, and keeps what it was asked."""
+class FakeModel:
+    """Returns these completions one after another, then the last one always; records requests."""
 
-    def __init__(self, *says: Completion) -> None:
-        self.says = list(says)
-        self.asked: list[list[Any]] = []
+    def __init__(self, *completions: Completion) -> None:
+        self.completions = list(completions)
+        self.requests: list[list[Any]] = []
 
     async def __call__(self, messages: list[Any]) -> Completion:
-        self.asked.append(list(messages))
-        return self.says.pop(0) if len(self.says) > 1 else self.says[0]
+        self.requests.append(list(messages))
+        return self.completions.pop(0) if len(self.completions) > 1 else self.completions[0]
 
 
 @shows("synaps-prov-05", "synaps-prov-06")
-async def test_tools_are_run_one_after_another_and_reported_to_the_model(tmp_path: Path) -> None:
-    hooked(tmp_path, {"action": "block", "reason": "never"}, tool="tools:cwd")
-    model = Model(
+async def test_tools_run_one_after_another_and_their_results_are_sent_to_the_model(
+    tmp_path: Path,
+) -> None:
+    write_guard(tmp_path, {"action": "block", "reason": "never"}, tool="tools:cwd")
+    model = FakeModel(
         Completion(
-            {"type": "text", "text": "let me see"}, use(ECHO, "1", a=1), use("tools:cwd", "2")
+            {"type": "text", "text": "let me see"},
+            tool_use(ECHO, "1", a=1),
+            tool_use("tools:cwd", "2"),
         ),
-        Completion(use("nobody", "3"), use("tools:ask", "4")),
+        Completion(tool_use("nobody", "3"), tool_use("tools:ask", "4")),
         Completion({"type": "text", "text": "done"}),
     )
     messages = [{"role": "user", "content": "go"}]
     async with exthost.Host(config(tmp_path)) as host:
         run = partial(host.call_tool, check=False)
-        done = await complete_with_tools(model, messages, run, provider="x:p:m")
-    assert done.content == ({"type": "text", "text": "done"},) and len(messages) == 1
-    last = model.asked[-1]
+        completion = await complete_with_tools(model, messages, run, provider="x:p:m")
+    assert completion.content == ({"type": "text", "text": "done"},) and len(messages) == 1
+    last = model.requests[-1]
     assert [item["role"] for item in last] == ["user", "assistant", "user", "assistant", "user"]
-    good, blocked = last[2]["content"]
-    assert good == {"type": "tool_result", "tool_use_id": "1", "content": '{"a":1}'}
+    good_result, blocked = last[2]["content"]
+    assert good_result == {"type": "tool_result", "tool_use_id": "1", "content": '{"a":1}'}
     assert blocked["is_error"] and "never" in blocked["content"]
     unknown, failed = last[4]["content"]
     assert unknown["content"] == "Unknown tool: nobody" and unknown["is_error"]
@@ -286,39 +294,41 @@ async def test_tools_are_run_one_after_another_and_reported_to_the_model(tmp_pat
 
 
 @shows("synaps-prov-05")
-async def test_a_result_that_calls_itself_an_error_is_an_error_for_the_model(
+async def test_a_result_with_is_error_is_an_error_for_the_model(
     tmp_path: Path,
 ) -> None:
     behaviour = {
         "offer": {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}},
-        "result": {"content": [use("ext_toy_fail", "1"), use("ext_toy_echo", "2")]},
+        "result": {"content": [tool_use("ext_toy_fail", "1"), tool_use("ext_toy_echo", "2")]},
         "heard": str(tmp_path / "heard"),
     }
     plugin(tmp_path / "model", behaviour)
-    wanted = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
-    async with exthost.Host(wanted) as host:
+    config_with_toy = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
+    async with exthost.Host(config_with_toy) as host:
         error = await failing(host.complete("model:p:m", [], rounds=2))
     assert isinstance(error, CallFailed) and error.code == "X0754"
     received = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
     last = [
         message["params"] for message in received if message.get("method") == "provider.complete"
     ][-1]
-    failed, good = last["messages"][-1]["content"]
-    assert failed["is_error"] is True and "is_error" not in good
-    assert failed["content"] == "as you wish" and good["content"].startswith("{")
+    failed, good_result = last["messages"][-1]["content"]
+    assert failed["is_error"] is True and "is_error" not in good_result
+    assert failed["content"] == "as you wish" and good_result["content"].startswith("{")
 
 
-async def nothing(name: str, arguments: Any) -> exthost.ToolResult:
+async def return_long_text(name: str, arguments: Any) -> exthost.ToolResult:
     return exthost.ToolResult("x" * 50_000, VALUE_RESULT)
 
 
 @shows("synaps-prov-05")
-@pytest.mark.parametrize(("rounds", "asked"), [(3, 3), (1, 1), (0, 1)])
-async def test_a_model_that_never_comes_to_an_end_is_stopped(rounds: int, asked: int) -> None:
-    model = Model(Completion(use("t")))
-    error = await failing(complete_with_tools(model, [], nothing, provider="a:p:m", rounds=rounds))
+@pytest.mark.parametrize(("rounds", "requests"), [(3, 3), (1, 1), (0, 1)])
+async def test_a_model_that_always_requests_tools_is_stopped(rounds: int, requests: int) -> None:
+    model = FakeModel(Completion(tool_use("t")))
+    error = await failing(
+        complete_with_tools(model, [], return_long_text, provider="a:p:m", rounds=rounds)
+    )
     assert isinstance(error, CallFailed) and "a:p:m" in error.message
-    assert len(model.asked) == asked
+    assert len(model.requests) == requests
 
 
 @shows("synaps-prov-06")
@@ -332,32 +342,34 @@ async def test_a_model_that_never_comes_to_an_end_is_stopped(rounds: int, asked:
         {"type": "tool_use", "id": "1", "name": "t", "input": None},
     ],
 )
-async def test_a_tool_that_is_asked_for_badly_fails_the_call(block: Any) -> None:
-    error = await failing(complete_with_tools(Model(Completion(block)), [], nothing, provider="p"))
+async def test_an_invalid_tool_request_of_a_model_fails_the_call(block: Any) -> None:
+    error = await failing(
+        complete_with_tools(FakeModel(Completion(block)), [], return_long_text, provider="p")
+    )
     assert isinstance(error, ProtocolViolation) and error.code == "X0654"
 
 
 @shows("synaps-prov-07")
 async def test_long_output_is_cut_for_the_model() -> None:
-    model = Model(Completion({"type": "tool_use", "id": "1", "name": "t"}), Completion())
-    await complete_with_tools(model, [], nothing, provider="p")
-    assert len(model.asked[1][-1]["content"][0]["content"]) == 30_000
+    model = FakeModel(Completion({"type": "tool_use", "id": "1", "name": "t"}), Completion())
+    await complete_with_tools(model, [], return_long_text, provider="p")
+    assert len(model.requests[1][-1]["content"][0]["content"]) == 30_000
     assert cut_to_bytes("é" * 5, 5) == "éé" and cut_to_bytes("abc", 3) == "abc"
 
 
 @shows("synaps-prov-07")
-async def test_how_much_of_a_tools_output_a_model_sees_can_be_chosen(tmp_path: Path) -> None:
+async def test_the_maximum_tool_output_for_a_model_can_be_set(tmp_path: Path) -> None:
     behaviour = {
         "offer": {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}},
-        "result": {"content": [use("ext_toy_echo", "1")]},
+        "result": {"content": [tool_use("ext_toy_echo", "1")]},
         "heard": str(tmp_path / "heard"),
     }
     plugin(tmp_path / "model", behaviour)
-    wanted = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
-    async with exthost.Host(wanted) as host:
+    config_with_toy = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
+    async with exthost.Host(config_with_toy) as host:
         await failing(host.complete("model:p:m", [], rounds=2, max_tool_output=7))
-        for bad in (0, -1, True, "7"):
-            error = await failing(host.complete("model:p:m", [], max_tool_output=bad))  # type: ignore[arg-type]
+        for invalid_limit in (0, -1, True, "7"):
+            error = await failing(host.complete("model:p:m", [], max_tool_output=invalid_limit))  # type: ignore[arg-type]
             assert error.code == "X1334"
     received = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
     last = [
@@ -367,58 +379,60 @@ async def test_how_much_of_a_tools_output_a_model_sees_can_be_chosen(tmp_path: P
 
 
 @shows("synaps-hand-10", "synaps-prov-05")
-async def test_a_model_is_named_by_plugin_provider_and_model(tmp_path: Path) -> None:
+async def test_a_model_has_the_name_plugin_provider_model(tmp_path: Path) -> None:
     offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
     behaviour = {"offer": offer, "result": {"content": [{"type": "text", "text": "hello"}]}}
     plugin(tmp_path / "model", behaviour)
     async with exthost.Host(config(tmp_path)) as host:
-        done = await host.complete("model:p:m", [{"role": "user", "content": "hi"}], max_tokens=5)
-        assert done.text == "hello"
+        completion = await host.complete(
+            "model:p:m", [{"role": "user", "content": "hi"}], max_tokens=5
+        )
+        assert completion.text == "hello"
 
 
-def test_the_blocking_face_completes_and_configures(tmp_path: Path) -> None:
+def test_a_blocking_host_completes_and_configures(tmp_path: Path) -> None:
     offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
     behaviour = {"offer": offer, "result": {"content": [{"type": "text", "text": "hello"}]}}
     plugin(tmp_path / "model", behaviour)
     with exthost.SyncHost(config(tmp_path)) as host:
         assert host.complete("model:p:m", [{"role": "user", "content": "hi"}]).text == "hello"
-        with pytest.raises(UsageError) as refused:
+        with pytest.raises(UsageError) as caught:
             host.complete("model:p:m", [], max_tool_output=0)
-        assert refused.value.code == "X1334", "the limit is passed on"
+        assert caught.value.code == "X1334", "the limit reaches the asynchronous host"
         host.configure("model", "k", "v")
 
 
 async def test_a_setting_that_cannot_be_stored_is_reported(tmp_path: Path) -> None:
     plugin(tmp_path / "notes")
-    wrong: Any = 5
+    wrong_value: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
-        for key, value, code in ((wrong, "red", "X1335"), ("color", wrong, "X1338")):
-            with pytest.raises(UsageError) as refused:
+        for key, value, code in ((wrong_value, "red", "X1335"), ("color", wrong_value, "X1338")):
+            with pytest.raises(UsageError) as caught:
                 await host.configure("notes", key, value)
-            assert refused.value.code == code
+            assert caught.value.code == code
         with pytest.raises(NotFound, match="there is no extension 'note'") as unknown:
             await host.configure("note", "color", "red")
         assert "'notes'" in unknown.value.help
 
 
-async def test_neither_a_hook_nor_an_event_gets_a_context_that_is_not_a_mapping(
+async def test_a_context_that_is_not_a_mapping_is_refused(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "notes", hooks=[{"hook": "before_tool_call"}])
-    wrong: Any = 5
+    wrong_value: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
-        with pytest.raises(UsageError) as refused:
-            await host.call_tool("notes:env", context=wrong)
-        assert refused.value.code == "X1338"
+        with pytest.raises(UsageError) as caught:
+            await host.call_tool("notes:env", context=wrong_value)
+        assert caught.value.code == "X1338"
         with pytest.raises(UsageError):
-            host.emit("turn.started", context=wrong)
+            host.emit("turn.started", context=wrong_value)
 
 
 # -- settings, secrets, config ---------------------------------------------------------------
 
 
 @shows("synaps-life-01", "synaps-mani-04")
-async def test_the_child_sees_five_variables_and_its_declared_secrets(
+async def test_a_plugin_has_five_variables_and_its_declared_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTES_TOKEN", "s3cret")
@@ -431,8 +445,8 @@ async def test_the_child_sees_five_variables_and_its_declared_secrets(
     ]
     plugin(tmp_path / "notes", config=settings)
     async with exthost.Host(config(tmp_path)) as host:
-        observed = (await host.call_tool("notes:env")).data
-        assert observed.keys() <= {
+        environment = (await host.call_tool("notes:env")).data
+        assert environment.keys() <= {
             "PATH",
             "HOME",
             "LANG",
@@ -441,7 +455,7 @@ async def test_the_child_sees_five_variables_and_its_declared_secrets(
             "NOTES_TOKEN",
             "LC_CTYPE",
         }
-        assert observed["NOTES_TOKEN"] == "s3cret"
+        assert environment["NOTES_TOKEN"] == "s3cret"
         assert (await host.call_tool("notes:cwd")).data == str(tmp_path / "notes")
         started = (await host.call_tool("notes:started")).data["params"]
         assert started["config"] == {"token": "s3cret", "level": 7, "name": "n"}
@@ -449,7 +463,7 @@ async def test_the_child_sees_five_variables_and_its_declared_secrets(
 
 
 @shows("synaps-mani-04", "synaps-mani-06")
-async def test_one_without_its_required_setting_is_refused_and_the_others_load(
+async def test_a_plugin_without_a_required_setting_is_refused_and_others_load(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "needy", config=[{"key": "token", "required": True}])
@@ -479,7 +493,7 @@ async def test_stored_settings_are_sent_at_the_next_start(
 
 
 @shows("synaps-mani-09")
-async def test_settings_stored_since_then_are_sent_to_the_next_process(
+async def test_settings_stored_later_are_sent_to_the_next_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
@@ -499,7 +513,7 @@ async def test_settings_stored_since_then_are_sent_to_the_next_process(
 
 
 @shows("synaps-ask-03")
-async def test_a_subscriber_is_notified_of_changes_for_as_long_as_it_lives(tmp_path: Path) -> None:
+async def test_a_subscriber_is_notified_of_changes_while_it_runs(tmp_path: Path) -> None:
     received = tmp_path / "heard"
     behaviour = {"heard": str(received), "init": [["config.subscribe", {"keys": ["a"]}]]}
     plugin(tmp_path / "p" / "watcher", behaviour)
@@ -513,14 +527,14 @@ async def test_a_subscriber_is_notified_of_changes_for_as_long_as_it_lives(tmp_p
         await host.configure("watcher", "a", "1")
         await host.configure("watcher", "b", "2")
         await host.configure("other", "a", "3")
-        # Its own change comes after the answer to it, or this would read the wrong thing.
-        asked = {"method": "config.set", "params": {"key": "a", "value": "4"}}
-        assert (await host.call_tool("watcher:ask", asked)).data["result"] == {"ok": True}
+        # The notification of this change comes after the reply, which the plugin reads first.
+        request = {"method": "config.set", "params": {"key": "a", "value": "4"}}
+        assert (await host.call_tool("watcher:ask", request)).data["result"] == {"ok": True}
         await until(lambda: len(changes()) == 2)
         await host["watcher"].restart()
         await host.configure("watcher", "a", "5")
         await until(lambda: changes()[-1]["value"] == "5")
-    # The process that was replaced may have heard the last one, too, before it ended.
+    # The replaced process may have received the last change, too, before it ended.
     assert [*dict.fromkeys(item["value"] for item in changes())] == ["1", "4", "5"]
     assert {item["key"] for item in changes()} == {"a"}
 
@@ -543,10 +557,10 @@ async def test_a_subscriber_is_notified_of_the_changes_of_another_host(
             if message.get("method") == "config.changed"
         ]
 
-    same = {"extensions": [entry("watcher", start="lazy")]}
+    document = {"extensions": [entry("watcher", start="lazy")]}
     async with (
         exthost.Host(config(tmp_path / "p")) as host,
-        exthost.Host.from_config(same) as other,
+        exthost.Host.from_config(document) as other,
     ):
         await other.configure("watcher", "a", "theirs")
         await until(lambda: changes() == ["theirs"])

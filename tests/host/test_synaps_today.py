@@ -1,4 +1,4 @@
-"""synaps plugins as they are written in November 2026, in two languages."""
+"""Plugins for synaps in its form of November 2026, written in Python and JavaScript."""
 
 import json
 import shutil
@@ -26,14 +26,14 @@ AFTER = [{"hook": "after_tool_call"}]
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
 
 
-def config(*roots: Path, only: tuple[str, ...] = (), **more: Any) -> Config:
-    discovery = {"search_paths": list(map(str, roots)), "allowlist": list(only)}
-    return config_from_mapping({"discovery": discovery, **more})
+def config(*roots: Path, allowlist: tuple[str, ...] = (), **settings: Any) -> Config:
+    discovery = {"search_paths": list(map(str, roots)), "allowlist": list(allowlist)}
+    return config_from_mapping({"discovery": discovery, **settings})
 
 
-@pytest.fixture(name="replacing")
-def fixture_replacing(tmp_path: Path) -> Iterator[Path]:
-    """A plugin with a tool, and two that replace its output."""
+@pytest.fixture(name="replacing_plugins")
+def write_replacing_plugins(tmp_path: Path) -> Iterator[Path]:
+    """A folder of a plugin with tools, and of two plugins that replace the output of tools."""
     plugin(tmp_path / "tools")
     for name in ("a_first", "b_second"):
         answer = {"action": "replace", "output": f"by {name}"}
@@ -54,7 +54,7 @@ async def test_a_python_plugin_replaces_the_output_and_the_audit_has_the_sizes(
     tmp_path: Path,
 ) -> None:
     audit = tmp_path / "audit.jsonl"
-    settings = config(PLUGINS, only=("redact",), audit={"path": str(audit)})
+    settings = config(PLUGINS, allowlist=("redact",), audit={"path": str(audit)})
     replaced: list[OutputReplaced] = []
     async with Host(settings) as host:
         host.events.subscribe(OutputReplaced, replaced.append)
@@ -77,22 +77,22 @@ async def test_a_python_plugin_replaces_the_output_and_the_audit_has_the_sizes(
 
 
 @shows("synaps-today-02")
-async def test_the_first_that_replaces_wins(replacing: Path) -> None:
-    async with Host(config(replacing)) as host:
+async def test_the_first_plugin_that_replaces_the_output_is_used(replacing_plugins: Path) -> None:
+    async with Host(config(replacing_plugins)) as host:
         assert (await host.call_tool("ext_tools_echo", {"a": 1})).text == "by a_first"
-        # A failed tool stays failed.
+        # The result of a failed tool remains an error.
         failed = await host.call_tool("ext_tools_raw", {}, check=False)
         assert failed.is_error and failed.text == "by a_first"
 
 
 @shows("synaps-today-02", "synaps-hook-03")
-async def test_without_the_permission_the_output_stays_and_the_next_is_asked(
-    replacing: Path,
+async def test_a_replacement_without_the_permission_is_ignored(
+    replacing_plugins: Path,
 ) -> None:
     answer = {"action": "replace", "output": "by nobody"}
     behaviour = {"hooks": {"after_tool_call": answer}}
-    plugin(replacing / "a_first", behaviour, permissions=TRANSFORM[:2], hooks=AFTER)
-    async with Host(config(replacing)) as host:
+    plugin(replacing_plugins / "a_first", behaviour, permissions=TRANSFORM[:2], hooks=AFTER)
+    async with Host(config(replacing_plugins)) as host:
         result = await host.call_tool("ext_tools_echo", {"a": 1})
         assert result.text == "by b_second"
         assert any("tools.transform_output" in warning for warning in result.warnings)
@@ -102,7 +102,7 @@ async def test_without_the_permission_the_output_stays_and_the_next_is_asked(
 @pytest.mark.parametrize(
     "answer", [{"action": "replace"}, {"action": "replace", "output": 5}, "die"]
 )
-async def test_a_replacement_that_fails_leaves_the_output(tmp_path: Path, answer: Any) -> None:
+async def test_the_output_is_kept_if_the_replacement_fails(tmp_path: Path, answer: Any) -> None:
     plugin(tmp_path / "tools")
     behaviour = {"hooks": {"after_tool_call": answer}}
     plugin(tmp_path / "bad", behaviour, permissions=TRANSFORM, hooks=AFTER)
@@ -112,20 +112,20 @@ async def test_a_replacement_that_fails_leaves_the_output(tmp_path: Path, answer
 
 
 @shows("synaps-today-02")
-async def test_a_long_replacement_is_cut_on_a_character() -> None:
-    async with Host(config(PLUGINS, only=("redact",))) as host:
+async def test_a_long_replacement_is_cut_at_a_character() -> None:
+    async with Host(config(PLUGINS, allowlist=("redact",))) as host:
         text = (await host.call_tool("ext_redact_leak", {"text": "grow"})).text
         assert len(text.encode()) == 1024 * 1024 and set(text) == {"é"}
 
 
 @shows("synaps-today-02")
 async def test_the_output_of_a_tool_of_another_dialect_is_replaced_by_text(
-    replacing: Path,
+    replacing_plugins: Path,
 ) -> None:
     server = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
     source = {"type": "process", "command": "python3", "args": [str(server)]}
     entry = {"name": "server", "dialect": "mcp", "source": source}
-    async with Host(config(replacing, extensions=[entry])) as host:
+    async with Host(config(replacing_plugins, extensions=[entry])) as host:
         name = next(name for name in host.tools if name.startswith("ext_server_"))
         result = await host.call_tool(name, {}, check=False)
         assert result.text == "by a_first" and result.content[0].type == "text"
@@ -141,22 +141,22 @@ async def test_text_injected_at_the_start_of_a_session_is_kept_until_its_end(
     answer = {"action": "inject", "content": "Be brief."}
     hooks = [{"hook": "on_session_start"}]
     plugin(tmp_path / "short", {"hooks": {"on_session_start": answer}}, hooks=hooks)
-    async with Host(config(PLUGINS, tmp_path, only=("redact", "short"))) as host:
+    async with Host(config(PLUGINS, tmp_path, allowlist=("redact", "short"))) as host:
         outcome = await host.hooks.run("on_session_start", {"session_id": "s1"})
         assert outcome.injected == "Session s1: hide secrets.\n\nBe brief."
-        kept = host.hooks.sessions["s1"]
-        assert kept == f"{FIRST_LINE}\n{outcome.injected}\n{LAST_LINE}" == outcome.context
+        session_text = host.hooks.sessions["s1"]
+        assert session_text == f"{FIRST_LINE}\n{outcome.injected}\n{LAST_LINE}" == outcome.context
         plugin(tmp_path / "short", {"hooks": {}}, hooks=hooks)
         await host["short"].restart()
         again = await host.hooks.run("on_session_start", {"session_id": "s1"})
-        assert again.context == kept == host.hooks.sessions["s1"]
+        assert again.context == session_text == host.hooks.sessions["s1"]
         assert host.hooks.sessions["s2"] == ""
         await host.hooks.run("on_session_end", {"session_id": "s1"})
         assert host.hooks.sessions["s1"] == ""
 
 
 @shows("synaps-today-03")
-def test_the_texts_of_sessions_that_never_end_are_bounded() -> None:
+def test_the_number_of_session_texts_is_limited() -> None:
     texts = SessionTexts()
     for number in range(MAX_SESSIONS + 1):
         texts.keep("on_session_start", {"session_id": str(number)}, "x")
@@ -170,7 +170,7 @@ async def test_events_have_the_session_id(
 ) -> None:
     if value is not None:
         monkeypatch.setenv("SYNAPS_HOOK_SESSION_ID", value)
-    async with Host(config(PLUGINS, only=("redact",))) as host:
+    async with Host(config(PLUGINS, allowlist=("redact",))) as host:
         event = {"message": "hi", "session_id": "s1"}
         outcome = await host.hooks.run("before_message", event)
         assert outcome.injected == f"seen in {'s1' if value is None else None}"
@@ -182,12 +182,12 @@ async def test_events_have_the_session_id(
 @shows("synaps-today-05", "synaps-route-02", "synaps-frame-03")
 async def test_a_node_plugin_of_protocol_2_gets_the_usage() -> None:
     usage = {"input_tokens": 30, "output_tokens": 12}
-    async with Host(config(PLUGINS, only=("meter",))) as host:
+    async with Host(config(PLUGINS, allowlist=("meter",))) as host:
         event = {"data": {"provider": "p", "model": "m", "usage": usage}, "session_id": "s"}
         outcome = await host.hooks.run("on_usage", event)
         assert not outcome.stopped and not outcome.passed_over
         result = await host.call_tool("ext_meter_total", {}, hooks=False)
-        # Its request had a text id, and got its reply.
+        # The request of the plugin had a text as its id, and got its reply.
         assert result.data == {
             "tokens": 42,
             "greeting": {"id": "q1", "result": {"value": None}, "error": None},
@@ -195,12 +195,12 @@ async def test_a_node_plugin_of_protocol_2_gets_the_usage() -> None:
         assert (await host.call_tool("ext_meter_total", {})).text == "metered (42)"
 
 
-# -- what is not offered ----------------------------------------------------------------------
+# -- features that this host does not offer ---------------------------------------------------
 
 
 @shows("synaps-today-08")
 def test_features_that_this_host_does_not_offer_are_named() -> None:
-    found = configfile.find_extensions(config(PLUGINS, only=("redact",)))
+    found = configfile.find_extensions(config(PLUGINS, allowlist=("redact",)))
     (warning,) = found.diagnostics
     assert warning.message.startswith("this host does not offer context providers and session driv")
     assert not warning.is_mistake

@@ -1,4 +1,4 @@
-"""A dialect that another package brings is one like ours, wherever dialects are named."""
+"""A dialect of another package can be used like a built-in dialect."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.toys import stepper
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(stepper.installed(tmp_path)))
 
 
@@ -20,18 +20,18 @@ def _entry(dialect: str) -> dict[str, object]:
     return {"name": "s", "dialect": dialect, "source": source}
 
 
-@pytest.mark.usefixtures("package")
-async def test_a_config_may_name_it() -> None:
+@pytest.mark.usefixtures("installed_package")
+async def test_a_config_can_name_a_dialect_of_another_package() -> None:
     async with exthost.Host.from_config({"extensions": [_entry("stepper")]}) as host:
         assert host["s"].state == "ready"
 
 
-@pytest.mark.usefixtures("package")
-async def test_connect_may_name_it() -> None:
+@pytest.mark.usefixtures("installed_package")
+async def test_connect_can_name_a_dialect_of_another_package() -> None:
     async with exthost.connect(stepper.spec("s").argv, dialect="stepper") as extension:
         assert extension.state == "ready"
 
 
-async def test_an_unregistered_dialect_is_a_mistake_of_the_config() -> None:
+async def test_an_unknown_dialect_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="no dialect is called 'stepper'"):
         exthost.Host.from_config({"extensions": [_entry("stepper")]})

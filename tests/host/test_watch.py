@@ -1,4 +1,4 @@
-"""Manifests that change while a host is open: told by their content, reloaded if wanted."""
+"""Manifests that change while a host is open: changes are published, and reloaded if configured."""
 
 import asyncio
 import json
@@ -30,14 +30,14 @@ FIRST = {"offer": {"tools": ["echo", "first"]}}
 SECOND = {"offer": {"tools": ["echo", "second"]}}
 
 
-def looking(root: Path, **settings: Any) -> Watch:
+def new_watch(root: Path, **settings: Any) -> Watch:
     paths = (str(root),)
     return Watch(
         DiscoverySettings(search_paths=paths, **settings), find.load_manifest_formats(), str(root)
     )
 
 
-def changes_of(changes: list[watch.Change]) -> list[tuple[str, str, str]]:
+def describe_changes(changes: list[watch.Change]) -> list[tuple[str, str, str]]:
     return [
         (change.kind, Path(change.path).parent.name, change.extension or change.previous_id)
         for change in changes
@@ -45,7 +45,7 @@ def changes_of(changes: list[watch.Change]) -> list[tuple[str, str, str]]:
 
 
 @shows("nexo-watch-04")
-async def test_after_a_reload_the_log_and_the_events_end_in_ready(tmp_path: Path) -> None:
+async def test_after_a_reload_the_last_state_in_log_and_events_is_ready(tmp_path: Path) -> None:
     path = plugin(tmp_path / "x" / "a", "a", behaviour=FIRST)
     async with exthost.Host(config(tmp_path / "x")) as host:
         logs = ExtensionLogs(host.events, lambda id: str(tmp_path / f"{id}.log"))
@@ -62,61 +62,61 @@ async def test_after_a_reload_the_log_and_the_events_end_in_ready(tmp_path: Path
         assert host["a"].state == "ready" and "stopped" not in states
         logs.close()
     lines = (tmp_path / "a.log").read_text().splitlines()
-    told_states = [line.split(" ", 3)[3] for line in lines if " host " in line]
-    assert "stopped" not in told_states and "draining" not in told_states
+    logged_states = [line.split(" ", 3)[3] for line in lines if " host " in line]
+    assert "stopped" not in logged_states and "draining" not in logged_states
 
 
-# -- looking, without a process --------------------------------------------------------------
+# -- Watch, without processes --------------------------------------------------------------
 
 
 @shows("nexo-watch-01")
-def test_a_touch_and_the_same_text_again_are_not_changes(tmp_path: Path) -> None:
+def test_a_new_time_or_the_same_content_is_not_a_change(tmp_path: Path) -> None:
     path = plugin(tmp_path / "a", "a")
-    eye = looking(tmp_path)
+    watcher = new_watch(tmp_path)
     os.utime(path)
     path.write_text(path.read_text())
     copy = path.with_suffix(".new")
     copy.write_text(path.read_text())
     copy.replace(path)
     (path.parent / "notes.txt").write_text("mine")
-    assert eye.look() == []
+    assert watcher.look() == []
 
 
 @shows("nexo-watch-01", "nexo-watch-02")
 def test_new_changed_invalid_and_removed_are_reported_once(tmp_path: Path) -> None:
     path = plugin(tmp_path / "a", "a")
-    eye = looking(tmp_path)
+    watcher = new_watch(tmp_path)
     plugin(tmp_path / "b", "b")
-    assert changes_of(eye.look()) == [("new", "b", "b")] and eye.look() == []
+    assert describe_changes(watcher.look()) == [("new", "b", "b")] and watcher.look() == []
     path.write_text(path.read_text() + "# more\n")
-    [changed] = eye.look()
-    assert changes_of([changed]) == [("changed", "a", "a")] and changed.spec is not None
+    [changed] = watcher.look()
+    assert describe_changes([changed]) == [("changed", "a", "a")] and changed.spec is not None
     path.write_text(path.read_text() + "[colour]\n")
-    [invalid] = eye.look()
-    assert changes_of([invalid]) == [("invalid", "a", "a")] and invalid.spec is None
+    [invalid] = watcher.look()
+    assert describe_changes([invalid]) == [("invalid", "a", "a")] and invalid.spec is None
     assert "colour" in invalid.message
     path.unlink()
-    assert changes_of(eye.look()) == [("removed", "a", "a")] and eye.look() == []
+    assert describe_changes(watcher.look()) == [("removed", "a", "a")] and watcher.look() == []
 
 
 @shows("nexo-watch-02")
-def test_a_change_of_something_filtered_out_brings_no_extension(tmp_path: Path) -> None:
+def test_a_change_of_an_excluded_manifest_adds_no_extension(tmp_path: Path) -> None:
     path = plugin(tmp_path / "a", "a")
     nested = plugin(tmp_path / "a" / "inner", "inner")
     ignored = plugin(tmp_path / "target" / "t", "t")
-    eye = looking(tmp_path, disabled=("a",))
+    watcher = new_watch(tmp_path, disabled=("a",))
     for item in (path, nested, ignored):
         item.write_text(item.read_text() + "# more\n")
-    changes = eye.look()
+    changes = watcher.look()
     assert [item.kind for item in changes] == ["changed", "changed"]
     assert [item.spec for item in changes] == [None, None]
 
 
 def test_a_renamed_extension_is_reported_with_its_old_id(tmp_path: Path) -> None:
     plugin(tmp_path / "a", "a")
-    eye = looking(tmp_path)
+    watcher = new_watch(tmp_path)
     plugin(tmp_path / "a", "b")
-    [change] = eye.look()
+    [change] = watcher.look()
     assert (change.kind, change.extension, change.previous_id) == ("changed", "b", "a")
 
 
@@ -127,15 +127,15 @@ def test_without_watchfiles_the_error_names_the_package_to_install(
 
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(ConfigError) as caught:
-        looking(tmp_path)
+        new_watch(tmp_path)
     assert caught.value.code == "X0131" and "exthost[watch]" in caught.value.help
 
 
 # -- with a host -----------------------------------------------------------------------------
 
 
-class Told:
-    """What the bus said about manifests."""
+class ManifestEvents:
+    """The ManifestChanged events of a host, in order."""
 
     def __init__(self, host: exthost.Host) -> None:
         self._queue: asyncio.Queue[ManifestChanged] = asyncio.Queue()
@@ -147,40 +147,42 @@ class Told:
         return event.change, event.extension, event.note
 
     @property
-    def nothing(self) -> bool:
+    def is_empty(self) -> bool:
         return self._queue.empty()
 
 
-def watched(root: Path, *, reload: bool) -> Config:
+def config_with_watch(root: Path, *, reload: bool) -> Config:
     watch = {"enabled": True, "debounce_ms": 50, "reload": reload}
-    # Longer than any test: nobody may wait for one that hangs.
+    # Longer than any test, so that a test fails if it waits for an extension that hangs.
     overrides = {"a": {"limits": {"handshake": "1h"}}}
     discovery = {"search_paths": [str(root)], "watch": watch}
     return config_from_mapping({"discovery": discovery, "overrides": overrides})
 
 
 @asynccontextmanager
-async def opened(root: Path, *, reload: bool) -> AsyncIterator[tuple[exthost.Host, Told]]:
-    host = exthost.Host(watched(root, reload=reload))
-    received = Told(host)
+async def open_host(
+    root: Path, *, reload: bool
+) -> AsyncIterator[tuple[exthost.Host, ManifestEvents]]:
+    host = exthost.Host(config_with_watch(root, reload=reload))
+    events = ManifestEvents(host)
     async with host:
-        yield host, received
+        yield host, events
 
 
 @shows("nexo-watch-01", "nexo-watch-02")
 async def test_without_reload_changes_are_reported_and_nothing_else_happens(tmp_path: Path) -> None:
     path = plugin(tmp_path / "a", "a", behaviour=FIRST)
-    async with opened(tmp_path, reload=False) as (host, received):
+    async with open_host(tmp_path, reload=False) as (host, events):
         pid = host["a"].stats.pid
         os.utime(path)
         plugin(tmp_path / "a", "a", behaviour=SECOND)
-        change, id, note = await received.next()
+        change, id, note = await events.next()
         assert (change, id) == ("changed", "a") and "restart" in note
         plugin(tmp_path / "b", "b")
-        assert (await received.next())[:2] == ("new", "b")
+        assert (await events.next())[:2] == ("new", "b")
         path.unlink()
-        assert (await received.next())[:2] == ("removed", "a")
-        assert received.nothing and "b" not in host
+        assert (await events.next())[:2] == ("removed", "a")
+        assert events.is_empty and "b" not in host
         assert host["a"].stats.pid == pid and "ext_a_first" in host.tools
 
 
@@ -188,122 +190,123 @@ async def test_without_reload_changes_are_reported_and_nothing_else_happens(tmp_
 async def test_with_reload_a_changed_extension_is_replaced(tmp_path: Path) -> None:
     plugin(tmp_path / "a", "a", behaviour=FIRST)
     plugin(tmp_path / "z", "z")
-    async with opened(tmp_path, reload=True) as (host, received):
+    async with open_host(tmp_path, reload=True) as (host, events):
         before = host["a"].stats.pid
         plugin(tmp_path / "a", "a", behaviour=SECOND)
-        assert await received.next() == ("changed", "a", "reloaded")
+        assert await events.next() == ("changed", "a", "reloaded")
         assert host["a"].stats.pid != before and list(host) == ["a", "z"]
         assert "ext_a_second" in host.tools and "ext_a_first" not in host.tools
         assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
         plugin(tmp_path / "b", "b", behaviour=FIRST)
-        assert await received.next() == ("new", "b", "reloaded")
+        assert await events.next() == ("new", "b", "reloaded")
         assert (await host.call_tool("ext_b_echo", {"a": 1})).data == {"a": 1}
 
 
 @shows("nexo-watch-02", "nexo-watch-03")
-async def test_an_invalid_manifest_or_one_that_does_not_start_leaves_the_old_running(
+async def test_the_old_extension_continues_if_the_new_manifest_is_invalid_or_fails(
     tmp_path: Path,
 ) -> None:
     path = plugin(tmp_path / "a", "a", behaviour=FIRST)
-    async with opened(tmp_path, reload=True) as (host, received):
+    async with open_host(tmp_path, reload=True) as (host, events):
         pid = host["a"].stats.pid
         rewrite(path, "[plugin]\nid = \n")
-        change, id, note = await received.next()
+        change, id, note = await events.next()
         assert (change, id) == ("invalid", "a") and "line 2" in note
         plugin(tmp_path / "a", "a", behaviour={"exit": 3})
-        change, id, note = await received.next()
+        change, id, note = await events.next()
         assert (change, id) == ("changed", "a") and "not reloaded" in note
         plugin(tmp_path / "a", "a", more='[requires]\nbins = ["no-such-program"]')
-        change, id, note = await received.next()
+        change, id, note = await events.next()
         assert "no-such-program" in note
         assert host["a"].stats.pid == pid
         assert (await host.call_tool("ext_a_first", {"a": 1})).data == {"a": 1}
         plugin(tmp_path / "a", "a", behaviour=SECOND)
-        assert await received.next() == ("changed", "a", "reloaded")
+        assert await events.next() == ("changed", "a", "reloaded")
 
 
-def server(name: str, *words: str) -> str:
-    args = json.dumps(["-S", "-E", str(MCP_CHILD), *words])
+def server(name: str, *arguments: str) -> str:
+    args = json.dumps(["-S", "-E", str(MCP_CHILD), *arguments])
     return f"[mcp_servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n"
 
 
 @shows("nexo-watch-03", "nexo-manifest-09")
-async def test_the_servers_of_a_manifest_follow_it_and_those_that_are_the_same_stay(
+async def test_only_the_changed_servers_of_a_manifest_are_replaced(
     tmp_path: Path,
 ) -> None:
     plugin(tmp_path / "a", "a", more=server("same") + server("old"))
-    async with opened(tmp_path, reload=True) as (host, received):
+    async with open_host(tmp_path, reload=True) as (host, events):
         assert list(host) == ["a", "a.same", "a.old"]
         pid = host["a.same"].stats.pid
         plugin(tmp_path / "a", "a", more=server("same") + server("new"))
-        assert await received.next() == ("changed", "a", "reloaded")
+        assert await events.next() == ("changed", "a", "reloaded")
         assert sorted(host) == ["a", "a.new", "a.same"]
         assert host["a.new"].state == "ready" and host["a.same"].stats.pid == pid
         plugin(tmp_path / "a", "a", more=server("same", '{"other": 1}'))
-        assert await received.next() == ("changed", "a", "reloaded")
+        assert await events.next() == ("changed", "a", "reloaded")
         assert sorted(host) == ["a", "a.same"] and host["a.same"].stats.pid != pid
 
 
 @pytest.mark.parametrize("is_fixed", [True, False])
-async def test_a_new_manifest_that_is_invalid_may_be_a_guard_until_it_is_fixed_or_removed(
+async def test_an_invalid_new_manifest_blocks_calls_until_it_is_fixed_or_removed(
     tmp_path: Path, is_fixed: bool
 ) -> None:
     plugin(tmp_path / "a", "a", behaviour=FIRST)
     (tmp_path / "new").mkdir()
     path = tmp_path / "new" / "plugin.toml"
-    async with opened(tmp_path, reload=True) as (host, received):
+    async with open_host(tmp_path, reload=True) as (host, events):
         assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
         rewrite(path, "[plugin]\nid = \n")
-        assert (await received.next())[0] == "invalid"
+        assert (await events.next())[0] == "invalid"
         error = await failing(host.call_tool("ext_a_echo", {"a": 1}))
         assert error.code == "X0333" and error.extension == "new"
         if is_fixed:
             plugin(path.parent, "b")
         else:
             path.unlink()
-        assert (await received.next())[0] == ("changed" if is_fixed else "removed")
+        assert (await events.next())[0] == ("changed" if is_fixed else "removed")
         assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
         assert "new" not in host and ("b" in host) == is_fixed
 
 
-async def test_a_renamed_extension_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+async def test_a_renamed_extension_replaces_the_old_one(tmp_path: Path) -> None:
     plugin(tmp_path / "a", "a", behaviour=FIRST)
-    async with opened(tmp_path, reload=True) as (host, received):
+    async with open_host(tmp_path, reload=True) as (host, events):
         plugin(tmp_path / "a", "b", behaviour=SECOND)
-        assert await received.next() == ("changed", "b", "reloaded")
+        assert await events.next() == ("changed", "b", "reloaded")
         assert list(host) == ["b"] and "ext_a_first" not in host.tools
 
 
-async def test_a_folder_that_moves_in_or_out_is_seen(tmp_path: Path) -> None:
+async def test_a_folder_that_is_moved_in_or_out_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     plugin(tmp_path / "elsewhere" / "a", "a", behaviour=FIRST)
-    async with opened(tmp_path / "root", reload=True) as (host, received):
+    async with open_host(tmp_path / "root", reload=True) as (host, events):
         (tmp_path / "elsewhere" / "a").rename(tmp_path / "root" / "a")
-        assert await received.next() == ("new", "a", "reloaded")
+        assert await events.next() == ("new", "a", "reloaded")
         (tmp_path / "root" / "a").rename(tmp_path / "elsewhere" / "a")
-        assert (await received.next())[:2] == ("removed", "a")
+        assert (await events.next())[:2] == ("removed", "a")
         assert (await host.call_tool("ext_a_echo", {})).data == {}
 
 
-async def test_a_host_that_closes_while_a_new_one_starts_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_host_can_close_while_a_new_extension_starts(tmp_path: Path) -> None:
     plugin(tmp_path / "a", "a", behaviour=FIRST)
-    async with opened(tmp_path, reload=True) as (host, _):
+    async with open_host(tmp_path, reload=True) as (host, _):
         starting = asyncio.Event()
         host.events.subscribe(Spawned, lambda event: starting.set())
         plugin(tmp_path / "a", "a", behaviour={"hang": True})
         async with asyncio.timeout(25):
             await starting.wait()
-        # The new one never answers, and its limit is longer than the test: leaving returns.
+        # The new extension never answers, and its limit is longer than the test. Closing the host
+        # must return all the same; the leak check of the test run finds remaining processes.
 
 
 async def test_a_missing_search_path_is_not_a_problem(tmp_path: Path) -> None:
-    async with opened(tmp_path / "no" / "such", reload=True) as (host, received):
-        assert len(host) == 0 and received.nothing
+    async with open_host(tmp_path / "no" / "such", reload=True) as (host, events):
+        assert len(host) == 0 and events.is_empty
 
 
-def test_the_blocking_face_watches_too_and_ends_with_it(tmp_path: Path) -> None:
+def test_a_blocking_host_with_a_watch_can_be_closed(tmp_path: Path) -> None:
     plugin(tmp_path / "a", "a", behaviour=FIRST)
-    with exthost.SyncHost(watched(tmp_path, reload=True)) as host:
+    with exthost.SyncHost(config_with_watch(tmp_path, reload=True)) as host:
         assert host.call_tool("ext_a_first", {"a": 1}).data == {"a": 1}
 
 

@@ -1,4 +1,12 @@
-"""A program with an open host that forks, for test_forking.py: `with_fork.py WHAT [CONFIG]`."""
+"""A program that forks while it has an open host; test_forking.py runs it.
+
+    with_fork.py MODE [CONFIG]
+
+MODE is what the child of the fork does: `call`, `tool`, `pool` and `restart` use a blocking host,
+`loop` a host in an event loop, `attached` an attached host; `unwind`, `exit` and `close` end the
+child in these ways; `outlive` keeps it running, and waits to be killed. Output of the child begins
+with "copy:", output of the parent with "ours:".
+"""
 
 import asyncio
 import os
@@ -21,24 +29,24 @@ CONFIG = {
 }
 
 
-def say(text: object) -> None:
+def print_now(text: object) -> None:
     print(text, flush=True)
 
 
-def in_a_copy(do: Callable[[], object]) -> None:
-    """Have a copy of this process do something, and wait for it."""
+def run_in_fork(function: Callable[[], object]) -> None:
+    """Call the function in a fork of this process, print the outcome, and wait for the fork."""
     pid = os.fork()
     if pid == 0:
         try:
-            say(f"copy: {do()!r}")
+            print_now(f"copy: {function()!r}")
         except exthost.errors.ExthostError as error:
-            say(f"copy: {error.kind} {error.code}")
+            print_now(f"copy: {error.kind} {error.code}")
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
 
 
-def blocking(what: str) -> None:
+def use_blocking_host(mode: str) -> None:
     with exthost.SyncHost.from_config(CONFIG) as host:
         calls: dict[str, Callable[[], Any]] = {
             "call": lambda: host["a"].call("echo", 1),
@@ -46,19 +54,19 @@ def blocking(what: str) -> None:
             "pool": lambda: host["p"].call("echo", 1),
             "restart": lambda: host["a"].restart(),
         }
-        in_a_copy(calls[what])
-        say(f"ours: {host['p' if what == 'pool' else 'a'].call('echo', 2)}")
+        run_in_fork(calls[mode])
+        print_now(f"ours: {host['p' if mode == 'pool' else 'a'].call('echo', 2)}")
 
 
-async def looping() -> None:
+async def use_host_in_loop() -> None:
     async with exthost.Host.from_config(CONFIG) as host:
 
-        def send() -> NoReturn:  # as far as a copy gets whose loop is not its own
+        def send() -> NoReturn:  # the first step of the call; it must raise an error
             host["a"].call("echo", 1).send(None)
-            raise AssertionError("it was sent")
+            raise AssertionError("the request was sent")
 
-        in_a_copy(send)
-        say(f"ours: {await host['a'].call('echo', 2)}")
+        run_in_fork(send)
+        print_now(f"ours: {await host['a'].call('echo', 2)}")
 
 
 def write_config(path: Path) -> None:
@@ -66,8 +74,8 @@ def write_config(path: Path) -> None:
     path.write_text(f'[[extensions]]\nname = "a"\nsource = {source}\n')
 
 
-async def attached() -> None:
-    """The copy of a program that is attached to a host."""
+async def use_attached_host() -> None:
+    """Fork while this program is attached to a host."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "exthost.toml")
         write_config(path)
@@ -75,48 +83,48 @@ async def attached() -> None:
 
             def send() -> NoReturn:
                 host["a"].call("echo", 1).send(None)
-                raise AssertionError("it was sent")
+                raise AssertionError("the request was sent")
 
-            in_a_copy(send)
-            say(f"ours: {await host['a'].call('echo', 2)}")
+            run_in_fork(send)
+            print_now(f"ours: {await host['a'].call('echo', 2)}")
 
 
-def ending(how: str) -> None:
+def end_child(way: str) -> None:
     with exthost.SyncHost.from_config(CONFIG) as host:
         pid = os.fork()
         if pid == 0:
-            if how == "exit":
+            if way == "exit":
                 sys.exit(0)
-            if how == "close":
+            if way == "close":
                 host.close()
             return
         _, status = os.waitpid(pid, 0)
-        say(f"copy: ended with {status}")
-        say(f"ours: {host['a'].call('echo', 2)}")
+        print_now(f"copy: ended with {status}")
+        print_now(f"ours: {host['a'].call('echo', 2)}")
 
 
 def outlive(config: Path) -> NoReturn:
     write_config(config)
     host = exthost.SyncHost.from_config(config, control=True).__enter__()
-    running = [extension.stats.pid for extension in host.extensions]
+    extension_pids = [extension.stats.pid for extension in host.extensions]
     pid = os.fork()
     if pid == 0:
         time.sleep(120)
         os._exit(0)
-    say(" ".join(map(str, (pid, *running))))
-    sys.stdin.read()  # for as long as it may live
-    raise AssertionError("it was to be killed")
+    print_now(" ".join(map(str, (pid, *extension_pids))))
+    sys.stdin.read()  # until this program is killed
+    raise AssertionError("the program was not killed")
 
 
 if __name__ == "__main__":
     match sys.argv[1]:
         case "loop":
-            asyncio.run(looping())
+            asyncio.run(use_host_in_loop())
         case "attached":
-            asyncio.run(attached())
+            asyncio.run(use_attached_host())
         case "outlive":
             outlive(Path(sys.argv[2]))
-        case "unwind" | "exit" | "close" as how:
-            ending(how)
-        case what:
-            blocking(what)
+        case "unwind" | "exit" | "close" as way:
+            end_child(way)
+        case mode:
+            use_blocking_host(mode)

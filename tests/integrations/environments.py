@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.test_docs import blocks, unpack
+from tests.docs.test_docs import read_blocks, write_files
 from tests.fake_model import fake_model, model_environment
 
 __all__ = ["RELEASES", "agent_folder", "call", "environment_python", "run_program"]
@@ -77,7 +77,7 @@ def agent_folder(page: str, folder: Path) -> Path:
     shutil.copy(ROOT / "examples" / "morphir" / "text.py", folder / "text.py")
     shutil.copy(ROOT / "tests" / "extensions" / "painter.py", folder / "painter.py")
     (folder / "remark.py").write_text(REMARK)
-    unpack(blocks(f"docs/howto/{page}.md"), folder)
+    write_files(read_blocks(f"docs/howto/{page}.md"), folder)
     return folder
 
 
@@ -92,9 +92,9 @@ def _variables(folder: Path, url: str) -> dict[str, str]:
 
 
 def run_program(python: str, folder: Path, *arguments: str) -> str:
-    """Run a program with the fake model, and return what it prints."""
+    """Run a program with the fake model; return its output."""
     with fake_model() as url:
-        done = subprocess.run(
+        result = subprocess.run(
             [python, *arguments],
             cwd=folder,
             env=_variables(folder, url),
@@ -103,5 +103,5 @@ def run_program(python: str, folder: Path, *arguments: str) -> str:
             timeout=PROGRAM_SECONDS,
             check=False,
         )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout

@@ -1,4 +1,4 @@
-"""Advice about what a program misses: variables, files, modules, programs, a network."""
+"""The advice for missing variables, files, modules, programs and networks of a program."""
 
 import re
 from dataclasses import replace
@@ -32,23 +32,23 @@ ENVIRONMENT = child_environment(
         ("missing variable: DATABASE_URL", "-e DATABASE_URL=VALUE"),
     ],
 )
-def test_a_variable_that_is_missed_is_named(line: str, advice: str) -> None:
+def test_a_missing_variable_is_named(line: str, advice: str) -> None:
     assert advice in suggest_variable(ENVIRONMENT, ["starting", line])
 
 
 @pytest.mark.parametrize("line", ["GITHUB_TOKEN must be set", "KeyError: 'WEATHER_API_KEY'"])
-def test_the_verbs_are_named_that_can_set_a_variable(line: str) -> None:
+def test_the_advice_names_the_verbs_that_can_set_a_variable(line: str) -> None:
     verbs = [
         verb.name for verb in read_verbs() if any("-e" in option.names for option in verb.options)
     ]
-    _, _, named = suggest_variable(ENVIRONMENT, [line]).partition(" of exthost ")
-    assert sorted(re.findall("[a-z]{3,}", named)) == sorted(verbs)
+    _, _, verb_names = suggest_variable(ENVIRONMENT, [line]).partition(" of exthost ")
+    assert sorted(re.findall("[a-z]{3,}", verb_names)) == sorted(verbs)
 
 
 @pytest.mark.parametrize(
     "line", ["KeyError: 'name'", "ERR_MODULE_NOT_FOUND", "CITY_NAME is missing", "set -e", ""]
 )
-def test_other_lines_have_no_name(line: str) -> None:
+def test_other_lines_name_no_variable(line: str) -> None:
     assert suggest_variable(ENVIRONMENT, [line]) == ""
 
 
@@ -62,7 +62,7 @@ def test_other_lines_have_no_name(line: str) -> None:
         ("dial tcp: lookup proxy.example.org: no such host", "HTTPS_PROXY, no_proxy"),
     ],
 )
-def test_a_download_that_fails_names_the_variables_for_the_network(line: str, names: str) -> None:
+def test_the_advice_for_a_failed_download_names_network_variables(line: str, names: str) -> None:
     variables = ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "HTTPS_PROXY", "no_proxy", "OTHER_NAME"]
     environment = child_environment(dict.fromkeys(variables, "x"), "minimal")
     assert suggest_variable(environment, [line]).startswith(f"held back: {names}. ")
@@ -107,7 +107,7 @@ def test_the_error_of_a_tool_that_misses_a_hidden_file_mentions_its_sandbox(tmp_
         "PermissionError: [Errno 13] Permission denied: '/none/a'",
     ],
 )
-def test_any_other_failure_of_a_tool_names_no_sandbox(text: str) -> None:
+def test_other_failures_of_a_tool_do_not_mention_the_sandbox(text: str) -> None:
     assert suggest_grant_to_tool(SANDBOX, {"network": "netns"}, text) == ""
 
 
@@ -142,7 +142,7 @@ def test_a_file_that_a_program_cannot_find_at_its_start_is_named(line: str, advi
 
 
 @pytest.mark.parametrize("line", ["", "ValueError: city not found", "user: not found"])
-def test_other_lines_of_stderr_name_nothing_that_is_missing(line: str) -> None:
+def test_other_lines_of_stderr_report_nothing_missing(line: str) -> None:
     assert find_missing([line]) == ""
 
 
@@ -171,16 +171,14 @@ def test_the_help_for_a_missing_module_names_the_sandbox(tmp_path: Path) -> None
         ("docker run x", ""),
     ],
 )
-def test_the_error_for_a_program_that_is_fetched_says_how_to_install_it(
-    command: str, hint: str
-) -> None:
+def test_the_advice_for_a_downloaded_program_is_to_install_it(command: str, hint: str) -> None:
     advice = suggest_network(
         {"network": "netns"}, "x", (), is_silent=True, ended=False, argv=command.split()
     )
     assert f"install it first{f' ({hint}' if hint else ';'}" in advice
 
 
-def test_only_a_silent_program_that_may_wait_for_a_network_gets_a_hint_about_it() -> None:
+def test_a_network_is_suggested_only_for_a_silent_program() -> None:
     netns = {"network": "netns"}
 
     def suggest(*stderr: str, silent: bool = True, ended: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Which code is closed in a granted folder, and which cannot be."""
+"""Code in a writable folder is mounted read-only, or reported as exposed if that is impossible."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def mounts(closure: Closure) -> dict[str, str]:
     return {path: access for path, access, _ in closure.closed}
 
 
-def test_a_closed_path_is_read_only_and_no_folder_above_can_be_renamed() -> None:
+def test_a_closed_path_is_read_only_and_its_parents_are_mounted() -> None:
     closure = close_code(["/proj"], [code("/proj/a/b/.venv"), code("/elsewhere/.venv")])
     assert mounts(closure) == {"/proj/a": "write", "/proj/a/b": "write", "/proj/a/b/.venv": "read"}
     assert not closure.exposed
@@ -22,8 +22,12 @@ def test_a_closed_path_is_read_only_and_no_folder_above_can_be_renamed() -> None
 
 
 def test_only_the_outermost_path_is_mounted() -> None:
-    inside = [code("/proj/.venv/lib"), code("/proj/.venv", Scope.FENCE), code("/proj/.venv/bin")]
-    assert mounts(close_code(["/proj"], inside)) == {"/proj/.venv": "read"}
+    code_inside = [
+        code("/proj/.venv/lib"),
+        code("/proj/.venv", Scope.FENCE),
+        code("/proj/.venv/bin"),
+    ]
+    assert mounts(close_code(["/proj"], code_inside)) == {"/proj/.venv": "read"}
 
 
 @pytest.mark.parametrize(
@@ -56,17 +60,17 @@ def test_code_that_cannot_be_closed_is_exposed(
 
 
 def test_links_and_missing_paths_in_a_closed_folder_are_safe() -> None:
-    inside = [code("/proj/.venv/bin/python", Scope.LINK), code("/proj/.venv/x", Scope.MISSING)]
-    assert close_code(["/proj"], inside).exposed
-    assert not close_code(["/proj"], [*inside, code("/proj/.venv", Scope.FENCE)]).exposed
+    code_inside = [code("/proj/.venv/bin/python", Scope.LINK), code("/proj/.venv/x", Scope.MISSING)]
+    assert close_code(["/proj"], code_inside).exposed
+    assert not close_code(["/proj"], [*code_inside, code("/proj/.venv", Scope.FENCE)]).exposed
 
 
-def test_a_folder_that_is_granted_inside_of_a_closed_one_is_judged_by_itself() -> None:
+def test_a_granted_folder_inside_a_closed_folder_is_checked_separately() -> None:
     fence, link = code("/proj/.venv", Scope.FENCE), code("/proj/.venv/data/link", Scope.LINK)
     closure = close_code(["/proj", "/proj/.venv/data"], [fence, link])
     assert [exposed.granted for exposed in closure.exposed] == ["/proj/.venv/data"]
-    deeper = [fence, code("/proj/.venv/data/a/tool")]
-    closure = close_code(["/proj", "/proj/.venv/data"], deeper)
+    deeper_code = [fence, code("/proj/.venv/data/a/tool")]
+    closure = close_code(["/proj", "/proj/.venv/data"], deeper_code)
     assert mounts(closure) == {
         "/proj/.venv": "read",
         "/proj/.venv/data/a": "write",
@@ -76,17 +80,17 @@ def test_a_folder_that_is_granted_inside_of_a_closed_one_is_judged_by_itself() -
 
 def test_a_read_only_grant_stays_read_only() -> None:
     """A folder above the code is mounted writable, unless it is read-only already."""
-    inside = [code("/proj/docs/tools/.venv"), code("/proj/docs/link", Scope.LINK)]
-    closure = close_code(["/proj"], inside, ["/proj/docs", "/elsewhere"])
+    code_inside = [code("/proj/docs/tools/.venv"), code("/proj/docs/link", Scope.LINK)]
+    closure = close_code(["/proj"], code_inside, ["/proj/docs", "/elsewhere"])
     assert mounts(closure) == {"/proj/docs": "read"} and not closure.exposed
 
 
-def test_a_process_that_started_before_lacks_later_code() -> None:
+def test_missing_in_returns_code_that_a_process_has_not_closed() -> None:
     closure = close_code(["/proj"], [code("/proj/a/.venv")])
     assert closure.missing_in([]) == "/proj/a/.venv"
     assert closure.missing_in(["/proj/b"]) == "/proj/a/.venv"
     assert closure.missing_in(["/proj/a/.venv"]) == closure.missing_in(["/proj/a"]) == ""
 
 
-def test_nothing_is_closed_without_a_grant() -> None:
+def test_no_path_is_closed_without_a_grant() -> None:
     assert close_code([], [code("/proj")]) == Closure()

@@ -1,5 +1,5 @@
-"""A pin of the program is a pin of the code that runs, however the command starts it: changed code
-is refused, or the pin is refused with the reason."""
+"""A pin of the program applies to the code that a command runs. If the code has changed, the start
+is refused. If it cannot be known, the pin is refused."""
 
 import marshal
 import shlex
@@ -16,12 +16,14 @@ from exthost.errors import Refused
 from exthost.events import Bus, Spawned
 from exthost.launch.command_code import find_code
 
+# Four morphir extensions without tools, in different languages.
+
 CHILD = """
 import json, sys
 for line in sys.stdin:
-    asked = json.loads(line)
-    result = [] if asked["method"] == "capabilities" else asked["params"]
-    print(json.dumps({"id": asked["id"], "result": result}), flush=True)
+    request = json.loads(line)
+    result = [] if request["method"] == "capabilities" else request["params"]
+    print(json.dumps({"id": request["id"], "result": result}), flush=True)
 """
 
 SHELL_CHILD = """
@@ -33,9 +35,9 @@ done
 
 NODE_CHILD = """
 require("readline").createInterface({input: process.stdin}).on("line", (line) => {
-    const asked = JSON.parse(line);
-    const result = asked.method === "capabilities" ? [] : asked.params;
-    console.log(JSON.stringify({id: asked.id, result}));
+    const request = JSON.parse(line);
+    const result = request.method === "capabilities" ? [] : request.params;
+    console.log(JSON.stringify({id: request.id, result}));
 });
 """
 
@@ -56,8 +58,8 @@ PYTHON = sys.executable
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the same extension in several forms."""
+def code_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with the same extension in several forms."""
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
     folder = tmp_path / "place"
     for name in ("app", "package/deep", "space/inner", "node_app", "elsewhere"):
@@ -67,7 +69,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         *("space/inner/main.py", "elsewhere/remote.py"),
     ):
         (folder / name).write_text(CHILD)
-    # All modules are imported before the first request: Python compiles none of them later.
+    # All modules are imported before the first request, so Python compiles none of them later.
     for name in ("package/__init__.py", "package/deep/__init__.py"):
         (folder / name).write_text("")
     (folder / "package/__main__.py").write_text("from package.deep import main\n")
@@ -81,7 +83,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-# A command, and a file whose change must be noticed.
+# A command, and a file whose change must be detected.
 COMMANDS = [
     (f"{PYTHON} -m module", "module.py"),
     (f"{PYTHON} -Bsm module", "module.py"),
@@ -116,11 +118,13 @@ COMMANDS = [
 ]
 
 
-async def start(command: list[str], place: Path, **settings: Any) -> dict[str, str]:
+async def connect_and_read_digests(
+    command: list[str], code_folder: Path, **settings: Any
+) -> dict[str, str]:
     bus, spawned = Bus(), list[Spawned]()
     bus.subscribe(Spawned, spawned.append)
     connection = exthost.connect(
-        command, dialect="morphir", cwd=str(place), events=bus, limits=LIMITS, **settings
+        command, dialect="morphir", cwd=str(code_folder), events=bus, limits=LIMITS, **settings
     )
     try:
         async with connection as ext:
@@ -130,76 +134,76 @@ async def start(command: list[str], place: Path, **settings: Any) -> dict[str, s
         raise
 
 
-# A busy machine starts java in seconds.
+# Starting java takes seconds on a busy machine.
 LIMITS: Any = {"start": "120s", "handshake": "120s"}
 
 
-def resolved(command: str) -> list[str]:
-    words = command.split()
-    if "/" not in words[0]:
-        found = shutil.which(words[0])
-        assert found, f"{words[0]} is needed for this test"
-        words[0] = found
-    return words
+def split_command(command: str) -> list[str]:
+    argv = command.split()
+    if "/" not in argv[0]:
+        program = shutil.which(argv[0])
+        assert program, f"{argv[0]} is needed for this test"
+        argv[0] = program
+    return argv
 
 
-def env_s(command: str) -> list[str]:
+def env_with_string(command: str) -> list[str]:
     return ["/usr/bin/env", "-S", command]
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize(("command", "file"), COMMANDS)
-async def test_changed_code_is_refused_however_it_is_started(
-    command: str, file: str, place: Path
+async def test_changed_code_is_refused_for_every_command(
+    command: str, file: str, code_folder: Path
 ) -> None:
-    words = resolved(command)
-    pins = {"program": (await start(words, place))["program"]}
-    await start(words, place, sha256=pins)
-    text = (place / file).read_text()
-    (place / file).write_text(text + "\n")
+    argv = split_command(command)
+    pins = {"program": (await connect_and_read_digests(argv, code_folder))["program"]}
+    await connect_and_read_digests(argv, code_folder, sha256=pins)
+    text = (code_folder / file).read_text()
+    (code_folder / file).write_text(text + "\n")
     with pytest.raises(Refused) as caught:
-        await start(words, place, sha256=pins)
+        await connect_and_read_digests(argv, code_folder, sha256=pins)
     assert caught.value.code == "X0386" and file.split("/")[0] in caught.value.evidence.path
-    (place / file).write_text(text)
-    await start(words, place, sha256=pins)
+    (code_folder / file).write_text(text)
+    await connect_and_read_digests(argv, code_folder, sha256=pins)
 
 
-async def test_a_string_of_env_is_looked_through(place: Path) -> None:
-    words = env_s(f"A=1 {PYTHON} -m module")
-    pins = {"program": (await start(words, place))["program"]}
-    await start(words, place, sha256=pins)
-    (place / "module.py").write_text(CHILD + "# changed\n")
+async def test_the_command_in_a_string_of_env_is_pinned(code_folder: Path) -> None:
+    argv = env_with_string(f"A=1 {PYTHON} -m module")
+    pins = {"program": (await connect_and_read_digests(argv, code_folder))["program"]}
+    await connect_and_read_digests(argv, code_folder, sha256=pins)
+    (code_folder / "module.py").write_text(CHILD + "# changed\n")
     with pytest.raises(Refused) as caught:
-        await start(words, place, sha256=pins)
+        await connect_and_read_digests(argv, code_folder, sha256=pins)
     assert caught.value.code == "X0386"
 
 
-async def test_a_module_that_comes_earlier_in_the_search_path_is_refused(place: Path) -> None:
-    words = ["/usr/bin/env", "PYTHONPATH=elsewhere", PYTHON, "-m", "remote"]
-    pins = {"program": (await start(words, place))["program"]}
-    (place / "remote.py").write_text(CHILD + "# another\n")
+async def test_a_module_that_comes_earlier_in_the_search_path_is_refused(code_folder: Path) -> None:
+    argv = ["/usr/bin/env", "PYTHONPATH=elsewhere", PYTHON, "-m", "remote"]
+    pins = {"program": (await connect_and_read_digests(argv, code_folder))["program"]}
+    (code_folder / "remote.py").write_text(CHILD + "# another\n")
     with pytest.raises(Refused) as caught:
-        await start(words, place, sha256=pins)
+        await connect_and_read_digests(argv, code_folder, sha256=pins)
     assert caught.value.code == "X0386"
-    assert caught.value.evidence.path == str(place / "remote.py")
+    assert caught.value.evidence.path == str(code_folder / "remote.py")
 
 
 async def test_compiled_code_of_a_pinned_module_is_part_of_the_pin(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    code_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    words = [PYTHON, "-m", "module"]
-    pins = {"program": (await start(words, place))["program"]}
-    (compiled,) = (place / "__pycache__").glob("module.*.pyc")
-    # The header stays, so Python takes it for the compiled form of the source.
-    evil = compile(CHILD + "print('evil')", "module.py", "exec")
-    compiled.write_bytes(compiled.read_bytes()[:16] + marshal.dumps(evil))
+    argv = [PYTHON, "-m", "module"]
+    pins = {"program": (await connect_and_read_digests(argv, code_folder))["program"]}
+    (compiled,) = (code_folder / "__pycache__").glob("module.*.pyc")
+    # The header stays the same, so Python uses the file as the compiled module.
+    changed_code = compile(CHILD + "print('evil')", "module.py", "exec")
+    compiled.write_bytes(compiled.read_bytes()[:16] + marshal.dumps(changed_code))
     with pytest.raises(Refused, match=r"module\..*pyc has changed|not the one that was pinned"):
-        await start(words, place, sha256=pins)
+        await connect_and_read_digests(argv, code_folder, sha256=pins)
 
 
-# Commands whose code is not known, and a word of the reason.
-UNKNOWN = [
+# Commands whose code cannot be known, and a part of the reason.
+UNKNOWN_CODE = [
     ("sh -c 'exec ./server'", "text"),
     ("bash -lc ./server", "text"),
     ("bash -l run.sh", "further code"),
@@ -218,8 +222,8 @@ UNKNOWN = [
     (f"xargs {PYTHON} run.py", "xargs"),
     (f"sudo -n {PYTHON} run.py", "sudo"),
     (f"./server --with {PYTHON} run.py", "may run"),
-    ("npx -y some-server", "newest version"),
-    ("npx some-server@latest", "newest version"),
+    ("npx -y some-server", "looks up the version"),
+    ("npx some-server@latest", "looks up the version"),
     ("uvx some-server-that-is-not-installed", "not installed"),
     ("uv run some-command", "some-command"),
     ("docker run -i image", "docker"),
@@ -230,9 +234,9 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("command", "reason"), UNKNOWN)
-async def test_a_pin_of_code_that_is_not_known_is_refused(
-    command: str, reason: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("command", "reason"), UNKNOWN_CODE)
+async def test_a_pin_of_code_that_cannot_be_known_is_refused(
+    command: str, reason: str, code_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -242,63 +246,65 @@ async def test_a_pin_of_code_that_is_not_known_is_refused(
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     for pin in ("0" * 64, {"program": "0" * 64}):
         with pytest.raises(Refused) as caught:
-            await start(shlex.split(command), place, sha256=pin)
+            await connect_and_read_digests(shlex.split(command), code_folder, sha256=pin)
         error = caught.value
         assert error.code == "X0341" and error.exit_code == 4 and reason in error.message, error
         assert error.help and error.evidence.key == "sha256.program"
 
 
-async def test_the_digests_have_no_program_if_it_cannot_be_pinned(place: Path) -> None:
-    digests = await start(["sh", "-c", "exec ./server"], place)
+async def test_the_digests_have_no_program_if_it_cannot_be_pinned(code_folder: Path) -> None:
+    digests = await connect_and_read_digests(["sh", "-c", "exec ./server"], code_folder)
     assert "program" not in digests and {"interpreter", "package"} <= set(digests)
-    # The package can be pinned in its place, as the help says.
-    await start(["sh", "-c", "exec ./server"], place, sha256={"package": digests["package"]})
+    # The package can be pinned instead.
+    await connect_and_read_digests(
+        ["sh", "-c", "exec ./server"], code_folder, sha256={"package": digests["package"]}
+    )
 
 
-async def test_a_program_of_the_extension_may_have_the_name_of_a_wrapper(place: Path) -> None:
-    (place / "server").rename(place / "time")
-    pins = {"program": (await start(["./time", "-x"], place))["program"]}
-    (place / "time").write_text((place / "time").read_text() + "# changed\n")
+async def test_a_program_of_the_extension_can_have_the_name_of_a_wrapper(code_folder: Path) -> None:
+    (code_folder / "server").rename(code_folder / "time")
+    pins = {"program": (await connect_and_read_digests(["./time", "-x"], code_folder))["program"]}
+    (code_folder / "time").write_text((code_folder / "time").read_text() + "# changed\n")
     with pytest.raises(Refused) as caught:
-        await start(["./time", "-x"], place, sha256=pins)
-    assert Path(caught.value.evidence.path).samefile(place / "time")
+        await connect_and_read_digests(["./time", "-x"], code_folder, sha256=pins)
+    assert Path(caught.value.evidence.path).samefile(code_folder / "time")
 
 
-async def test_a_link_to_an_interpreter_is_an_interpreter(place: Path) -> None:
-    (place / "runtime").symlink_to("/usr/bin/python3")
-    words = ["./runtime", "-m", "module"]
-    pins = {"program": (await start(words, place))["program"]}
-    (place / "module.py").write_text(CHILD + "# changed\n")
+async def test_a_link_to_an_interpreter_counts_as_an_interpreter(code_folder: Path) -> None:
+    (code_folder / "runtime").symlink_to("/usr/bin/python3")
+    argv = ["./runtime", "-m", "module"]
+    pins = {"program": (await connect_and_read_digests(argv, code_folder))["program"]}
+    (code_folder / "module.py").write_text(CHILD + "# changed\n")
     with pytest.raises(Refused) as caught:
-        await start(words, place, sha256=pins)
+        await connect_and_read_digests(argv, code_folder, sha256=pins)
     assert caught.value.code == "X0386"
 
 
-async def test_the_first_line_of_a_pinned_script_does_not_lead_elsewhere(place: Path) -> None:
-    (place / "server").write_text(f"#!/usr/bin/env -S {PYTHON} -m module\n")
+async def test_a_shebang_line_that_runs_other_code_cannot_be_pinned(code_folder: Path) -> None:
+    (code_folder / "server").write_text(f"#!/usr/bin/env -S {PYTHON} -m module\n")
     with pytest.raises(Refused) as caught:
-        await start(["./server"], place, sha256="0" * 64)
+        await connect_and_read_digests(["./server"], code_folder, sha256="0" * 64)
     assert caught.value.code == "X0341" and "module" in caught.value.message
 
 
-async def test_the_interpreter_behind_a_wrapper_is_pinned(place: Path) -> None:
-    words = ["/usr/bin/timeout", "600", PYTHON, "run.py"]
-    digests = await start(words, place)
+async def test_the_interpreter_behind_a_wrapper_is_pinned(code_folder: Path) -> None:
+    argv = ["/usr/bin/timeout", "600", PYTHON, "run.py"]
+    digests = await connect_and_read_digests(argv, code_folder)
     pins = {name: digests[name] for name in ("program", "interpreter")}
-    await start(words, place, sha256=pins)
+    await connect_and_read_digests(argv, code_folder, sha256=pins)
     with pytest.raises(Refused) as caught:
-        await start(words, place, sha256={**pins, "interpreter": "0" * 64})
+        await connect_and_read_digests(argv, code_folder, sha256={**pins, "interpreter": "0" * 64})
     assert caught.value.evidence.path == str(Path(PYTHON).resolve())
 
 
-def test_python_itself_finds_the_module_where_the_pin_looks(place: Path) -> None:
+def test_the_pinned_module_is_the_module_that_python_finds(code_folder: Path) -> None:
     for module in ("module", "package.deep.main", "space.inner.main", "json.tool", "pytest"):
-        code = find_code([PYTHON, "-m", module], str(place), {"PYTHONPATH": "elsewhere"})
+        code = find_code([PYTHON, "-m", module], str(code_folder), {"PYTHONPATH": "elsewhere"})
         if module == "pytest":
             assert code.reason
             continue
         script = f"import importlib.util as u; print(u.find_spec({module!r}).origin)"
         origin = subprocess.run(
-            [PYTHON, "-c", script], cwd=place, capture_output=True, text=True, check=True
+            [PYTHON, "-c", script], cwd=code_folder, capture_output=True, text=True, check=True
         ).stdout.strip()
         assert origin == code.path or origin.startswith(f"{code.path}/")

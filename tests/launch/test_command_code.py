@@ -1,4 +1,4 @@
-"""Which code a command runs: what is named, what is searched, and what is not known."""
+"""The code that a command runs: it is named, searched for, or cannot be known."""
 
 import shlex
 import subprocess
@@ -16,7 +16,7 @@ FILES = (
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def code_folder(tmp_path: Path) -> Path:
     for name in FILES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -28,8 +28,10 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def code_of(command: str, place: Path, **variables: str) -> ProgramCode:
-    return find_code(shlex.split(command), str(place), {"PATH": f"{place}/bin:/bin", **variables})
+def code_of(command: str, code_folder: Path, **variables: str) -> ProgramCode:
+    return find_code(
+        shlex.split(command), str(code_folder), {"PATH": f"{code_folder}/bin:/bin", **variables}
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,12 +74,12 @@ def code_of(command: str, place: Path, **variables: str) -> ProgramCode:
         ("./time x", "time"),
     ],
 )
-def test_named_code(command: str, path: str, place: Path) -> None:
+def test_a_command_that_names_its_code(command: str, path: str, code_folder: Path) -> None:
     if path == "time":
-        (place / "time").touch()
-    code = code_of(command, place)
+        (code_folder / "time").touch()
+    code = code_of(command, code_folder)
     assert code.certainty is Certainty.NAMED and not code.reason, code
-    assert Path(code.path) == place / path
+    assert Path(code.path) == code_folder / path
     assert code.kind is (CodeKind.FOLDER if path == "app" else CodeKind.FILE)
 
 
@@ -132,8 +134,8 @@ def test_named_code(command: str, path: str, place: Path) -> None:
         ("./tool python3 run.py", "may run"),
     ],
 )
-def test_code_that_is_not_known(command: str, reason: str, place: Path) -> None:
-    code = code_of(command, place)
+def test_a_command_whose_code_cannot_be_known(command: str, reason: str, code_folder: Path) -> None:
+    code = code_of(command, code_folder)
     assert code.certainty is Certainty.UNKNOWN and reason in code.reason, code
     assert not code.path and code.advice and not code.is_certain
 
@@ -150,11 +152,11 @@ def test_code_that_is_not_known(command: str, reason: str, place: Path) -> None:
         ("dotnet app.dll", "DOTNET_STARTUP_HOOKS", "x.dll"),
     ],
 )
-def test_a_variable_that_loads_further_code(
-    command: str, variable: str, value: str, place: Path
+def test_a_variable_that_loads_further_code_makes_the_code_uncertain(
+    command: str, variable: str, value: str, code_folder: Path
 ) -> None:
-    assert code_of(command, place).is_certain
-    assert not code_of(command, place, **{variable: value}).is_certain
+    assert code_of(command, code_folder).is_certain
+    assert not code_of(command, code_folder, **{variable: value}).is_certain
 
 
 @pytest.mark.parametrize(
@@ -162,28 +164,34 @@ def test_a_variable_that_loads_further_code(
     [("bun main.ts", "bunfig.toml"), ("bun --cwd sub main.ts", "sub/bunfig.toml"),
      ("ts-node main.ts", "tsconfig.json"), ("Rscript run.rb", ".Rprofile")],
 )  # fmt: skip
-def test_a_file_of_settings_that_loads_further_code(command: str, file: str, place: Path) -> None:
-    assert code_of(command, place).is_certain
-    (place / file).touch()
-    code = code_of(command, place)
+def test_a_settings_file_that_loads_further_code_makes_the_code_uncertain(
+    command: str, file: str, code_folder: Path
+) -> None:
+    assert code_of(command, code_folder).is_certain
+    (code_folder / file).touch()
+    code = code_of(command, code_folder)
     assert not code.is_certain and file in code.reason
 
 
-def test_a_wrapper_is_known_by_its_name_unless_it_is_the_extensions_own(place: Path) -> None:
-    (place / "sub" / "time").touch()
-    assert Path(code_of("./sub/time x", place).path) == place / "sub" / "time"
-    outside = find_code([f"{place}/sub/time", f"{place}/tool"], str(place / "app"), {})
-    assert outside.path == f"{place}/tool" and outside.wrappers == ("time",)
+def test_a_program_of_the_extension_with_the_name_of_a_wrapper_is_not_a_wrapper(
+    code_folder: Path,
+) -> None:
+    (code_folder / "sub" / "time").touch()
+    assert Path(code_of("./sub/time x", code_folder).path) == code_folder / "sub" / "time"
+    outside = find_code(
+        [f"{code_folder}/sub/time", f"{code_folder}/tool"], str(code_folder / "app"), {}
+    )
+    assert outside.path == f"{code_folder}/tool" and outside.wrappers == ("time",)
 
 
-def test_the_variables_of_env_count(place: Path) -> None:
-    (place / "sub" / "only.py").touch()
+def test_variables_set_by_env_are_used(code_folder: Path) -> None:
+    (code_folder / "sub" / "only.py").touch()
     command = f"{sys.executable} -m only"
-    assert not code_of(command, place).is_certain
-    code = code_of(f"env PYTHONPATH=sub {command}", place)
-    assert Path(code.path) == place / "sub" / "only.py" and code.wrappers == ("env",)
-    assert not code_of(f"env -u PYTHONPATH {command}", place, PYTHONPATH="sub").is_certain
-    assert not code_of(f"env -i {command}", place, PYTHONPATH="sub").is_certain
+    assert not code_of(command, code_folder).is_certain
+    code = code_of(f"env PYTHONPATH=sub {command}", code_folder)
+    assert Path(code.path) == code_folder / "sub" / "only.py" and code.wrappers == ("env",)
+    assert not code_of(f"env -u PYTHONPATH {command}", code_folder, PYTHONPATH="sub").is_certain
+    assert not code_of(f"env -i {command}", code_folder, PYTHONPATH="sub").is_certain
 
 
 # -- modules ---------------------------------------------------------------------------------------
@@ -191,17 +199,17 @@ def test_the_variables_of_env_count(place: Path) -> None:
 LAYOUTS = {
     "a file": ["mod.py"],
     "a package": ["mod/__init__.py", "mod/__main__.py"],
-    "a package beside a file": ["mod.py", "mod/__init__.py", "mod/__main__.py"],
+    "a package and a file": ["mod.py", "mod/__init__.py", "mod/__main__.py"],
     "a namespace": ["mod/__main__.py"],
-    "a file beside a namespace": ["mod/__main__.py", "mod.py"],
+    "a file and a namespace": ["mod/__main__.py", "mod.py"],
     "a later file": ["later/mod.py", "mod/x.py"],
-    "byte code alone": ["mod.pyc"],
+    "only byte code": ["mod.pyc"],
 }
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("options", [[], ["-P"], ["-E"], ["-I"], ["-s", "-S"]])
-def test_the_module_is_the_one_that_python_runs(
+def test_the_module_found_is_the_module_that_python_runs(
     layout: str, options: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "later").mkdir()
@@ -216,17 +224,17 @@ def test_the_module_is_the_one_that_python_runs(
             path.write_text("" if name.endswith("__init__.py") else "print('ran', __file__)\n")
     env = {"PYTHONPATH": "later", "PATH": "/bin", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, *options, "-m", "mod"]
-    run = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     code = find_code(command, str(tmp_path), env)
-    if run.returncode:
-        assert not code.is_certain, (code, run.stdout)
+    if result.returncode:
+        assert not code.is_certain, (code, result.stdout)
         return
-    ran = Path(tmp_path, run.stdout.split()[1])
+    path_run = Path(tmp_path, result.stdout.split()[1])
     assert code.kind is CodeKind.MODULE and code.certainty is Certainty.SEARCHED
-    assert ran.is_relative_to(code.path), (ran, code)
+    assert path_run.is_relative_to(code.path), (path_run, code)
 
 
-def test_a_module_of_a_virtual_environment_is_found_there(tmp_path: Path) -> None:
+def test_a_module_of_a_virtual_environment_is_found(tmp_path: Path) -> None:
     environment = tmp_path / "env"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     (site,) = environment.glob("lib/python3*/site-packages")
@@ -236,15 +244,15 @@ def test_a_module_of_a_virtual_environment_is_found_there(tmp_path: Path) -> Non
     (site / "editable.pth").write_text(f"import sys\n# a comment\n{tmp_path}/linked\n")
     for module in ("installed", "editable"):
         command = [str(environment / "bin" / "python"), "-m", module]
-        ran = subprocess.run(
+        path_run = subprocess.run(
             command, cwd=tmp_path, env={}, capture_output=True, text=True, check=True
         ).stdout.strip()
-        assert find_code(command, str(tmp_path), {}).path == ran
-    # Another Python does not find it.
+        assert find_code(command, str(tmp_path), {}).path == path_run
+    # A Python outside the environment does not find the module.
     assert not find_code([sys.executable, "-m", "installed"], str(tmp_path), {}).is_certain
 
 
-def test_the_python_of_a_version_manager_is_not_known(tmp_path: Path) -> None:
+def test_the_module_of_a_version_manager_python_cannot_be_known(tmp_path: Path) -> None:
     shim = tmp_path / "python3"
     shim.write_text("#!/bin/sh\nexec /usr/bin/python3\n")
     shim.chmod(0o755)
@@ -258,7 +266,7 @@ def test_the_python_of_a_version_manager_is_not_known(tmp_path: Path) -> None:
         assert find_code(isolated, str(tmp_path), {variable: "x"}).is_certain
 
 
-def test_an_archive_in_the_search_path_is_not_looked_into(tmp_path: Path) -> None:
+def test_an_archive_in_the_search_path_is_not_searched(tmp_path: Path) -> None:
     (tmp_path / "code.zip").touch()
     (tmp_path / "mod.py").touch()
     env = {"PYTHONPATH": "code.zip"}

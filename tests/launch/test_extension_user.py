@@ -1,4 +1,4 @@
-"""What the operator of a root host is told if an extension has to run as root itself."""
+"""The messages of a host with root rights if an extension has no user id."""
 
 import errno
 import logging
@@ -29,7 +29,7 @@ def root_host(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "install it (util-linux)"),
     ],
 )
-def test_a_missing_state_folder_comes_with_the_next_step(
+def test_the_warning_about_a_missing_state_folder_has_a_next_step(
     setpriv: str, next_step: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     support = SandboxSupport(setpriv=setpriv, uid=0)
@@ -52,7 +52,7 @@ def test_a_host_without_setpriv_is_advised_to_install_it() -> None:
     assert caught.value.help == "install it (util-linux), or remove the :rw grant"
 
 
-def test_a_container_without_enough_users_is_named(
+def test_a_container_without_enough_user_ids_is_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(extension_user, "allot_user_id", lambda root, extension: None)
@@ -61,7 +61,9 @@ def test_a_container_without_enough_users_is_named(
     assert "has no user for it; to give it one, map 65536 or more users" in caplog.text
 
 
-def test_a_user_that_cannot_be_recorded_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extension_is_refused_if_its_user_id_cannot_be_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(root: str, extension: str) -> int:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), root)
 

@@ -1,4 +1,4 @@
-"""The limits in force: the config's, the dialect's, ours; and what the dialect allows at most."""
+"""The limits that apply: those of the config, of the dialect and of the host, and their maximum."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.dialects.requirements import shows
 
 @shows("cigen-wire-03")
 @pytest.mark.parametrize(
-    ("dialect", "configured", "in_force"),
+    ("dialect", "configured", "expected"),
     [
         ("cigen", None, 10 * 2**20),
         ("cigen", 2**20, 2**20),
@@ -22,15 +22,15 @@ from tests.dialects.requirements import shows
         ("roder", 64 * 2**20, 64 * 2**20),
     ],
 )
-def test_a_message_is_not_longer_than_the_dialect_allows(
-    dialect: str, configured: int | None, in_force: int
+def test_the_maximum_of_the_dialect_limits_max_message(
+    dialect: str, configured: int | None, expected: int
 ) -> None:
     spec = Spec(id="a", argv=("x",), limits=Limits(max_message=configured))
-    assert resolve_limits(spec, find_dialect(dialect)).max_message == in_force
+    assert resolve_limits(spec, find_dialect(dialect)).max_message == expected
 
 
 @shows("cigen-wire-03")
-def test_an_entry_that_asks_for_longer_messages_than_its_dialect_allows_is_a_mistake() -> None:
+def test_a_max_message_above_the_maximum_of_the_dialect_is_a_mistake() -> None:
     entry = {"name": "a", "dialect": "cigen", "source": {"type": "process", "command": "x"}}
     document: dict[str, Any] = {"extensions": [{**entry, "limits": {"max_message": "10MiB"}}]}
     assert config_from_mapping(document).specs[0].limits.max_message == 10 * 2**20

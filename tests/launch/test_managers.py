@@ -6,11 +6,11 @@ from exthost.launch import managers
 
 
 @pytest.mark.parametrize("options", [managers._UV_VALUES, managers._NPM_VALUES])
-def test_every_option_with_a_value_is_an_option(options: frozenset[str]) -> None:
+def test_every_name_of_an_option_begins_with_a_dash(options: frozenset[str]) -> None:
     assert all(option.startswith("-") and len(option) > 1 for option in options)
 
 
-def test_the_value_of_an_option_is_not_taken_for_the_package() -> None:
+def test_the_value_of_an_option_is_not_the_package() -> None:
     arguments = ("--node-options", "quiet", "server")
     _, name = managers._split_options(arguments, managers._NPM_VALUES)
     assert name == "server"

@@ -1,4 +1,5 @@
-"""Pins of what npx and uvx run: the installed package with its dependencies, or no pin at all."""
+"""Pins of packages that npx and uvx run: an exact installed version can be pinned, others
+cannot."""
 
 import asyncio
 import base64
@@ -25,7 +26,7 @@ from tests.launch.test_code_pins import CHILD, NODE_CHILD
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def work_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "place"
     folder.mkdir()
     return folder
@@ -46,57 +47,59 @@ def install_npm(home: Path, name: str, version: str) -> Path:
     return folder
 
 
-def test_npx_runs_the_folder_of_an_exact_version(tmp_path: Path, place: Path) -> None:
+def test_npx_runs_the_folder_of_an_exact_version(tmp_path: Path, work_folder: Path) -> None:
     install_npm(tmp_path, "@scope/server", "1.2.3")
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin"}
-    for words in (["npx", "-y"], ["timeout", "60", "npx"], ["npm", "exec", "--yes", "--"]):
-        code = find_code([*words, "@scope/server@1.2.3", "--x"], str(place), env)
+    for command_words in (["npx", "-y"], ["timeout", "60", "npx"], ["npm", "exec", "--yes", "--"]):
+        code = find_code([*command_words, "@scope/server@1.2.3", "--x"], str(work_folder), env)
         assert code.kind is CodeKind.PACKAGE and code.certainty is Certainty.SEARCHED, code
         assert (code.name, code.version) == ("@scope/server", "1.2.3")
         assert code.path == str(npx_folder(tmp_path, "@scope/server@1.2.3"))
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("arguments", "reason"),
     [
-        ("server", "newest"),
-        ("server@^1.2.3", "newest"),
-        ("server@1", "newest"),
-        ("server@latest", "newest"),
-        ("github:user/server", "newest"),
-        ("./server", "newest"),
+        ("server", "looks up the version"),
+        ("server@^1.2.3", "looks up the version"),
+        ("server@1", "looks up the version"),
+        ("server@latest", "looks up the version"),
+        ("github:user/server", "looks up the version"),
+        ("./server", "looks up the version"),
         ("server@9.9.9", "not installed"),
-        ("-c server@1.2.3", "text"),
+        ("-c server@1.2.3", "shell command"),
         ("--node-options=x server@1.2.3", "--node-options"),
     ],
 )
-def test_the_lookups_of_npx_are_not_known(
-    words: str, reason: str, tmp_path: Path, place: Path
+def test_the_package_of_npx_without_an_exact_version_is_unknown(
+    arguments: str, reason: str, tmp_path: Path, work_folder: Path
 ) -> None:
     install_npm(tmp_path, "server", "1.2.3")
-    code = find_code(["npx", *words.split()], str(place), {"HOME": str(tmp_path)})
+    code = find_code(["npx", *arguments.split()], str(work_folder), {"HOME": str(tmp_path)})
     assert code.certainty is Certainty.UNKNOWN and reason in code.reason and code.advice
 
 
 @pytest.mark.parametrize(
     "path", ["place/node_modules/.bin/x", "package.json", "place/.npmrc", ".npmrc"]
 )
-def test_npx_may_look_elsewhere_first(path: str, tmp_path: Path, place: Path) -> None:
+def test_files_and_variables_that_change_npx_make_the_package_unknown(
+    path: str, tmp_path: Path, work_folder: Path
+) -> None:
     install_npm(tmp_path, "server", "1.2.3")
     env = {"HOME": str(tmp_path)}
-    assert find_code(["npx", "server@1.2.3"], str(place), env).path
+    assert find_code(["npx", "server@1.2.3"], str(work_folder), env).path
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path).write_text("registry=x\ncache = /elsewhere\n")
-    code = find_code(["npx", "server@1.2.3"], str(place), env)
+    code = find_code(["npx", "server@1.2.3"], str(work_folder), env)
     assert code.certainty is Certainty.UNKNOWN and path.partition("/.bin")[0] in code.reason
     for variable in ("npm_config_prefix", "NPM_CONFIG_NODE_OPTIONS"):
-        code = find_code(["npx", "server@1.2.3"], str(place), {**env, variable: "x"})
+        code = find_code(["npx", "server@1.2.3"], str(work_folder), {**env, variable: "x"})
         assert code.certainty is Certainty.UNKNOWN
 
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    """A registry on loopback with one package."""
+    """Yield the address of an npm registry on loopback with one package."""
     manifest = {"name": "toy-server", "version": "1.2.3", "bin": {"toy-server": "main.js"}}
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as archive:
@@ -142,17 +145,19 @@ def registry() -> Iterator[str]:
         thread.join(30)
 
 
-async def start(command: list[str], place: Path, **settings: Any) -> dict[str, str]:
+async def connect_and_read_digests(
+    command: list[str], work_folder: Path, **settings: Any
+) -> dict[str, str]:
     limits: Any = {"start": "120s", "handshake": "120s"}
     async with exthost.connect(
-        command, dialect="morphir", cwd=str(place), limits=limits, **settings
+        command, dialect="morphir", cwd=str(work_folder), limits=limits, **settings
     ) as ext:
         return ext.digests
 
 
 @pytest.mark.more
 async def test_a_package_that_npx_runs_is_pinned_with_its_files(
-    tmp_path: Path, place: Path, registry: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, work_folder: Path, registry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert shutil.which("npx"), "npx is needed for this test"
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "state"))
@@ -162,16 +167,16 @@ async def test_a_package_that_npx_runs_is_pinned_with_its_files(
         "npm_config_registry": registry,
         "npm_config_update_notifier": "false",
     }
-    words = ["npx", "-y", "toy-server@1.2.3"]
+    argv = ["npx", "-y", "toy-server@1.2.3"]
     settings: Any = {"env": env, "env_policy": "declared"}
-    digests = await start(words, place, **settings)
+    digests = await connect_and_read_digests(argv, work_folder, **settings)
     pins = {"program": digests["program"], "interpreter": digests["interpreter"]}
-    await start(words, place, sha256=pins, **settings)
+    await connect_and_read_digests(argv, work_folder, sha256=pins, **settings)
     library = npx_folder(tmp_path, "toy-server@1.2.3") / "node_modules/toy-server/lib.js"
     assert library.is_file(), "npx keeps its packages elsewhere"
     library.write_text(NODE_CHILD + "// changed\n")
     with pytest.raises(Refused) as caught:
-        await start(words, place, sha256=pins, **settings)
+        await connect_and_read_digests(argv, work_folder, sha256=pins, **settings)
     assert caught.value.code == "X0386" and caught.value.evidence.path == str(library)
 
 
@@ -195,7 +200,7 @@ def make_wheel(folder: Path) -> None:
 
 @pytest.mark.more
 async def test_an_installed_tool_is_pinned_by_its_environment(
-    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = Path(sys.executable).parent
     uvx = str(programs / "uvx")
@@ -211,22 +216,24 @@ async def test_an_installed_tool_is_pinned_by_its_environment(
     )
     assert await asyncio.wait_for(uv.wait(), 120) == 0
     tool = tmp_path / ".local/share/uv/tools/toy-server"
-    await start([uvx, "toy-server"], place, **settings)
+    await connect_and_read_digests([uvx, "toy-server"], work_folder, **settings)
     with pytest.raises(Refused) as caught:
-        await start([uvx, "toy-server"], place, sha256="0" * 64, **settings)
+        await connect_and_read_digests(
+            [uvx, "toy-server"], work_folder, sha256="0" * 64, **settings
+        )
     assert caught.value.code == "X0341" and f"{tool}/bin/toy-server" in caught.value.help
-    # What the help says.
+    # The command that the help suggests can be pinned.
     command = [str(tool / "bin" / "toy-server")]
-    pins = {"package": (await start(command, tool, **settings))["package"]}
-    await start(command, tool, sha256=pins, **settings)
+    pins = {"package": (await connect_and_read_digests(command, tool, **settings))["package"]}
+    await connect_and_read_digests(command, tool, sha256=pins, **settings)
     library = next(tool.glob("lib/python*/site-packages/toy_server/__init__.py"))
     library.write_text(library.read_text() + "# changed\n")
     with pytest.raises(Refused) as caught:
-        await start(command, tool, sha256=pins, **settings)
+        await connect_and_read_digests(command, tool, sha256=pins, **settings)
     assert caught.value.code == "X0386" and caught.value.evidence.path == str(library)
 
 
-def test_the_package_that_uvx_runs_is_at_most_expected(tmp_path: Path, place: Path) -> None:
+def test_the_package_of_uvx_is_expected_or_unknown(tmp_path: Path, work_folder: Path) -> None:
     tools = tmp_path / ".local/share/uv/tools/toy-server"
     (tools / "lib/python3.12/site-packages/toy_server-1.2.3.dist-info").mkdir(parents=True)
     (tools / "bin").mkdir()
@@ -237,15 +244,19 @@ def test_the_package_that_uvx_runs_is_at_most_expected(tmp_path: Path, place: Pa
         program.write_text("")
         program.chmod(0o755)
     env = {"HOME": str(tmp_path), "PATH": str(tmp_path / "bin")}
-    known = ("uvx toy-server", "uvx toy-server==1.2.3", "uvx -q --from toy-server toy-server")
-    for words in (*known, "uv tool run toy-server@1.2.3"):
-        code = find_code(words.split(), str(place), env)
-        assert code.certainty is Certainty.EXPECTED and code.reason and code.advice, words
+    known_commands = (
+        "uvx toy-server",
+        "uvx toy-server==1.2.3",
+        "uvx -q --from toy-server toy-server",
+    )
+    for command_line in (*known_commands, "uv tool run toy-server@1.2.3"):
+        code = find_code(command_line.split(), str(work_folder), env)
+        assert code.certainty is Certainty.EXPECTED and code.reason and code.advice, command_line
         assert (code.name, code.version, code.path) == ("toy-server", "1.2.3", str(tools))
-    for words in (
+    for command_line in (
         *("other", "toy-server@2.0", "toy-server@latest", "toy-server[cli]", "--with x toy-server"),
         *("--isolated toy-server", "--from git+https://x toy-server", "--from toy-server other"),
         *("", "toy-server>=1"),
     ):
-        code = find_code(["uvx", *words.split()], str(place), env)
-        assert code.certainty is Certainty.UNKNOWN and code.reason and not code.path, words
+        code = find_code(["uvx", *command_line.split()], str(work_folder), env)
+        assert code.certainty is Certainty.UNKNOWN and code.reason and not code.path, command_line

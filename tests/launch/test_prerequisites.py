@@ -1,4 +1,4 @@
-"""Requirements of an extension: which programs and variables are missing before a start."""
+"""Missing programs and variables that an extension requires are found before a start."""
 
 import dataclasses
 
@@ -16,19 +16,19 @@ def on_path(*programs: str) -> dict[str, str]:
     return {name: f"/usr/bin/{name}" for name in programs}
 
 
-def test_nothing_required_is_nothing_missing() -> None:
+def test_without_requirements_nothing_is_missing() -> None:
     missing = find_missing_requirements(Requires(), on_path().get, {})
     assert not missing
     assert missing == MissingRequirements()
     assert missing.message() == ""
 
 
-def test_with_everything_present_nothing_is_missing() -> None:
+def test_requirements_that_are_present_are_not_missing() -> None:
     requires = Requires(bins=("git",), env=("API",))
     assert not find_missing_requirements(requires, on_path("git").get, {"API": "x"})
 
 
-def test_every_missing_thing_is_named_at_once() -> None:
+def test_all_missing_requirements_are_named_together() -> None:
     requires = Requires(bins=("git", "node", "jq"), env=("API", "HOME", "CITY"))
     missing = find_missing_requirements(requires, on_path("node").get, {"HOME": "/root"})
     assert missing
@@ -39,7 +39,7 @@ def test_every_missing_thing_is_named_at_once() -> None:
         assert name not in missing.message()
 
 
-def test_a_variable_set_to_nothing_is_missing() -> None:
+def test_an_empty_variable_is_missing() -> None:
     assert find_missing_requirements(Requires(env=("API",)), on_path().get, {"API": ""}).env == (
         "API",
     )
@@ -57,20 +57,20 @@ def test_the_error_for_a_missing_variable_alone_does_not_mention_path() -> None:
     assert "PATH" not in missing.help()
 
 
-def test_a_thing_required_twice_is_named_once() -> None:
+def test_a_repeated_requirement_is_named_once() -> None:
     requires = Requires(bins=("git", "git"), env=("API", "API"))
     assert find_missing_requirements(requires, on_path().get, {}) == MissingRequirements(
         bins=("git",), env=("API",)
     )
 
 
-def test_the_refusal_carries_code_id_help_and_names() -> None:
+def test_the_error_has_the_code_the_extension_the_help_and_the_names() -> None:
     missing = find_missing_requirements(Requires(bins=("git",), env=("API",)), on_path().get, {})
-    refused = missing.to_error("weather")
-    assert (refused.code, refused.extension, refused.exit_code) == ("X0301", "weather", 4)
-    assert refused.message == missing.message()
-    assert "install" in refused.help
-    assert refused.evidence.details == ("git", "API")
+    error = missing.to_error("weather")
+    assert (error.code, error.extension, error.exit_code) == ("X0301", "weather", 4)
+    assert error.message == missing.message()
+    assert "install" in error.help
+    assert error.evidence.details == ("git", "API")
 
 
 def test_the_value_of_a_variable_is_never_shown() -> None:
@@ -85,13 +85,18 @@ def test_missing_requirements_cannot_be_changed() -> None:
         missing.bins = ()  # type: ignore[misc]
 
 
-@given(bins=NAMES, env=NAMES, there=NAMES, values=NAMES)
-def test_missing_is_required_minus_there(
-    bins: tuple[str, ...], env: tuple[str, ...], there: tuple[str, ...], values: tuple[str, ...]
+@given(bins=NAMES, env=NAMES, present_programs=NAMES, set_variables=NAMES)
+def test_missing_requirements_are_the_required_without_the_present(
+    bins: tuple[str, ...],
+    env: tuple[str, ...],
+    present_programs: tuple[str, ...],
+    set_variables: tuple[str, ...],
 ) -> None:
     missing = find_missing_requirements(
-        Requires(bins=bins, env=env), on_path(*there).get, dict.fromkeys(values, "1")
+        Requires(bins=bins, env=env),
+        on_path(*present_programs).get,
+        dict.fromkeys(set_variables, "1"),
     )
-    assert set(missing.bins) == set(bins) - set(there)
-    assert set(missing.env) == set(env) - set(values)
+    assert set(missing.bins) == set(bins) - set(present_programs)
+    assert set(missing.env) == set(env) - set(set_variables)
     assert bool(missing) == bool(missing.message())

@@ -1,4 +1,4 @@
-"""Which of the words of a command is the program: what runs, and no other file beside it."""
+"""The files of a command that are its program, and the folders from which it imports."""
 
 from pathlib import Path
 
@@ -18,21 +18,21 @@ from exthost.launch.program_files import code_folders, program_files
         ("python3 -c pass run.py", ""),
         ("python3 - data.txt", ""),
         ("/usr/bin/env -u NAME A=1 python3 run.py data.txt", "run.py"),
-        ("node --require data.txt main.mjs", "data.txt main.mjs"),  # both are run
+        ("node --require data.txt main.mjs", "data.txt main.mjs"),  # node runs both files
         ("bash -c run.sh data.txt", ""),
         ("sh -o errexit run.sh", "run.sh"),
         ("deno run main.mjs data.txt", "main.mjs"),
         ("./tool run.py data.txt", ""),
     ],
 )
-def test_the_script_is_the_one_that_the_interpreter_runs(
+def test_the_program_files_are_the_program_and_its_script(
     command: str, script: str, tmp_path: Path
 ) -> None:
     for name in ("run.py", "run.sh", "main.mjs", "data.txt", "dev", "tool", "errexit"):
         (tmp_path / name).touch()
     argv = command.split()
-    wanted = (argv[0], *(str(tmp_path / name) for name in script.split()))
-    assert program_files(argv, str(tmp_path)) == wanted
+    expected = (argv[0], *(str(tmp_path / name) for name in script.split()))
+    assert program_files(argv, str(tmp_path)) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_script_is_the_one_that_the_interpreter_runs(
         ("git status", None),
     ],
 )
-def test_an_interpreter_imports_from_a_folder(
+def test_the_code_folder_is_the_folder_from_which_an_interpreter_imports(
     command: str, folder: str | None, tmp_path: Path
 ) -> None:
     (tmp_path / "app").mkdir()
@@ -63,5 +63,5 @@ def test_an_interpreter_imports_from_a_folder(
         (tmp_path / "app" / name).touch()
     (tmp_path / "app" / "script").write_text("#!/usr/bin/env python3\n")
     (tmp_path / "app" / "isolated").write_text("#!/usr/bin/python3 -I\n")
-    wanted = () if folder is None else (str(tmp_path / folder),)
-    assert code_folders(command.split(), str(tmp_path)) == wanted
+    expected = () if folder is None else (str(tmp_path / folder),)
+    assert code_folders(command.split(), str(tmp_path)) == expected

@@ -1,4 +1,4 @@
-"""Which variables of the host an extension is told: by its permissions, and by who asks."""
+"""The variables of the host that an extension gets, with and without permissions."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ HOST = {
     "EDITOR": "vi",
     "NOTES_KEY": "secret",
 }
-PACKAGED = Spec(
+PACKAGE_SPEC = Spec(
     id="notes",
     argv=("/bin/true",),
     cwd="/",
@@ -31,7 +31,7 @@ PACKAGED = Spec(
     settings=(DeclaredSetting("api_key", ("NOTES_KEY",), required=True, secret="NOTES_KEY"),),
     package=Package(root="/srv/notes", argv=("/bin/true",), cwd="/"),
 )
-SANDBOXED = replace(PACKAGED, permissions=Permissions())
+SANDBOXED_SPEC = replace(PACKAGE_SPEC, permissions=Permissions())
 
 
 @pytest.mark.parametrize("dialect", [MORPHIR, MCP, SYNAPS])
@@ -45,39 +45,39 @@ def test_permissions_pass_only_the_variables_that_most_programs_need(dialect: An
     )
     filtered = replace(spec, env_policy="filtered")
     assert "EDITOR" in build_environment(filtered, dialect, HOST, EMPTY_MAPPING).passed, (
-        "if somebody says so"
+        "env_policy can pass more"
     )
 
 
-def test_without_permissions_a_dialect_does_as_it_always_did() -> None:
-    assert "EDITOR" in build_environment(replace(PACKAGED), MORPHIR, HOST, EMPTY_MAPPING).passed
-    assert "NOTES_KEY" in build_environment(PACKAGED, SYNAPS, HOST, EMPTY_MAPPING).passed
-    assert prepare(PACKAGED, SYNAPS, HOST).context.config == {"api_key": "secret"}
-    off = replace(SANDBOXED, sandbox="off")
+def test_without_permissions_the_policy_of_the_dialect_applies() -> None:
+    assert "EDITOR" in build_environment(replace(PACKAGE_SPEC), MORPHIR, HOST, EMPTY_MAPPING).passed
+    assert "NOTES_KEY" in build_environment(PACKAGE_SPEC, SYNAPS, HOST, EMPTY_MAPPING).passed
+    assert prepare(PACKAGE_SPEC, SYNAPS, HOST).context.config == {"api_key": "secret"}
+    off = replace(SANDBOXED_SPEC, sandbox="off")
     assert prepare(off, SYNAPS, HOST).context.config == {"api_key": "secret"}
 
 
 def test_a_setting_gets_its_value_from_a_variable_of_the_config() -> None:
-    spec = replace(PACKAGED, env={"NOTES_KEY": "another"})
+    spec = replace(PACKAGE_SPEC, env={"NOTES_KEY": "another"})
     assert prepare(spec, SYNAPS, HOST).context.config == {"api_key": "another"}
-    spec = replace(PACKAGED, env={"NOTES_KEY": HostEnvRef("OTHER_KEY")})
+    spec = replace(PACKAGE_SPEC, env={"NOTES_KEY": HostEnvRef("OTHER_KEY")})
     config = prepare(spec, SYNAPS, {**HOST, "OTHER_KEY": "renamed"}).context.config
     assert config == {"api_key": "renamed"}
 
 
-def test_a_package_with_permissions_receives_no_secret_in_its_config_either() -> None:
-    assert withheld_variables(SANDBOXED, HOST) == ("NOTES_KEY",)
+def test_the_config_of_a_package_with_permissions_has_no_secret() -> None:
+    assert withheld_variables(SANDBOXED_SPEC, HOST) == ("NOTES_KEY",)
     with pytest.raises(Refused) as caught:
-        prepare(SANDBOXED, SYNAPS, HOST)
+        prepare(SANDBOXED_SPEC, SYNAPS, HOST)
     line = '[overrides.notes] env = { NOTES_KEY = { from = "NOTES_KEY" } }'
-    assert line == grant_line(SANDBOXED, ["NOTES_KEY"]) and line in caught.value.help
+    assert line == grant_line(SANDBOXED_SPEC, ["NOTES_KEY"]) and line in caught.value.help
     for policy in (None, "filtered", "minimal"):
-        spec = replace(SANDBOXED, env_policy=policy)
+        spec = replace(SANDBOXED_SPEC, env_policy=policy)
         assert "NOTES_KEY" not in build_environment(spec, SYNAPS, HOST, EMPTY_MAPPING).variables
 
 
-def test_an_extension_is_refused_while_a_required_variable_is_not_passed_on() -> None:
-    spec = replace(SANDBOXED, settings=(), requires=Requires(env=("HOME", "NOTES_KEY")))
+def test_an_extension_is_refused_if_a_required_variable_is_not_passed() -> None:
+    spec = replace(SANDBOXED_SPEC, settings=(), requires=Requires(env=("HOME", "NOTES_KEY")))
     with pytest.raises(Refused) as caught:
         admit(spec, MORPHIR, HOST)
     error = caught.value
@@ -85,45 +85,46 @@ def test_an_extension_is_refused_while_a_required_variable_is_not_passed_on() ->
     assert '[overrides.notes] env = { NOTES_KEY = { from = "NOTES_KEY" } }' in error.help
     admit(replace(spec, env={"NOTES_KEY": HostEnvRef("NOTES_KEY")}), MORPHIR, HOST)
     admit(replace(spec, permissions=None), MORPHIR, HOST)
-    for others in ({"package": None}, {"permissions": None, "env_policy": "declared"}):
+    for changes in ({"package": None}, {"permissions": None, "env_policy": "declared"}):
         with pytest.raises(Refused) as caught:
-            admit(replace(spec, **others), MORPHIR, HOST)
+            admit(replace(spec, **changes), MORPHIR, HOST)
         assert caught.value.code == "X0365"
     with pytest.raises(Refused) as caught:
         admit(spec, MORPHIR, {**HOST, "NOTES_KEY": ""})
-    assert caught.value.code == "X0301", "it is not set anywhere"
+    assert caught.value.code == "X0301", "the variable is not set at all"
 
 
-def test_the_operators_variables_are_passed_on() -> None:
-    spec = replace(SANDBOXED, env={"NOTES_KEY": HostEnvRef("NOTES_KEY")})
+def test_variables_of_the_operator_are_passed() -> None:
+    spec = replace(SANDBOXED_SPEC, env={"NOTES_KEY": HostEnvRef("NOTES_KEY")})
     launch = prepare(spec, SYNAPS, HOST)
     assert launch.context.config == {"api_key": "secret"}
     assert launch.plan.env["NOTES_KEY"] == "secret" and withheld_variables(spec, HOST) == ()
 
 
-OWN_VARIABLE = "SYNAPS_EXTENSION_NOTES_API_KEY"  # of `api_key` of notes, and of `key` of notes_api
-OTHER = replace(
-    PACKAGED,
+# For `api_key` of notes, and for `key` of notes_api.
+OWN_VARIABLE = "SYNAPS_EXTENSION_NOTES_API_KEY"
+OTHER_PACKAGE = replace(
+    PACKAGE_SPEC,
     id="notes_api",
     requires=Requires(),
     settings=(DeclaredSetting("key", (OWN_VARIABLE,), default="none"),),
 )
 
 
-def test_a_package_with_permissions_gets_no_variable_by_the_choice_of_its_id_and_keys() -> None:
+def test_a_package_with_permissions_cannot_choose_a_variable_by_its_id() -> None:
     host = {**HOST, OWN_VARIABLE: "secret of notes"}
-    assert prepare(OTHER, SYNAPS, host).context.config == {"key": "secret of notes"}
-    sandboxed = replace(OTHER, permissions=Permissions())
+    assert prepare(OTHER_PACKAGE, SYNAPS, host).context.config == {"key": "secret of notes"}
+    sandboxed = replace(OTHER_PACKAGE, permissions=Permissions())
     assert prepare(sandboxed, SYNAPS, host).context.config == {"key": "none"}
     assert withheld_variables(sandboxed, host) == (OWN_VARIABLE,)
-    assert withheld_variables(sandboxed, HOST) == (), "it is not set, so nothing is withheld"
+    assert withheld_variables(sandboxed, HOST) == (), "a variable that is not set is not withheld"
     granted = replace(sandboxed, env={OWN_VARIABLE: HostEnvRef(OWN_VARIABLE)})
     assert prepare(granted, SYNAPS, host).context.config == {"key": "secret of notes"}
 
 
-def test_a_required_setting_whose_variable_is_withheld_says_how_to_grant_it() -> None:
+def test_the_error_of_a_withheld_variable_has_the_line_that_grants_it() -> None:
     settings = (DeclaredSetting("key", (OWN_VARIABLE,), required=True),)
-    spec = replace(OTHER, settings=settings, permissions=Permissions())
+    spec = replace(OTHER_PACKAGE, settings=settings, permissions=Permissions())
     host = {**HOST, OWN_VARIABLE: "secret of notes"}
     with pytest.raises(Refused) as caught:
         prepare(spec, SYNAPS, host)

@@ -1,4 +1,4 @@
-"""WebAssembly modules as extensions: real modules in the real runner process."""
+"""WebAssembly modules as extensions. The tests run real modules in the real runner process."""
 
 import asyncio
 import hashlib
@@ -51,7 +51,7 @@ def run_module(
     )
 
 
-async def test_a_module_is_an_extension_like_any_other(tmp_path: Path) -> None:
+async def test_a_module_can_be_called_like_any_extension(tmp_path: Path) -> None:
     path = write_module(tmp_path, morphir({"n": 1}, {"n": 2}))
     async with exthost.Host.from_config(config(path)) as host:
         assert [*host.tools] == ["ext_box_get"]
@@ -90,7 +90,7 @@ async def test_the_exit_code_of_a_module_is_that_of_its_process(tmp_path: Path) 
     assert caught.value.evidence.exit == "exited with 7"
 
 
-async def test_memory_beyond_max_memory_is_not_given(tmp_path: Path) -> None:
+async def test_a_module_cannot_allocate_more_than_max_memory(tmp_path: Path) -> None:
     path = write_module(tmp_path, morphir(then=FILL_MEMORY))
     permissions = {"max_memory": "8MiB"}
     async with exthost.Host.from_config(config(path, permissions=permissions)) as host:
@@ -102,10 +102,10 @@ async def test_memory_beyond_max_memory_is_not_given(tmp_path: Path) -> None:
     )
 
 
-async def test_a_module_that_was_replaced_is_not_run_under_its_pin(tmp_path: Path) -> None:
+async def test_a_replaced_module_is_refused_by_its_pin(tmp_path: Path) -> None:
     path = write_module(tmp_path, morphir({"n": 1}))
-    pinned = hashlib.sha256(path.read_bytes()).hexdigest()
-    async with exthost.Host.from_config(config(path, sha256=pinned)) as host:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    async with exthost.Host.from_config(config(path, sha256=digest)) as host:
         assert (await host.call_tool("ext_box_get")).data == {"n": 1}
         write_module(tmp_path, morphir({"n": 666}))
         with pytest.raises(Refused) as caught:
@@ -115,18 +115,18 @@ async def test_a_module_that_was_replaced_is_not_run_under_its_pin(tmp_path: Pat
 
 def test_the_runner_compares_the_bytes_that_it_runs_with_the_pin(tmp_path: Path) -> None:
     path = write_module(tmp_path, module({"id": 1}))
-    done = run_module(path, "--sha256", "0" * 64, stdin=b"{}\n")
-    assert (done.returncode, done.stdout) == (126, b"")
-    assert b"not the module that was pinned" in done.stderr
+    result = run_module(path, "--sha256", "0" * 64, stdin=b"{}\n")
+    assert (result.returncode, result.stdout) == (126, b"")
+    assert b"not the module that was pinned" in result.stderr
 
 
 def test_machine_code_that_others_can_write_is_not_loaded(tmp_path: Path) -> None:
     path = write_module(tmp_path, module({"id": 1}))
     (tmp_path / "code").mkdir()
-    planted = wasm_runner.code_file(str(tmp_path / "code"), path.read_bytes())
-    other = wasmtime.Module(wasmtime.Engine(), module({"id": 2}))
-    planted.write_bytes(other.serialize())
-    planted.chmod(0o666)
+    code_file = wasm_runner.code_file(str(tmp_path / "code"), path.read_bytes())
+    other_module = wasmtime.Module(wasmtime.Engine(), module({"id": 2}))
+    code_file.write_bytes(other_module.serialize())
+    code_file.chmod(0o666)
     assert run_module(path, stdin=b"{}\n").stdout == b'{"id": 1}\n'
 
 
@@ -140,7 +140,7 @@ def test_machine_code_that_others_can_write_is_not_loaded(tmp_path: Path) -> Non
         (None, "X0401", "cannot be read"),
     ],
 )
-async def test_a_file_that_is_not_a_module_is_named(
+async def test_a_file_that_is_not_a_module_is_reported(
     tmp_path: Path, content: bytes | None, code: str, reason: str
 ) -> None:
     path = tmp_path / "ext.wasm" if content is None else write_module(tmp_path, content)
@@ -157,7 +157,7 @@ async def test_a_file_that_is_not_a_module_is_named(
         ('(module (import "env" "open_door" (func)) (func (export "_start")))', "open_door"),
     ],
 )
-async def test_a_module_that_is_not_a_command_of_wasi_is_named(
+async def test_a_module_that_is_not_a_wasi_command_is_reported(
     tmp_path: Path, text: str, reason: str
 ) -> None:
     path = write_module(tmp_path, bytes(wasmtime.wat2wasm(text)))
@@ -179,7 +179,7 @@ def grant_error(tmp_path: Path, **permissions: Any) -> Refused:
     return asyncio.run(attempt())
 
 
-def test_a_module_is_refused_requests_that_the_engine_cannot_serve(tmp_path: Path) -> None:
+def test_permissions_that_the_engine_cannot_enforce_are_refused(tmp_path: Path) -> None:
     assert grant_error(tmp_path, network=True).code == "X0337"
     (tmp_path / "file").touch()
     error = grant_error(tmp_path, filesystem=[str(tmp_path / "file")])
@@ -205,7 +205,7 @@ async def test_a_module_cannot_write_the_config(tmp_path: Path) -> None:
 
 
 async def test_a_module_cannot_write_code_of_another_extension(tmp_path: Path) -> None:
-    # Other sandboxes mount such code read-only. The engine cannot do that.
+    # Other sandboxes mount the code of other extensions read-only. The engine cannot do this.
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "other.py").write_text("")
@@ -213,10 +213,10 @@ async def test_a_module_cannot_write_code_of_another_extension(tmp_path: Path) -
     box = config(module_path, permissions={"filesystem": [f"{folder}:rw"]})["extensions"][0]
     source = {"command": sys.executable, "args": [str(folder / "other.py")]}
     other = {"name": "other", "source": source, "start": "lazy"}
-    for entries, refused in (([box, other], "other"), ([other, box], "box")):
+    for entries, refused_name in (([box, other], "other"), ([other, box], "box")):
         async with exthost.Host.from_config({"extensions": entries}) as host:
             with pytest.raises(Refused) as caught:
-                await host[refused].call("get")
+                await host[refused_name].call("get")
         assert caught.value.code == "X0396" and str(folder) in caught.value.message
 
 
@@ -234,10 +234,10 @@ async def test_without_the_engine_the_error_names_the_extra(
 async def test_closing_the_host_ends_a_compilation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A compiler that never ends: it says that it runs, and waits for the end of its stdin.
-    runner, started = tmp_path / "runner.py", tmp_path / "started"
+    # A compiler that writes its pid into a file and waits for the end of stdin.
+    runner, pid_file = tmp_path / "runner.py", tmp_path / "started"
     runner.write_text(
-        f"import os, sys\nopen({str(started)!r}, 'w').write(str(os.getpid()))\nsys.stdin.read()\n"
+        f"import os, sys\nopen({str(pid_file)!r}, 'w').write(str(os.getpid()))\nsys.stdin.read()\n"
     )
     monkeypatch.setattr(wasm_runner, "__file__", str(runner))
     path = write_module(tmp_path, morphir())
@@ -245,14 +245,14 @@ async def test_closing_the_host_ends_a_compilation(
     async with asyncio.timeout(60):
         async with exthost.Host.from_config({**entry, "defaults": {"start": "lazy"}}) as host:
             call = asyncio.ensure_future(host["box"].call("get"))
-            await until(lambda: started.exists() and started.read_text() != "")
+            await until(lambda: pid_file.exists() and pid_file.read_text() != "")
         with pytest.raises(exthost.errors.ExthostError):
             await call
     with pytest.raises(ProcessLookupError):
-        os.kill(int(started.read_text()), 0)
+        os.kill(int(pid_file.read_text()), 0)
 
 
-async def test_a_module_that_is_run_as_a_program_is_named(tmp_path: Path) -> None:
+async def test_a_module_that_is_configured_as_a_program_is_reported(tmp_path: Path) -> None:
     path = write_module(tmp_path, morphir())
     path.chmod(0o755)
     source = {"type": "process", "command": str(path)}
@@ -270,7 +270,7 @@ async def test_a_module_that_is_run_as_a_program_is_named(tmp_path: Path) -> Non
         ({"type": "wasn", "path": "x.wasm"}, 'did you mean "wasm"?'),
     ],
 )
-def test_a_mistake_in_the_source_is_named(source: dict[str, Any], message: str) -> None:
+def test_a_mistake_in_the_source_is_reported(source: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config_from_mapping({"extensions": [{"name": "box", "source": source}]})
     assert message in f"{caught.value.message} {caught.value.help}"
@@ -279,7 +279,7 @@ def test_a_mistake_in_the_source_is_named(source: dict[str, Any], message: str) 
 @pytest.fixture(scope="module")
 def words_module(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("go") is None:
-        pytest.skip("no Go toolchain here: the example in Go is not tried")
+        pytest.skip("Go is not installed")
     path = tmp_path_factory.mktemp("wasm") / "words.wasm"
     subprocess.run(
         ["go", "build", "-o", str(path), str(EXAMPLE / "words.go")],

@@ -1,11 +1,11 @@
-"""WebAssembly modules for tests, made from text by the engine itself, so no compiler is needed."""
+"""WebAssembly modules for tests. The engine makes them from text, so no compiler is needed."""
 
 import json
 from typing import Any
 
 import wasmtime
 
-# Written in the text format: read until a byte arrives, and end if stdin has ended.
+# Instructions that wait for input on stdin, and return at the end of stdin.
 _READ = """
     (i32.store (i32.const 0) (i32.const 1024)) (i32.store (i32.const 4) (i32.const 60000))
     (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 8)))
@@ -14,7 +14,7 @@ _READ = """
 
 EXIT_7 = "(call $exit (i32.const 7))"
 TRAP = "unreachable"
-# Take 64 KiB of memory at a time until there is no more, then fail.
+# Instructions that allocate 64 KiB at a time until the limit, and then fail.
 FILL_MEMORY = """
     (loop $grow (br_if $grow (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))
     unreachable

@@ -1,4 +1,8 @@
-"""Who must go if too many are connected: strangers, silent ones first, of whom there are most."""
+"""ConnectionLimit chooses which connection is closed when too many are open.
+
+It closes only strangers (connections without a token), those that have sent nothing first, and of
+the peer that has opened most connections.
+"""
 
 from collections import Counter
 
@@ -8,9 +12,10 @@ from hypothesis import strategies as st
 
 from exthost.model.connection_limit import ConnectionLimit, peer_of
 
-MOST, STRANGERS, PER_PEER = 12, 6, 4
+MAX_CONNECTIONS, MAX_STRANGERS, MAX_PER_PEER = 12, 6, 4
 
-# What happens: a new connection of a peer, or something about the n-th open connection.
+# Calls of methods. The integer of "admit" is the peer; for the others it is the position of a
+# connection in the list of open connections.
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("admit"), st.integers(0, 4)),
@@ -24,69 +29,70 @@ STEPS = st.lists(
 def test_the_limits_apply_and_no_authenticated_client_is_dropped(
     steps: list[tuple[str, int]],
 ) -> None:
-    limit: ConnectionLimit[int] = ConnectionLimit(MOST, STRANGERS, PER_PEER)
-    peers: dict[int, int] = {}  # of the strangers, oldest first
+    limit: ConnectionLimit[int] = ConnectionLimit(MAX_CONNECTIONS, MAX_STRANGERS, MAX_PER_PEER)
+    peers: dict[int, int] = {}  # the peer of each stranger, oldest connection first
     authenticated: set[int] = set()
     speaking: set[int] = set()
     for number, (step, value) in enumerate(steps):
-        everybody = [*peers, *sorted(authenticated)]
+        open_connections = [*peers, *sorted(authenticated)]
         if step == "admit":
-            gone = limit.admit(number, value)
+            closed = limit.admit(number, value)
             peers[number] = value
             counts = Counter(peers.values())
-            if gone is not None:
-                assert gone in peers and gone not in authenticated
-                rivals = [n for n, peer in peers.items() if peer == peers[gone] and n != number]
-                assert gone == number or all(
-                    rival >= gone for rival in rivals if ((rival in speaking) == (gone in speaking))
-                )
-                # A silent one goes before one that speaks.
-                assert gone not in speaking or not set(rivals) - speaking
-                # The new one goes only if there is no other stranger to go.
-                assert gone != number or counts[value] == max(counts.values()) == 1
-                del peers[gone]
+            if closed is not None:
+                assert closed in peers and closed not in authenticated
+                rivals = [n for n, peer in peers.items() if peer == peers[closed] and n != number]
+                # Of the silent or of the speaking connections of a peer, the oldest is closed.
+                has_spoken = closed in speaking
+                alike = [rival for rival in rivals if (rival in speaking) == has_spoken]
+                assert closed == number or all(rival >= closed for rival in alike)
+                # A silent connection is closed before one that has sent something.
+                assert closed not in speaking or not set(rivals) - speaking
+                # The new connection is closed only if there is no other stranger.
+                assert closed != number or counts[value] == max(counts.values()) == 1
+                del peers[closed]
             else:
-                assert counts[value] <= PER_PEER and len(peers) <= STRANGERS
-        elif value < len(everybody):
-            chosen = everybody[value]
-            getattr(limit, step)(chosen)
-            if step == "heard" and chosen in peers:
-                speaking.add(chosen)
-            elif step == "authenticate" and chosen in peers:
-                del peers[chosen]
-                authenticated.add(chosen)
+                assert counts[value] <= MAX_PER_PEER and len(peers) <= MAX_STRANGERS
+        elif value < len(open_connections):
+            connection = open_connections[value]
+            getattr(limit, step)(connection)
+            if step == "heard" and connection in peers:
+                speaking.add(connection)
+            elif step == "authenticate" and connection in peers:
+                del peers[connection]
+                authenticated.add(connection)
             elif step == "remove":
-                peers.pop(chosen, None)
-                authenticated.discard(chosen)
-        assert len(limit) == len(peers) + len(authenticated) <= MOST
-        assert limit.strangers == len(peers) <= STRANGERS
-        assert max(Counter(peers.values()).values(), default=0) <= PER_PEER
+                peers.pop(connection, None)
+                authenticated.discard(connection)
+        assert len(limit) == len(peers) + len(authenticated) <= MAX_CONNECTIONS
+        assert limit.strangers == len(peers) <= MAX_STRANGERS
+        assert max(Counter(peers.values()).values(), default=0) <= MAX_PER_PEER
 
 
 @given(st.integers(0, 2000))
-def test_silent_strangers_never_keep_out_one_that_shows_its_token(silent: int) -> None:
-    limit: ConnectionLimit[str] = ConnectionLimit(MOST, STRANGERS, PER_PEER)
+def test_silent_strangers_never_keep_out_clients_with_a_token(silent: int) -> None:
+    limit: ConnectionLimit[str] = ConnectionLimit(MAX_CONNECTIONS, MAX_STRANGERS, MAX_PER_PEER)
     for number in range(silent):
         limit.admit(f"silent {number}", "stranger")
-    for number in range(MOST - STRANGERS):
+    for number in range(MAX_CONNECTIONS - MAX_STRANGERS):
         assert limit.admit(f"client {number}", "stranger") != f"client {number}"
         limit.authenticate(f"client {number}")
-    assert limit.strangers <= STRANGERS
+    assert limit.strangers <= MAX_STRANGERS
 
 
-def test_a_peer_with_many_connections_loses_its_own() -> None:
-    limit: ConnectionLimit[str] = ConnectionLimit(MOST, STRANGERS, PER_PEER)
+def test_many_connections_of_a_peer_close_none_of_another_peer() -> None:
+    limit: ConnectionLimit[str] = ConnectionLimit(MAX_CONNECTIONS, MAX_STRANGERS, MAX_PER_PEER)
     assert limit.admit("other", "other") is None
-    gone = [limit.admit(f"{number}", "many") for number in range(50)]
-    assert "other" not in gone and gone[PER_PEER] == "0"
+    closed = [limit.admit(f"{number}", "many") for number in range(50)]
+    assert "other" not in closed and closed[MAX_PER_PEER] == "0"
 
 
-def test_one_that_speaks_stays_longer_than_a_silent_one() -> None:
-    limit: ConnectionLimit[str] = ConnectionLimit(MOST, STRANGERS, PER_PEER)
+def test_a_speaking_connection_outlasts_silent_connections() -> None:
+    limit: ConnectionLimit[str] = ConnectionLimit(MAX_CONNECTIONS, MAX_STRANGERS, MAX_PER_PEER)
     limit.admit("speaks", "peer")
     limit.heard("speaks")
-    gone = [limit.admit(f"{number}", "peer") for number in range(50)]
-    assert "speaks" not in gone
+    closed = [limit.admit(f"{number}", "peer") for number in range(50)]
+    assert "speaks" not in closed
 
 
 @pytest.mark.parametrize(

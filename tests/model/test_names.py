@@ -1,4 +1,4 @@
-"""Registered names and the nearest known name."""
+"""The names under which tools are registered, and the search for the nearest known name."""
 
 import re
 import tomllib
@@ -14,19 +14,21 @@ from exthost.model.names import nearest, prefixed_description, registered_name, 
 VECTORS = Path(__file__).parents[1] / "vectors" / "names.toml"
 ROWS: list[dict[str, Any]] = tomllib.loads(VECTORS.read_text(encoding="utf-8"))["name"]
 
-# Surrogates too: they reach us in tool names that Node wrote.
+MAX_NAME_BYTES = 64
+
+# Includes lone surrogates, which tool names written by Node can contain.
 any_text = st.text(st.characters(), max_size=120)
 long_text = st.text("ab._é", min_size=60, max_size=90)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['id']}-{row['tool']}"[:24])
-def test_a_vector_gives_its_name(row: dict[str, Any]) -> None:
-    made = registered_name(
+def test_each_row_of_the_vectors_has_the_expected_name(row: dict[str, Any]) -> None:
+    name = registered_name(
         row["id"] * row.get("id_times", 1), row["tool"] * row.get("tool_times", 1)
     )
-    assert made == row.get("name", made)
-    assert made.endswith(row.get("ends", ""))
-    assert len(made.encode()) == row["bytes"]
+    assert name == row.get("name", name)
+    assert name.endswith(row.get("ends", ""))
+    assert len(name.encode()) == row["bytes"]
 
 
 def test_every_vector_has_an_expectation() -> None:
@@ -35,24 +37,24 @@ def test_every_vector_has_an_expectation() -> None:
 
 @given(any_text, any_text)
 def test_any_name_is_short_and_safe_and_always_the_same(extension: str, tool: str) -> None:
-    made = registered_name(extension, tool)
-    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", made)
-    assert made == registered_name(extension, tool)
-    assert made.startswith("ext_")
+    name = registered_name(extension, tool)
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)
+    assert name == registered_name(extension, tool)
+    assert name.startswith("ext_")
 
 
 @given(st.integers(0, 70), st.integers(0, 70))
 def test_a_name_is_cut_exactly_when_it_would_be_over_64_bytes(id_len: int, tool_len: int) -> None:
-    made = registered_name("i" * id_len, "t" * tool_len)
-    whole = f"ext_{'i' * id_len}_{'t' * tool_len}"
-    if len(whole) <= 64:
-        assert made == whole
+    name = registered_name("i" * id_len, "t" * tool_len)
+    uncut_name = f"ext_{'i' * id_len}_{'t' * tool_len}"
+    if len(uncut_name) <= MAX_NAME_BYTES:
+        assert name == uncut_name
     else:
-        assert re.fullmatch(r"ext_i*_?t*_[0-9a-f]{6}", made)
-        assert len(made) == 64
+        assert re.fullmatch(r"ext_i*_?t*_[0-9a-f]{6}", name)
+        assert len(name) == MAX_NAME_BYTES
 
 
-# Not random: six hex digits do collide once in a while, and a test must not.
+# Always the same examples: a cut name ends in six digits of a hash, which can collide by chance.
 @settings(derandomize=True)
 @given(st.lists(st.tuples(long_text, any_text), min_size=2, max_size=20, unique=True))
 def test_different_tools_with_cut_names_get_different_names(pairs: list[tuple[str, str]]) -> None:
@@ -60,12 +62,12 @@ def test_different_tools_with_cut_names_get_different_names(pairs: list[tuple[st
 
 
 def test_cut_names_that_differ_only_in_replaced_characters_stay_apart() -> None:
-    one, other = registered_name("e", "a.b" * 30), registered_name("e", "a_b" * 30)
-    assert one != other
-    assert one[:-6] == other[:-6]
+    with_dot, with_underscore = registered_name("e", "a.b" * 30), registered_name("e", "a_b" * 30)
+    assert with_dot != with_underscore
+    assert with_dot[:-6] == with_underscore[:-6]  # without the digits of the hash
 
 
-def test_cut_names_do_not_confuse_where_the_id_ends() -> None:
+def test_cut_names_depend_on_where_the_id_ends() -> None:
     assert registered_name("x" * 60 + "y", "z") != registered_name("x" * 60, "yz")
 
 
@@ -78,7 +80,7 @@ def test_a_description_names_the_extension_of_a_tool_with_the_original_id() -> N
 
 
 @pytest.mark.parametrize(
-    ("wrong", "known", "meant"),
+    ("wrong", "known", "expected"),
     [
         ("max_retrys", ["max_retries", "max_delay", "window"], "max_retries"),
         ("max-delay", ["max_retries", "max_delay"], "max_delay"),
@@ -96,11 +98,11 @@ def test_a_description_names_the_extension_of_a_tool_with_the_original_id() -> N
         ("", ["window"], None),
     ],
 )
-def test_the_nearest_name_is_the_one_that_was_meant(
-    wrong: str, known: list[str], meant: str | None
+def test_the_nearest_known_name_is_found(
+    wrong: str, known: list[str], expected: str | None
 ) -> None:
-    assert nearest(wrong, known) == meant
-    assert nearest(wrong, iter(known)) == meant
+    assert nearest(wrong, known) == expected
+    assert nearest(wrong, iter(known)) == expected
 
 
 @given(st.text(max_size=20), st.lists(st.text(max_size=20), max_size=8))

@@ -1,4 +1,4 @@
-"""Strict semantic versions: the order that their page gives, and what is no version at all."""
+"""Strict semantic versions: their order is that of semver.org, and other texts are not versions."""
 
 from itertools import pairwise
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from exthost.model.semver import is_newer, is_version
 
-RISING = [
+OLDEST_TO_NEWEST = [
     "0.0.1",
     "0.1.0",
     "1.0.0-alpha",
@@ -26,12 +26,12 @@ RISING = [
 ]
 
 
-def test_the_order_is_the_one_of_the_standard() -> None:
-    for before, after in pairwise(RISING):
+def test_the_order_is_that_of_the_standard() -> None:
+    for before, after in pairwise(OLDEST_TO_NEWEST):
         assert is_newer(after, before) and not is_newer(before, after)
 
 
-def test_build_data_does_not_count() -> None:
+def test_build_metadata_does_not_affect_the_order() -> None:
     assert is_version("1.0.0+a.01") and not is_newer("1.0.0+b", "1.0.0+a")
 
 
@@ -44,10 +44,10 @@ def test_invalid_versions(text: str) -> None:
 
 
 @given(st.text(max_size=20) | st.from_regex(r"[0-9.+a-z-]{0,30}"))
-def test_any_text_has_an_answer(text: str) -> None:
+def test_any_text_can_be_compared(text: str) -> None:
     assert not is_newer(text, text)
     assert is_version(text) in (True, False)
 
 
-def test_digits_without_end_are_not_a_version() -> None:
+def test_a_number_with_5000_digits_is_not_part_of_a_version() -> None:
     assert not is_version("1." + "9" * 5000 + ".0")

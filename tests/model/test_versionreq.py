@@ -1,4 +1,7 @@
-"""Cargo requirements: every row that the original library was asked, and what it refuses."""
+"""Cargo version requirements have the same results as in the Rust library semver.
+
+The file versionreq.tsv has the results of that library: requirement, version, result.
+"""
 
 from pathlib import Path
 
@@ -14,18 +17,18 @@ ROWS = [
 ]
 
 
-def verdict(requirement: str, version: str) -> str:
+def match_result(requirement: str, version: str) -> str:
     try:
-        read = VersionReq.parse(requirement)
+        parsed = VersionReq.parse(requirement)
     except NotAVersion:
         return "badreq"
-    return str(read.matches(Version.parse(version))).lower()
+    return str(parsed.matches(Version.parse(version))).lower()
 
 
 @shows("roder-manifest-06")
-def test_every_row_has_the_verdict_of_the_original() -> None:
-    assert len(ROWS) == 3822
-    wrong = [row for row in ROWS if verdict(row[0], row[1]) != row[2]]
+def test_every_row_has_the_result_of_the_rust_library() -> None:
+    assert len(ROWS) == 3822  # the whole file was read
+    wrong = [row for row in ROWS if match_result(row[0], row[1]) != row[2]]
     assert not wrong
 
 
@@ -39,20 +42,20 @@ def test_every_row_has_the_verdict_of_the_original() -> None:
     ],
 )
 def test_an_invalid_requirement_is_refused_with_a_reason(text: str) -> None:
-    with pytest.raises(NotAVersion) as refused:
+    with pytest.raises(NotAVersion) as caught:
         VersionReq.parse(text)
-    assert str(refused.value)
+    assert str(caught.value)
 
 
 @pytest.mark.parametrize(
     "text", ["", "1", "1.2", "1.2.3 ", " 1.2.3", "1.2.3.4", "1.2.3-", "1.2.3-01", "1.*.3", "a.b.c"]
 )
 def test_an_invalid_version_is_refused_with_a_reason(text: str) -> None:
-    with pytest.raises(NotAVersion) as refused:
+    with pytest.raises(NotAVersion) as caught:
         Version.parse(text)
-    assert str(refused.value)
+    assert str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["  *", "x ", "X", "1.*.*", ">=1.*", ",".join(["1"] * 32)])
-def test_wildcards_and_blanks_are_read_where_the_original_reads_them(text: str) -> None:
+def test_wildcards_and_blanks_are_accepted_like_in_the_rust_library(text: str) -> None:
     assert VersionReq.parse(text).matches(Version.parse("1.2.3"))

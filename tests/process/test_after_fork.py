@@ -1,21 +1,21 @@
-"""Objects are remembered for the case of a fork, and are not kept alive by that."""
+"""Objects that a fork must disown are registered by weak references."""
 
 import gc
 
 from exthost.process import after_fork
 
 
-class Owned:
+class OwnedObject:
     def disown(self) -> None:
         pass
 
 
-def test_live_objects_are_remembered_and_dead_ones_are_forgotten() -> None:
-    kept = Owned()
-    after_fork.disown_in_copies(kept)
+def test_live_objects_stay_registered_and_deleted_objects_do_not() -> None:
+    live_object = OwnedObject()
+    after_fork.disown_in_copies(live_object)
     before = len(after_fork._known)
     for _ in range(10 * before + 1000):
-        after_fork.disown_in_copies(Owned())
+        after_fork.disown_in_copies(OwnedObject())
     gc.collect()
     assert len(after_fork._known) < 2 * before + 1000
-    assert kept in [reference() for reference in after_fork._known]
+    assert live_object in [reference() for reference in after_fork._known]

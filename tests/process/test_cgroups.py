@@ -1,7 +1,7 @@
-"""Groups of the kernel's, really made: who is in them and who is not, and that none is left.
+"""Real cgroups: each contains exactly the processes of one extension, and none remains.
 
-They need a tree of cgroup v2 that we may write in, and no controller. That memory and processes
-are held where there are controllers is tried in a virtual machine: `make trial-cgroup`.
+The tests need a writable tree of cgroup v2, but no controllers. `make trial-cgroup` tests the
+limits of memory and processes in a virtual machine with controllers.
 """
 
 import json
@@ -31,12 +31,12 @@ from tests.sandbox.trial_users import USERS, missing
 pytestmark = pytest.mark.skipif(tree() is None, reason="no tree of cgroup v2 to write in")
 
 RUN_SECONDS = 150
-SOON_SECONDS = 120
+WAIT_SECONDS = 120
 
 
 @pytest.fixture(autouse=True)
-def as_if_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What this process found out and did before is forgotten."""
+def clear_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clear the caches of the module."""
     monkeypatch.setattr(cgroups, "_bases", {})
     monkeypatch.setattr(cgroups, "_prepared", set())
 
@@ -58,26 +58,27 @@ def group_below(base: Path, **settings: Any) -> Cgroup:
     )
 
 
-def soon(happens: Callable[[], bool]) -> None:
-    until = time.monotonic() + SOON_SECONDS
-    while not happens():
-        assert time.monotonic() < until
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.005)
 
 
-def hosted(user: str, base: Path, *words: str) -> dict[str, Any]:
-    ran = run_in(base, user, ("-m", "tests.cgroup.host", str(base), *words), RUN_SECONDS)
-    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return found
+def run_host(user: str, base: Path, *args: str) -> dict[str, Any]:
+    """Run `tests.cgroup.host` as this user in the cgroup, and return its report."""
+    result = run_in(base, user, ("-m", "tests.cgroup.host", str(base), *args), RUN_SECONDS)
+    report: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return report
 
 
-@pytest.mark.parametrize("way", ["plain", "tree", "strict"])
+@pytest.mark.parametrize("lifetime", ["plain", "tree", "strict"])
 @pytest.mark.parametrize("user", USERS)
-def test_exactly_a_program_and_its_descendants_are_in_its_group(user: str, way: str) -> None:
-    if why := missing(user):
-        pytest.skip(why)
+def test_exactly_a_program_and_its_descendants_are_in_its_group(user: str, lifetime: str) -> None:
+    if reason := missing(user):
+        pytest.skip(reason)
     with delegated(user) as base:
-        report = hosted(user, base, way)
+        report = run_host(user, base, lifetime)
         assert report["said"] == "[0, 1, 2] ['WORD']\n"
         assert report["grouped"] and report["inside"] == 2 and not report["wrapper is inside"]
         assert report["host is in its leaf"] and report["base is empty"]
@@ -86,98 +87,96 @@ def test_exactly_a_program_and_its_descendants_are_in_its_group(user: str, way: 
         assert [path.name[-4:] for path in base.glob("exthost-*")] == ["host"]
 
 
-def test_a_process_that_becomes_nobody_first_enters_too(base: Path) -> None:
+def test_a_process_that_becomes_nobody_is_in_its_group(base: Path) -> None:
     assert uid_inside(group_below(base)) == NOBODY
     assert not list(base.glob("exthost-*"))
 
 
-def test_a_daemon_that_nothing_else_contains_ends_with_its_program(base: Path) -> None:
+def test_a_daemon_in_a_group_ends_with_its_program(base: Path) -> None:
     script = "setsid sleep 600 >/dev/null 2>&1 & echo $!; read line"
     child = Child(LaunchPlan(argv=("/bin/sh", "-c", script), group=group_below(base)))
     daemon = int(os.read(child.stdout, 64))
-    soon(lambda: os.getsid(daemon) == daemon)
+    wait_until(lambda: os.getsid(daemon) == daemon)
     close(child)
-    soon(lambda: gone(daemon) and not list(base.glob("exthost-*")))
+    wait_until(lambda: gone(daemon) and not list(base.glob("exthost-*")))
 
 
-@pytest.mark.parametrize("way", ["plain", "tree"])
-def test_the_processes_left_by_a_killed_host_are_ended_and_removed_by_the_next(
-    base: Path, way: str
-) -> None:
-    report = hosted("root", base, way, "killed")
+@pytest.mark.parametrize("lifetime", ["plain", "tree"])
+def test_the_next_host_ends_the_processes_of_a_killed_host(base: Path, lifetime: str) -> None:
+    report = run_host("root", base, lifetime, "killed")
     assert len(list(base.glob("exthost-*"))) == 2
     close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
-    soon(lambda: all(map(gone, report["pids"])) and not list(base.glob("exthost-*")))
+    wait_until(lambda: all(map(gone, report["pids"])) and not list(base.glob("exthost-*")))
 
 
-def test_the_processes_in_a_dead_hosts_leaf_are_not_ended_by_another(base: Path) -> None:
-    us = cgroups._this_host()
-    leaf = base / us._replace(started=1).host_cgroup_name
+def test_other_processes_in_the_leaf_of_a_dead_host_are_not_ended(base: Path) -> None:
+    this_host = cgroups._this_host()
+    leaf = base / this_host._replace(started=1).host_cgroup_name
     leaf.mkdir()
     with subprocess.Popen(["/bin/sleep", "600"]) as bystander:
         (leaf / "cgroup.procs").write_text(str(bystander.pid))
         close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
         assert bystander.poll() is None and leaf.exists()
         bystander.kill()
-    soon(lambda: not leaf.exists())
+    wait_until(lambda: not leaf.exists())
 
 
-def test_a_dead_hosts_leaf_is_removed_when_its_last_process_has_ended(base: Path) -> None:
-    """A namespace that lost its host is in its leaf for a moment."""
+def test_the_leaf_of_a_dead_host_is_removed_after_its_last_process(base: Path) -> None:
+    """The init process of a namespace stays in the leaf for a moment after its host."""
     leaf = base / cgroups._this_host()._replace(started=1).host_cgroup_name
     leaf.mkdir()
-    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as ending:
-        (leaf / "cgroup.procs").write_text(str(ending.pid))
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as last_process:
+        (leaf / "cgroup.procs").write_text(str(last_process.pid))
         cgroups._remove_leftovers(str(base))
-        assert leaf.exists() and ending.poll() is None
-        ending.communicate()
-    soon(lambda: not leaf.exists())
+        assert leaf.exists() and last_process.poll() is None
+        last_process.communicate()
+    wait_until(lambda: not leaf.exists())
 
 
-def test_groups_of_hosts_that_live_or_cannot_be_known_stay(base: Path) -> None:
-    us = cgroups._this_host()
-    kept = [
-        us.extension_cgroup_name(1_000_000),
-        HostIdentity(us.namespace + 1, 1, 1).extension_cgroup_name(7),
+def test_groups_of_live_or_unknown_hosts_are_not_removed(base: Path) -> None:
+    this_host = cgroups._this_host()
+    kept_names = [
+        this_host.extension_cgroup_name(1_000_000),
+        HostIdentity(this_host.namespace + 1, 1, 1).extension_cgroup_name(7),
         "exthost-1-1-1-1x",
     ]
-    for name in kept:
+    for name in kept_names:
         (base / name).mkdir()
     close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
-    assert {path.name for path in base.glob("exthost-*")} == set(kept)
+    assert {path.name for path in base.glob("exthost-*")} == set(kept_names)
 
 
-def test_a_group_that_is_refused_is_reported_and_the_start_goes_on_without_it(base: Path) -> None:
-    for wrong in (
+def test_a_group_that_cannot_be_made_is_reported_and_the_program_starts(base: Path) -> None:
+    for impossible_group in (
         group_below(base / "nowhere"),
         group_below(base, settings=(("memory.nothing", "1"),)),
         group_below(base, controllers=("nothing",)),
     ):
         cgroups._prepared.clear()
         cgroups._bases[os.getpid()] = CgroupBase(str(base), frozenset({"memory"}))
-        child = Child(LaunchPlan(argv=("/bin/cat",), group=wrong))
+        child = Child(LaunchPlan(argv=("/bin/cat",), group=impossible_group))
         try:
             assert not child.has_cgroup
             result = cgroups.find_base().result
-            assert wrong.base in result.reason and result.fix
+            assert impossible_group.base in result.reason and result.fix
         finally:
             close(child)
     assert not list(base.glob("exthost-*"))
 
 
-def test_a_host_that_is_not_alone_does_not_step_aside(base: Path) -> None:
-    with subprocess.Popen(["/bin/sleep", "600"]) as ours:
-        # Nobody's child but a shell's that has ended, so not one of ours.
+def test_a_host_does_not_move_if_other_processes_are_in_its_group(base: Path) -> None:
+    with subprocess.Popen(["/bin/sleep", "600"]) as our_child:
+        # The parent of this process has ended, so it is not a child of this host.
         script = 'sleep 600 >/dev/null & echo $! >"$0"; echo $!'
-        words = ["/bin/sh", "-c", script, str(base / "cgroup.procs")]
-        stranger = int(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
-        (base / "cgroup.procs").write_text(str(ours.pid))
+        shell_command = ["/bin/sh", "-c", script, str(base / "cgroup.procs")]
+        foreign_pid = int(subprocess.run(shell_command, stdout=subprocess.PIPE, check=True).stdout)
+        (base / "cgroup.procs").write_text(str(our_child.pid))
         assert cgroups.create(group_below(base, moves_host=True)) is None
         assert "other processes" in cgroups.find_base().result.reason
-        inside = {int(word) for word in (base / "cgroup.procs").read_text().split()}
-        assert inside == {ours.pid, stranger} and not list(base.glob("exthost-*"))
-        ours.kill()
-        os.kill(stranger, 9)
+        pids_in_base = {int(word) for word in (base / "cgroup.procs").read_text().split()}
+        assert pids_in_base == {our_child.pid, foreign_pid} and not list(base.glob("exthost-*"))
+        our_child.kill()
+        os.kill(foreign_pid, 9)
 
 
 def test_a_program_that_cannot_be_started_leaves_no_group(base: Path) -> None:
@@ -187,35 +186,39 @@ def test_a_program_that_cannot_be_started_leaves_no_group(base: Path) -> None:
     assert not list(base.glob("exthost-*"))
 
 
-def test_a_group_is_seen_as_it_is(base: Path) -> None:
-    observed = cgroups._inspect(str(base))
-    assert (observed.folder, observed.owner_uid, observed.is_delegated) == (str(base), 0, True)
+def test_the_properties_of_a_group_are_read(base: Path) -> None:
+    properties = cgroups._inspect(str(base))
+    assert (properties.folder, properties.owner_uid, properties.is_delegated) == (
+        str(base),
+        0,
+        True,
+    )
     assert (
-        observed.is_writable
-        and observed.can_kill
-        and not (observed.is_root or observed.has_processes or observed.has_foreign_members)
+        properties.is_writable
+        and properties.can_kill
+        and not (properties.is_root or properties.has_processes or properties.has_foreign_members)
     )
     os.setxattr(base, "trusted.delegate", b"0")
     (base / "foreign").mkdir()
-    observed = cgroups._inspect(str(base))
-    assert observed.has_foreign_members and not observed.is_delegated
+    properties = cgroups._inspect(str(base))
+    assert properties.has_foreign_members and not properties.is_delegated
     (base / "foreign").rmdir()
-    with subprocess.Popen(["/bin/sleep", "600"]) as ours:
-        (base / "cgroup.procs").write_text(str(ours.pid))
+    with subprocess.Popen(["/bin/sleep", "600"]) as our_child:
+        (base / "cgroup.procs").write_text(str(our_child.pid))
         (base / cgroups._this_host().host_cgroup_name).mkdir()
-        observed = cgroups._inspect(str(base))
-        assert observed.has_processes and not observed.has_foreign_members
-        ours.kill()
+        properties = cgroups._inspect(str(base))
+        assert properties.has_processes and not properties.has_foreign_members
+        our_child.kill()
 
 
-def test_reading_changes_nothing_and_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = tree()
-    assert here is not None
-    before = sorted(path.name for path in here.iterdir() if path.is_dir())
-    first = cgroups.find_base()
+def test_finding_the_base_makes_no_group_and_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cgroup_tree = tree()
+    assert cgroup_tree is not None
+    before = sorted(path.name for path in cgroup_tree.iterdir() if path.is_dir())
+    first_base = cgroups.find_base()
     monkeypatch.setattr(cgroups, "_find_base", None)
-    assert cgroups.find_base() is first and first.result.works == bool(first.folder)
-    assert sorted(path.name for path in here.iterdir() if path.is_dir()) == before
+    assert cgroups.find_base() is first_base and first_base.result.works == bool(first_base.folder)
+    assert sorted(path.name for path in cgroup_tree.iterdir() if path.is_dir()) == before
 
 
 def test_a_machine_without_cgroups_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

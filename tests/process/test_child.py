@@ -1,4 +1,5 @@
-"""A launch plan executed: what the child gets, and why it could not be started, in words."""
+"""Starting a child process from a launch plan: its environment, and the errors if it cannot be
+started."""
 
 import errno
 import os
@@ -16,7 +17,8 @@ from exthost.process.child import CLOSED, Child, find_program
 from exthost.process.program_check import check_program
 from tests.extensions.proc import gone
 
-Make = Callable[[Path], tuple[str, str | None]]
+# Each of the following functions returns a program that cannot be started, and its working folder.
+MakeBadCommand = Callable[[Path], tuple[str, str | None]]
 
 
 def missing(folder: Path) -> tuple[str, str | None]:
@@ -37,11 +39,11 @@ def cwd_is_a_file(folder: Path) -> tuple[str, str | None]:
 
 
 def missing_interpreter(folder: Path) -> tuple[str, str | None]:
-    return script(folder, "#!/opt/nowhere/python9\n"), None
+    return write_script(folder, "#!/opt/nowhere/python9\n"), None
 
 
 def written_on_windows(folder: Path) -> tuple[str, str | None]:
-    return script(folder, "#!/bin/sh\r\necho\r\n"), None
+    return write_script(folder, "#!/bin/sh\r\necho\r\n"), None
 
 
 def not_executable(folder: Path) -> tuple[str, str | None]:
@@ -54,14 +56,14 @@ def a_folder(folder: Path) -> tuple[str, str | None]:
 
 
 def no_first_line(folder: Path) -> tuple[str, str | None]:
-    return script(folder, "just text\n"), None
+    return write_script(folder, "just text\n"), None
 
 
 def a_zero_byte(folder: Path) -> tuple[str, str | None]:
     return "a\0b", None
 
 
-def script(folder: Path, text: str) -> str:
+def write_script(folder: Path, text: str) -> str:
     path = folder / "script"
     path.write_text(text)
     path.chmod(0o755)
@@ -69,7 +71,7 @@ def script(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("make", "code", "says", "helps"),
+    ("make_bad_command", "code", "message", "advice"),
     [
         (missing, "X0401", "there is no program", "spelling and PATH"),
         (bare_name, "X0401", "no-such-program-anywhere", "PATH"),
@@ -84,18 +86,18 @@ def script(folder: Path, text: str) -> str:
     ],
 )
 def test_a_failed_spawn_is_reported_with_its_reason_and_the_next_step(
-    make: Make, code: str, says: str, helps: str, tmp_path: Path
+    make_bad_command: MakeBadCommand, code: str, message: str, advice: str, tmp_path: Path
 ) -> None:
-    program, cwd = make(tmp_path)
+    program, cwd = make_bad_command(tmp_path)
     with pytest.raises(SpawnFailed) as caught:
         Child(LaunchPlan(argv=(program, "x"), cwd=cwd, env=os.environ), "ext")
     error = caught.value
     assert (error.code, error.extension) == (code, "ext")
-    assert says in error.message and helps in error.help
+    assert message in error.message and advice in error.help
     assert error.evidence.argv == (program, "x") and error.evidence.cwd == (cwd or "")
 
 
-def test_a_script_written_on_windows_is_found_out_before_it_is_executed_in_a_namespace(
+def test_check_program_finds_a_script_with_windows_line_ends(
     tmp_path: Path,
 ) -> None:
     program, _ = written_on_windows(tmp_path)
@@ -111,33 +113,35 @@ def no_threads(pid: int) -> None:
     raise RuntimeError("can't start new thread")
 
 
-@pytest.mark.parametrize("why", [no_descriptors, no_threads])
+@pytest.mark.parametrize("raise_error", [no_descriptors, no_threads])
 def test_a_process_that_cannot_be_watched_is_ended_and_reported_as_a_failed_spawn(
-    why: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    raise_error: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spawned: list[int] = []
+    spawned_pids: list[int] = []
 
     def watch(pid: int) -> None:
-        spawned.append(pid)
-        why(pid)
+        spawned_pids.append(pid)
+        raise_error(pid)
 
     monkeypatch.setattr(child_module, "ExitWatch", watch)
     with pytest.raises(SpawnFailed) as caught:
         Child(LaunchPlan(argv=("/bin/sleep", "100"), env=os.environ))
     assert caught.value.code == "X0405"
-    assert len(spawned) == 1 and gone(spawned[0])
+    assert len(spawned_pids) == 1 and gone(spawned_pids[0])
 
 
-def test_no_room_for_the_pipes_is_reported_and_leaks_no_descriptor(
+def test_too_few_descriptors_for_the_pipes_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real, left = os.pipe, [1]
+    real_pipe = os.pipe
+    pipes_made = 0
 
     def pipe() -> tuple[int, int]:
-        if not left:
+        nonlocal pipes_made
+        if pipes_made == 1:
             raise OSError(errno.EMFILE, "Too many open files")
-        left.pop()
-        return real()
+        pipes_made += 1
+        return real_pipe()
 
     monkeypatch.setattr(os, "pipe", pipe)
     with pytest.raises(SpawnFailed) as caught:
@@ -145,18 +149,21 @@ def test_no_room_for_the_pipes_is_reported_and_leaks_no_descriptor(
     assert caught.value.code == "X0405"
 
 
+# A program that prints its descriptors, whether it leads its session and group, its folder and its
+# variables. The last descriptor of the listing is that of the listing itself.
 REPORT = """
 import os
-print(sorted(map(int, os.listdir("/proc/self/fd")))[:-1], os.getsid(0) == os.getpid() ==
-      os.getpgrp(), os.getcwd(), sorted(os.environ), os.environ.get("WORD"), flush=True)
+descriptors = sorted(map(int, os.listdir("/proc/self/fd")))[:-1]
+is_leader = os.getsid(0) == os.getpid() == os.getpgrp()
+print(descriptors, is_leader, os.getcwd(), sorted(os.environ), os.environ.get("WORD"), flush=True)
 """
 
 
-def test_a_child_gets_its_three_pipes_its_folder_its_variables_and_nothing_else(
+def test_a_child_gets_only_its_pipes_its_folder_and_its_variables(
     tmp_path: Path,
 ) -> None:
-    ours = os.open("/dev/null", os.O_RDONLY)
-    os.set_inheritable(ours, True)
+    inheritable_fd = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(inheritable_fd, True)
     plan = LaunchPlan(
         argv=(sys.executable, "-S", "-E", "-c", REPORT), cwd=str(tmp_path), env={"WORD": "a b"}
     )
@@ -167,7 +174,7 @@ def test_a_child_gets_its_three_pipes_its_folder_its_variables_and_nothing_else(
         names = "['LC_CTYPE', 'WORD']" if "LC_CTYPE" in report else "['WORD']"
         assert report == f"[0, 1, 2] True {tmp_path} {names} a b\n"
     finally:
-        os.close(ours)
+        os.close(inheritable_fd)
         close(child)
 
 
@@ -179,19 +186,24 @@ def close(child: Child) -> None:
     child.close_outputs()
 
 
-def test_closing_and_reaping_twice_do_nothing_twice() -> None:
+def test_closing_and_reaping_are_idempotent() -> None:
     child = Child(LaunchPlan(argv=("/bin/cat",)))
     pid = child.pid
     close(child)
-    close_again = (child.kill, child.terminate, child.reap, child.close_stdin, child.close_outputs)
-    for again in close_again:
-        again()
+    for method in (
+        child.kill,
+        child.terminate,
+        child.reap,
+        child.close_stdin,
+        child.close_outputs,
+    ):
+        method()
     assert (child.stdin, child.stdout, child.stderr) == (CLOSED, CLOSED, CLOSED)
     assert child.pid == pid and gone(pid)
     assert str(child.see_exit()) == "killed by SIGKILL"
 
 
-def test_a_child_that_is_dropped_takes_its_process_along() -> None:
+def test_deleting_a_child_ends_its_process() -> None:
     child = Child(LaunchPlan(argv=("/bin/sh", "-c", "trap '' TERM; sleep 100 & wait")))
     pid = child.pid
     del child
@@ -208,7 +220,7 @@ def test_a_child_that_is_dropped_takes_its_process_along() -> None:
         ("no-such-program", None, "no-such-program"),
     ],
 )
-def test_a_program_is_found_by_path_or_from_its_folder(
+def test_a_program_is_found_in_path_or_relative_to_its_folder(
     command: str, cwd: str | None, found: str
 ) -> None:
     assert os.path.normpath(find_program(command, cwd, "/bin")) == found

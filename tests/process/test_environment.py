@@ -1,4 +1,4 @@
-"""What a child sees of the host's environment, and what nobody is shown of it."""
+"""The environment variables that a child gets from the host, and the secrets that are withheld."""
 
 import os
 import subprocess
@@ -62,12 +62,12 @@ def test_a_name_that_looks_like_a_secret_is_withheld(name: str) -> None:
         *("API_KEYS", "PAT", "PWD", "OLDPWD"),
     ],
 )
-def test_a_name_that_only_resembles_one_is_passed(name: str) -> None:
+def test_a_name_that_only_resembles_a_secret_is_passed(name: str) -> None:
     assert not looks_secret(name)
     assert child_environment({name: "v"}, "filtered").passed == (name,)
 
 
-def test_an_allowed_secret_is_let_through_and_no_other() -> None:
+def test_only_an_allowed_secret_is_passed() -> None:
     host = HOST | {"OTHER_TOKEN": "o"}
     environment = child_environment(host, "filtered", allowed=("GITHUB_TOKEN", "NOT_THERE_KEY"))
     assert environment.variables["GITHUB_TOKEN"] == "ghp_1"
@@ -75,24 +75,24 @@ def test_an_allowed_secret_is_let_through_and_no_other() -> None:
     assert "NOT_THERE_KEY" not in environment.variables
 
 
-def test_minimal_passes_its_list_and_nothing_else() -> None:
+def test_the_policy_minimal_passes_only_its_list() -> None:
     environment = child_environment(HOST, "minimal", names=("PATH", "LANG", "TERM"))
     assert dict(environment.variables) == {"PATH": "/bin", "LANG": "C"}
     assert environment.held_back == ("GITHUB_TOKEN", "HOME")
 
 
-def test_declared_passes_path_alone() -> None:
+def test_the_policy_declared_passes_only_path() -> None:
     environment = child_environment(HOST, "declared", names=("HOME",), allowed=("GITHUB_TOKEN",))
     assert dict(environment.variables) == {"PATH": "/bin"}
     assert environment.passed == ("PATH",)
 
 
-def test_without_a_path_of_the_host_a_declared_one_invents_no_path() -> None:
+def test_the_policy_declared_adds_no_path_if_the_host_has_none() -> None:
     assert dict(child_environment({"HOME": "/"}, "declared").variables) == {}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_setting_a_variable_never_loses_path(policy: str) -> None:
+def test_a_configured_variable_does_not_remove_path(policy: str) -> None:
     environment = child_environment(HOST, policy, names=("PATH",), configured={"CITY": "Lima"})
     assert environment.variables["PATH"] == "/bin"
     assert environment.variables["CITY"] == "Lima"
@@ -100,20 +100,20 @@ def test_setting_a_variable_never_loses_path(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_configured_variable_wins_over_the_hosts(policy: str) -> None:
+def test_a_configured_variable_has_precedence_over_the_host(policy: str) -> None:
     environment = child_environment(HOST, policy, names=("PATH",), configured={"PATH": "/mine"})
     assert environment.variables["PATH"] == "/mine"
     assert "PATH" not in environment.passed
     assert "PATH" in environment.held_back
 
 
-def test_a_configured_secret_is_set_although_the_hosts_own_is_withheld() -> None:
+def test_a_configured_secret_is_set_although_that_of_the_host_is_withheld() -> None:
     environment = child_environment(HOST, "filtered", configured={"GITHUB_TOKEN": "mine"})
     assert environment.variables["GITHUB_TOKEN"] == "mine"
     assert environment.held_back == ("GITHUB_TOKEN",)
 
 
-def test_an_unknown_policy_is_a_config_error_that_names_the_known_ones() -> None:
+def test_the_error_of_an_unknown_policy_names_the_known_policies() -> None:
     with pytest.raises(ConfigError) as caught:
         child_environment(HOST, "everything")
     assert caught.value.code == "X0103"
@@ -122,17 +122,17 @@ def test_an_unknown_policy_is_a_config_error_that_names_the_known_ones() -> None
     assert "ghp_1" not in str(caught.value)
 
 
-@pytest.mark.parametrize("show", [repr, str, "{}".format])
-def test_no_value_shows_in_any_text_of_it(show: object) -> None:
-    assert callable(show)
+@pytest.mark.parametrize("to_text", [repr, str, "{}".format])
+def test_no_text_of_an_environment_shows_a_value(to_text: object) -> None:
+    assert callable(to_text)
     environment = child_environment(
         {"PATH": "/v-of-path", "A_KEY": "v-of-key"}, "filtered", configured={"CITY": "v-of-city"}
     )
     plan = LaunchPlan(argv=("x",), env=environment.variables)
-    for shown in (show(environment), show(environment.variables), show(plan)):
-        assert "v-of" not in shown
-        assert "PATH" in shown
-        assert "CITY" in shown
+    for text in (to_text(environment), to_text(environment.variables), to_text(plan)):
+        assert "v-of" not in text
+        assert "PATH" in text
+        assert "CITY" in text
 
 
 def test_the_inputs_are_neither_changed_nor_kept() -> None:
@@ -152,15 +152,21 @@ def test_the_variables_cannot_be_changed() -> None:
         environment.variables.update(PATH="/evil")
 
 
-def test_views_of_a_snapshot_are_computed_once_and_differ_by_configuration() -> None:
+def test_the_environment_of_a_snapshot_is_computed_once_per_configuration() -> None:
     host = Snapshot(HOST)
-    plain = child_environment(host, "filtered")
-    assert child_environment(host, "filtered") is plain == child_environment(HOST, "filtered")
-    other = child_environment(host, "filtered", configured={"CITY": "Lima"})
-    assert other == child_environment(HOST, "filtered", configured={"CITY": "Lima"}) != plain
+    unconfigured = child_environment(host, "filtered")
+    assert (
+        child_environment(host, "filtered") is unconfigured == child_environment(HOST, "filtered")
+    )
+    configured = child_environment(host, "filtered", configured={"CITY": "Lima"})
+    assert (
+        configured
+        == child_environment(HOST, "filtered", configured={"CITY": "Lima"})
+        != unconfigured
+    )
 
 
-def test_a_variable_of_our_own_that_changes_is_seen_at_the_next_start(
+def test_a_changed_variable_of_the_host_is_read_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = host_environ()
@@ -173,7 +179,7 @@ def test_a_real_child_sees_exactly_these_variables() -> None:
     host = {"PATH": os.defpath, "A_TOKEN": "t", "HOME": "/h"}
     environment = child_environment(host, "filtered", configured={"CITY": "Lima"})
     script = "import os; print(sorted(n for n in os.environ if not n.startswith('LC_')))"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script],
         env=environment.variables,
         capture_output=True,
@@ -181,7 +187,7 @@ def test_a_real_child_sees_exactly_these_variables() -> None:
         timeout=30,
         check=True,
     )
-    assert done.stdout.strip() == "['CITY', 'HOME', 'PATH']"
+    assert result.stdout.strip() == "['CITY', 'HOME', 'PATH']"
 
 
 @given(
@@ -191,7 +197,7 @@ def test_a_real_child_sees_exactly_these_variables() -> None:
     allowed=st.sets(NAMES),
     configured=VARIABLES,
 )
-def test_every_name_is_accounted_for(
+def test_every_variable_is_either_passed_or_withheld(
     host: Mapping[str, str],
     policy: str,
     names: set[str],

@@ -1,4 +1,4 @@
-"""ExitWatch with a pidfd and with its fallback, a thread; and the text of ExitStatus."""
+"""`ExitWatch` with a pidfd and with its fallback, a thread, and the text of `ExitStatus`."""
 
 import asyncio
 import os
@@ -19,8 +19,8 @@ from tests.extensions.proc import gone, read_process, runs
 
 
 @pytest.fixture(params=["pidfd", "thread"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Both ways to watch."""
+def watch_method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Run the test with a pidfd, and again with a thread."""
     if request.param == "thread":
         monkeypatch.delattr(os, "pidfd_open")
     yield request.param
@@ -28,17 +28,17 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def spawn(*argv: str) -> int:
     process = subprocess.Popen(argv, start_new_session=True)
-    process.returncode = 0  # the watch is in charge of it
+    process.returncode = 0  # so that Popen does not wait for it: the watch does
     return process.pid
 
 
-def exits(watch: ExitWatch) -> bool:
-    """Whether its descriptor tells of an exit within a generous time."""
+def wait_for_exit(watch: ExitWatch) -> bool:
+    """Return whether the descriptor becomes readable within 40 seconds."""
     return bool(select.select([watch.fd], [], [], 40)[0])
 
 
 @pytest.mark.parametrize(
-    ("script", "words"),
+    ("script", "text"),
     [
         ("exit 0", "exited with 0"),
         ("exit 3", "exited with 3"),
@@ -47,32 +47,33 @@ def exits(watch: ExitWatch) -> bool:
         ("kill -34 $$", "killed by SIGRTMIN"),
     ],
 )
-def test_an_exit_makes_the_descriptor_readable_and_is_reported_exactly_once(
-    way: str, script: str, words: str
+def test_an_exit_makes_the_descriptor_readable_and_has_one_status(
+    watch_method: str, script: str, text: str
 ) -> None:
     watch = ExitWatch(spawn("/bin/sh", "-c", script))
-    assert exits(watch)
-    assert str(watch.peek()) == str(watch.peek()) == words
-    observed = read_process(watch.pid)
-    assert observed is not None and observed.state == "Z"  # looking takes nothing away
-    assert str(watch.reap()) == str(watch.reap()) == str(watch.peek()) == words
+    assert wait_for_exit(watch)
+    assert str(watch.peek()) == str(watch.peek()) == text
+    process_info = read_process(watch.pid)
+    # Peek() does not reap the process.
+    assert process_info is not None and process_info.state == "Z"
+    assert str(watch.reap()) == str(watch.reap()) == str(watch.peek()) == text
     assert gone(watch.pid)
-    watch.signal(signal.SIGKILL)  # to nobody, in silence
+    watch.signal(signal.SIGKILL)  # has no effect
     watch.signal_group(signal.SIGKILL)
     watch.close()
 
 
-def test_a_running_process_has_no_status_and_can_be_signalled(way: str) -> None:
+def test_a_running_process_has_no_status_and_can_be_signalled(watch_method: str) -> None:
     watch = ExitWatch(spawn("/bin/sleep", "100"))
     assert not select.select([watch.fd], [], [], 0)[0]
     assert watch.peek() is None and watch.reap() is None
     watch.signal(signal.SIGTERM)
-    assert exits(watch)
+    assert wait_for_exit(watch)
     assert str(watch.reap()) == "killed by SIGTERM"
     watch.close()
 
 
-def test_a_group_is_signalled_as_a_whole_even_after_its_leader_died(way: str) -> None:
+def test_a_process_group_is_signalled_after_its_leader_died(watch_method: str) -> None:
     reader, writer = os.pipe()
     script = (
         "import os, time\npid = os.fork()\nif pid: os.write(1, b'%d' % pid)\nelse: time.sleep(99)"
@@ -83,38 +84,38 @@ def test_a_group_is_signalled_as_a_whole_even_after_its_leader_died(way: str) ->
     process.returncode = 0
     os.close(writer)
     watch = ExitWatch(process.pid)
-    other = int(os.read(reader, 100))
+    child_pid = int(os.read(reader, 100))
     os.close(reader)
-    assert exits(watch)
-    assert runs(other)
+    assert wait_for_exit(watch)
+    assert runs(child_pid)
     watch.signal_group(signal.SIGKILL)
     watch.reap()
     watch.close()
 
-    async def is_gone() -> None:
-        await until(lambda: not runs(other))
+    async def wait_until_gone() -> None:
+        await until(lambda: not runs(child_pid))
 
-    asyncio.run(is_gone())
+    asyncio.run(wait_until_gone())
 
 
-def test_a_status_that_somebody_else_took_is_unknown_and_nothing_is_signalled_after(
+def test_no_signal_is_sent_after_another_part_of_the_program_reaped_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = ExitWatch(spawn("/bin/true"))
-    assert exits(watch)
+    assert wait_for_exit(watch)
     os.waitpid(watch.pid, 0)
     assert watch.peek() == ExitStatus(None, None)
     assert "something else in this program" in str(watch.peek())
-    # The number may be another's by now: no group of that number is ours to signal.
-    signalled: list[int] = []
-    monkeypatch.setattr(os, "killpg", lambda pid, number: signalled.append(pid))
+    # The pid may belong to another process group by now.
+    signalled_groups: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda pid, number: signalled_groups.append(pid))
     watch.signal_group(signal.SIGKILL)
-    assert signalled == []
+    assert signalled_groups == []
     watch.close()
 
 
 @pytest.mark.parametrize(
-    ("status", "words"),
+    ("status", "text"),
     [
         (ExitStatus(0, None), "exited with 0"),
         (ExitStatus(1, None), "exited with 1"),
@@ -127,8 +128,8 @@ def test_a_status_that_somebody_else_took_is_unknown_and_nothing_is_signalled_af
         (ExitStatus(None, 63), "killed by signal 63"),
     ],
 )
-def test_an_exit_status_reads_as_a_sentence(status: ExitStatus, words: str) -> None:
-    assert str(status) == words
+def test_the_text_of_an_exit_status(status: ExitStatus, text: str) -> None:
+    assert str(status) == text
 
 
 def test_without_pidfds_a_thread_waits_and_ends_with_the_process(
@@ -147,17 +148,17 @@ def test_without_pidfds_a_thread_waits_and_ends_with_the_process(
 
 
 @pytest.mark.both_loops
-async def test_without_pidfds_a_whole_session_lives_and_dies_the_same(
+async def test_a_session_works_without_pidfds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     async with hostile(lifetime="plain") as ext:
         grandchild = await ext.call("grandchild")
-        waiting = asyncio.ensure_future(failing(ext.call("keep")))
+        kept_call = asyncio.ensure_future(failing(ext.call("keep")))
         error = await failing(ext.call("leave", {"code": 5}))
-        assert error.evidence.exit == (await waiting).evidence.exit == "exited with 5"
+        assert error.evidence.exit == (await kept_call).evidence.exit == "exited with 5"
         await until(lambda: not runs(grandchild))
         accounted(ext, 3, result=1, gone=2)
-    async with hostile(lifetime="plain") as polite:
-        pid = await polite.call("pid")
+    async with hostile(lifetime="plain") as extension:
+        pid = await extension.call("pid")
     assert gone(pid)

@@ -1,4 +1,4 @@
-"""The memory of an extension, with shared memory that no process has resident."""
+"""The memory of an extension, including shared memory that is not resident in any process."""
 
 import mmap
 import os
@@ -13,8 +13,8 @@ from exthost.process.procfs import MemoryUse
 MIB = 2**20
 
 
-class Processes:
-    """Processes whose memory and shared mappings a test sets, by pid."""
+class FakeProcesses:
+    """Processes with the memory and the shared mappings that a test sets, by pid."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.uses: dict[int, MemoryUse] = {}
@@ -29,18 +29,18 @@ class Processes:
 
 
 @pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
-    return Processes(monkeypatch)
+def processes(monkeypatch: pytest.MonkeyPatch) -> FakeProcesses:
+    return FakeProcesses(monkeypatch)
 
 
-def test_a_shared_file_counts_once_with_its_size(processes: Processes) -> None:
+def test_a_shared_file_counts_once_with_its_size(processes: FakeProcesses) -> None:
     processes.uses = {1: MemoryUse(10 * MIB, 2 * MIB), 2: MemoryUse(5 * MIB, 1 * MIB)}
     processes.mappings = {1: {7: (64 * MIB, 64 * MIB)}, 2: {7: (64 * MIB, 64 * MIB)}}
-    # 3 MiB of it are resident, and counted with the processes.
+    # 3 MiB of the file are resident and already counted with the processes.
     assert ExtensionMemory(()).measure({1: 0, 2: 0}, None) == (15 + 64 - 3) * MIB
 
 
-def test_a_file_of_which_a_part_was_unmapped_counts_more(processes: Processes) -> None:
+def test_a_file_of_which_a_part_was_unmapped_counts_more(processes: FakeProcesses) -> None:
     memory = ExtensionMemory(())
     processes.uses = {1: MemoryUse()}
     processes.mappings = {1: {7: (64 * MIB, 64 * MIB)}}
@@ -48,10 +48,10 @@ def test_a_file_of_which_a_part_was_unmapped_counts_more(processes: Processes) -
     processes.mappings = {1: {7: (4096, 4096)}}
     assert memory.measure({1: 50_000_000}, None) == 128 * MIB
     processes.mappings = {1: {}}
-    assert memory.measure({1: 100_000_000}, None) == 0, "it is gone with its last mapping"
+    assert memory.measure({1: 100_000_000}, None) == 0, "the file is freed with its last mapping"
 
 
-def test_mappings_are_read_again_only_after_processor_time(processes: Processes) -> None:
+def test_mappings_are_read_again_only_after_processor_time(processes: FakeProcesses) -> None:
     memory = ExtensionMemory(())
     processes.uses = {1: MemoryUse(MIB)}
     processes.mappings = {1: {}}
@@ -61,7 +61,7 @@ def test_mappings_are_read_again_only_after_processor_time(processes: Processes)
     memory.measure({1: 1_000_000_000}, None)
     assert processes.reads == 2
     memory.measure({1: 500}, None)
-    assert processes.reads == 3, "an earlier clock is that of another process"
+    assert processes.reads == 3, "a smaller processor time means another process with the same pid"
 
 
 def test_the_shared_mappings_of_a_process_are_found() -> None:
@@ -72,7 +72,7 @@ def test_the_shared_mappings_of_a_process_are_found() -> None:
     assert [*added.values()] == [(3 * MIB, 3 * MIB)]
 
 
-def test_a_process_that_has_ended_has_nothing() -> None:
+def test_a_process_that_has_ended_uses_no_memory_and_time() -> None:
     pid = os.fork()
     if pid == 0:
         os._exit(0)

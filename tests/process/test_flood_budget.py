@@ -1,4 +1,5 @@
-"""The budget of output that serves no call: what is a flood, and when it is forgiven."""
+"""The budget of output that no call waits for: more output is a flood, until the level has
+fallen."""
 
 import pytest
 from hypothesis import given
@@ -9,13 +10,13 @@ from exthost.process.flood_budget import PIPE_RATE, FloodBudget, Rate, message_u
 CHARGES = st.lists(st.tuples(st.floats(0, 2), st.integers(1, 5000)), max_size=50)
 
 
-@pytest.mark.parametrize(("at_once", "times_a_second"), [(1, 1000), (10, 100), (100, 10)])
+@pytest.mark.parametrize(("notifications", "times_a_second"), [(1, 1000), (10, 100), (100, 10)])
 def test_a_thousand_notifications_a_second_are_not_a_flood(
-    at_once: int, times_a_second: int
+    notifications: int, times_a_second: int
 ) -> None:
     budget = FloodBudget(PIPE_RATE)
     for turn in range(10 * times_a_second):
-        assert not budget.charge(at_once, turn / times_a_second)
+        assert not budget.charge(notifications, turn / times_a_second)
 
 
 @given(CHARGES)
@@ -31,7 +32,7 @@ def test_the_level_is_the_charge_that_has_not_leaked(charges: list[tuple[float, 
 
 
 @given(CHARGES)
-def test_every_flood_is_forgiven_after_ten_seconds(charges: list[tuple[float, int]]) -> None:
+def test_every_flood_is_over_after_ten_seconds(charges: list[tuple[float, int]]) -> None:
     budget = FloodBudget(PIPE_RATE)
     now = 0.0
     for pause, units in charges:
@@ -41,10 +42,8 @@ def test_every_flood_is_forgiven_after_ten_seconds(charges: list[tuple[float, in
 
 
 @given(st.integers(1, 100_000), st.integers(2, 40))
-def test_a_rate_over_the_limit_becomes_a_flood_however_it_is_divided(
-    units: int, parts: int
-) -> None:
-    """Twice the rate, in parts of any size, is a flood within a second."""
+def test_twice_the_rate_becomes_a_flood_in_parts_of_any_size(units: int, parts: int) -> None:
+    """Charge twice the allowed rate for a second."""
     budget = FloodBudget(PIPE_RATE)
     seconds = units / parts / (2 * PIPE_RATE.units_per_second)
     steps = int(1 / seconds) + 1 if seconds < 1 else 1

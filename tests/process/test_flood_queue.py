@@ -1,4 +1,4 @@
-"""Pipes with a flood take turns, in a small part of the time of the event loop."""
+"""Flooded pipes are read in turn, in a small part of the time of the event loop."""
 
 import asyncio
 import time
@@ -11,14 +11,15 @@ from exthost.process.flood_queue import FloodQueue, TurnEnd, flood_queue
 from tests.extensions.harness import until
 
 
-class Pipe:
-    """A pipe whose frames are the seconds that it takes to handle them; large from `LARGE` on."""
+class FakePipe:
+    """A pipe whose frames are numbers: the seconds of processor time to handle them. A frame of
+    `LARGE` seconds or more is large."""
 
     LARGE = 0.001
 
     def __init__(self, *frames: float, level: float = 0.0) -> None:
         self.frames = deque(frames)
-        self.turns: list[float] = []  # when each began
+        self.turns: list[float] = []  # the time when each turn began
         self.budget = FloodBudget(PIPE_RATE)
         self.budget.charge(level, asyncio.get_running_loop().time())
 
@@ -27,15 +28,15 @@ class Pipe:
         while self.frames:
             if self.frames[0] >= self.LARGE and not may_be_long:
                 return TurnEnd.LARGE
-            done = time.thread_time() + self.frames.popleft()
-            while time.thread_time() < done:
+            busy_until = time.thread_time() + self.frames.popleft()
+            while time.thread_time() < busy_until:
                 pass
             if time.perf_counter() >= end:
                 return TurnEnd.MORE
         return TurnEnd.EMPTY
 
 
-class Endless(Pipe):
+class EndlessPipe(FakePipe):
     """A pipe that never becomes empty."""
 
     def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
@@ -45,18 +46,18 @@ class Endless(Pipe):
         return TurnEnd.MORE
 
 
-async def turned(*pipes: Pipe, times: int) -> None:
+async def wait_for_turns(*pipes: FakePipe, times: int) -> None:
     await until(lambda: all(len(pipe.turns) >= times for pipe in pipes))
 
 
-async def test_all_pipes_are_served_until_they_are_removed() -> None:
+async def test_all_pipes_get_turns_until_they_are_removed() -> None:
     queue = flood_queue(asyncio.get_running_loop())
     assert queue is flood_queue(asyncio.get_running_loop())
-    pipes = [Endless() for _ in range(40)]
+    pipes = [EndlessPipe() for _ in range(40)]
     for pipe in pipes:
         queue.add(pipe)
         queue.add(pipe)
-    await turned(*pipes, times=5)
+    await wait_for_turns(*pipes, times=5)
     counts = [len(pipe.turns) for pipe in pipes]
     assert max(counts) <= min(counts) + 40, counts
     for pipe in pipes:
@@ -64,36 +65,40 @@ async def test_all_pipes_are_served_until_they_are_removed() -> None:
     assert queue._timer is None
 
 
-async def test_many_pipes_take_no_more_of_the_loop_than_one() -> None:
-    """In processor time: the machine may be busy with other programs."""
+async def test_a_hundred_pipes_use_less_than_half_of_the_loop_time() -> None:
+    """Measured in processor time, because the machine may be busy with other programs."""
     queue = FloodQueue(asyncio.get_running_loop())
-    pipes = [Endless() for _ in range(100)]
+    pipes = [EndlessPipe() for _ in range(100)]
     for pipe in pipes:
         queue.add(pipe)
     began, used = time.monotonic(), time.thread_time()
-    await turned(*pipes, times=3)
+    await wait_for_turns(*pipes, times=3)
     seconds, used = time.monotonic() - began, time.thread_time() - used
     for pipe in pipes:
         queue.remove(pipe)
     assert used < 0.5 * seconds, (used, seconds)
 
 
-async def test_the_pipe_with_the_lowest_level_is_served_first() -> None:
+async def test_the_pipe_with_the_lowest_level_is_read_first() -> None:
     queue = FloodQueue(asyncio.get_running_loop())
-    heavy, light = Pipe(*[0.0001] * 50, level=40_000), Pipe(*[0.0001] * 5)
+    heavy, light = FakePipe(*[0.0001] * 50, level=40_000), FakePipe(*[0.0001] * 5)
     queue.add(heavy)
     queue.add(light)
     await until(lambda: not light.frames and not heavy.frames)
     assert heavy.turns[0] >= light.turns[-1]
 
 
-async def test_large_frames_wait_after_one_that_took_long_and_small_ones_do_not(
+async def test_after_a_long_frame_only_small_frames_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("exthost.process.flood_queue._MAX_REST_SECONDS", 1000.0)
     monkeypatch.setattr("exthost.process.flood_queue._REST_FACTOR", 100_000)
     queue = FloodQueue(asyncio.get_running_loop())
-    first, second, small = Pipe(0.01), Pipe(0.01, level=100), Pipe(*[0.0001] * 5, level=200)
+    first, second, small = (
+        FakePipe(0.01),
+        FakePipe(0.01, level=100),
+        FakePipe(*[0.0001] * 5, level=200),
+    )
     for pipe in (first, second, small):
         queue.add(pipe)
     await until(lambda: not small.frames)
@@ -103,8 +108,8 @@ async def test_large_frames_wait_after_one_that_took_long_and_small_ones_do_not(
     await until(lambda: not second.frames)
 
 
-async def test_a_pipe_keeps_its_place_when_a_callback_is_interrupted() -> None:
-    class Interrupted(Endless):
+async def test_a_pipe_whose_turn_raises_stays_in_the_queue() -> None:
+    class RaisesOnce(EndlessPipe):
         def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
             super().take_turn(end, may_be_long=may_be_long)
             if len(self.turns) == 1:
@@ -114,9 +119,9 @@ async def test_a_pipe_keeps_its_place_when_a_callback_is_interrupted() -> None:
     loop = asyncio.get_running_loop()
     errors: list[object] = []
     loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
-    queue, pipe = FloodQueue(loop), Interrupted()
+    queue, pipe = FloodQueue(loop), RaisesOnce()
     queue.add(pipe)
-    await turned(pipe, times=3)
+    await wait_for_turns(pipe, times=3)
     queue.remove(pipe)
     assert len(errors) == 1 and isinstance(errors[0], ValueError)
 
@@ -124,7 +129,7 @@ async def test_a_pipe_keeps_its_place_when_a_callback_is_interrupted() -> None:
 @pytest.mark.parametrize("count", [1, 3])
 async def test_an_empty_pipe_leaves_the_queue(count: int) -> None:
     queue = FloodQueue(asyncio.get_running_loop())
-    pipes = [Pipe(0.00001) for _ in range(count)]
+    pipes = [FakePipe(0.00001) for _ in range(count)]
     for pipe in pipes:
         queue.add(pipe)
     await until(lambda: not queue._pipes)

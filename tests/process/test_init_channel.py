@@ -1,8 +1,7 @@
-"""The pipes to the first process of a namespace, on Pythons that lack what the kernel has.
+"""PID namespaces and sandboxes work on a Python that lacks functions of the kernel.
 
-A CPython that was built against glibc before 2.27 has no `os.memfd_create`, and an old enough one
-no `os.pidfd_open`. Each is tried in a process of its own: what a Python lacks, it lacks from its
-start.
+A CPython that was built with glibc before 2.27 has no `os.memfd_create`, and old versions have no
+`os.pidfd_open`. Each test runs a new Python that deletes these functions before it imports exthost.
 """
 
 import json
@@ -23,77 +22,82 @@ EXPLORER = [
     str(Path(__file__).parents[1] / "sandbox" / "explorer.py"),
 ]
 
-LACKS = {
+DELETE_FUNCTIONS = {
     "memfd_create": "del os.memfd_create",
     "memfd_create and pidfd_open": "del os.memfd_create, os.pidfd_open; "
     "import signal; del signal.pidfd_send_signal",
 }
 
+# A program that connects to the explorer and restarts it. It prints the parent pid that the
+# explorer has, and what is enforced.
 CONNECT = """
 import asyncio, json, sys, exthost
 
-async def main(words, settings):
-    async with exthost.connect(words, **settings) as ext:
-        first = await ext.call("explore", {"code": "import os; result = os.getppid()"})
+async def main(command, settings):
+    async with exthost.connect(command, **settings) as ext:
+        parent = await ext.call("explore", {"code": "import os; result = os.getppid()"})
         await ext.restart()
-        print(json.dumps({"parent": first, "enforced": dict(ext.enforced)}))
+        print(json.dumps({"parent": parent, "enforced": dict(ext.enforced)}))
 
 asyncio.run(main(*json.loads(sys.argv[1])))
 """
 
-DOCTOR = "import sys; from exthost.faces.cli import main; sys.exit(main(['doctor', '--json']))"
+# A program that runs `exthost doctor` with the file mcp.json.
+DOCTOR = (
+    "import sys; from exthost.faces.cli import main;"
+    " sys.exit(main(['doctor', '--json', '--config', 'mcp.json']))"
+)
 
 
-def run(lacks: str, code: str, *words: str, cwd: Path) -> Any:
-    """Run the code in a Python that lacks this; return the JSON that it prints."""
-    ran = subprocess.run(
-        [sys.executable, "-c", f"import os; {lacks}\n{code}", *words],
+def run_without_functions(delete_code: str, code: str, *args: str, cwd: Path) -> Any:
+    """Run the code in a Python without these functions, and return the JSON that it prints."""
+    result = subprocess.run(
+        [sys.executable, "-c", f"import os; {delete_code}\n{code}", *args],
         capture_output=True,
         text=True,
         timeout=60,
         cwd=cwd,
     )
-    assert "Traceback" not in ran.stderr and ran.stdout, ran.stderr
-    return json.loads(ran.stdout)
+    assert "Traceback" not in result.stderr and result.stdout, result.stderr
+    return json.loads(result.stdout)
 
 
-@pytest.mark.parametrize("lacks", LACKS)
-def test_a_python_that_lacks_it_keeps_the_processes_together(lacks: str, tmp_path: Path) -> None:
-    asked = json.dumps([EXPLORER, {"lifetime": "tree"}])
-    report = run(LACKS[lacks], CONNECT, asked, cwd=tmp_path)
+@pytest.mark.parametrize("functions", DELETE_FUNCTIONS)
+def test_pid_namespace_works_without_these_functions(functions: str, tmp_path: Path) -> None:
+    arguments = json.dumps([EXPLORER, {"lifetime": "tree"}])
+    report = run_without_functions(DELETE_FUNCTIONS[functions], CONNECT, arguments, cwd=tmp_path)
     assert report["parent"] == 1 and report["enforced"]["pids"] == "pidns"
 
 
-@pytest.mark.parametrize("lacks", LACKS)
-def test_a_python_that_lacks_it_enforces_permissions(lacks: str, tmp_path: Path) -> None:
-    asked = json.dumps([EXPLORER, {"permissions": {}}])
-    report = run(LACKS[lacks], CONNECT, asked, cwd=tmp_path)
+@pytest.mark.parametrize("functions", DELETE_FUNCTIONS)
+def test_permissions_are_enforced_without_these_functions(functions: str, tmp_path: Path) -> None:
+    arguments = json.dumps([EXPLORER, {"permissions": {}}])
+    report = run_without_functions(DELETE_FUNCTIONS[functions], CONNECT, arguments, cwd=tmp_path)
     assert report["parent"] == 1 and report["enforced"]["filesystem"] == "mountns"
 
 
-# It is there, and fails in a way that nobody expects.
-BROKEN = "os.memfd_create = None"
+# The function exists, but calling it fails.
+BREAK_FUNCTION = "os.memfd_create = None"
 
 
-@pytest.mark.parametrize("lacks", [*LACKS.values(), BROKEN])
+@pytest.mark.parametrize("delete_code", [*DELETE_FUNCTIONS.values(), BREAK_FUNCTION])
 def test_doctor_reports_the_missing_parts_of_a_python_instead_of_failing(
-    lacks: str, tmp_path: Path
+    delete_code: str, tmp_path: Path
 ) -> None:
     servers = {"one": {"command": EXPLORER[0], "args": EXPLORER[1:]}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    code = DOCTOR.replace("'--json'", "'--json', '--config', 'mcp.json'")
-    report = run(lacks, code, cwd=tmp_path)
+    report = run_without_functions(delete_code, DOCTOR, cwd=tmp_path)
     works = report["sandbox"]["strict"]["works"], report["sandbox"]["tree"]["works"]
-    assert works == ((False, False) if lacks == BROKEN else (True, True)), report
-    failed = [
+    assert works == ((False, False) if delete_code == BREAK_FUNCTION else (True, True)), report
+    failed_probes = [
         finding
         for finding in report["findings"]
         if "probe could not be started" in finding["message"]
     ]
-    assert bool(failed) == (lacks == BROKEN), report["findings"]
+    assert bool(failed_probes) == (delete_code == BREAK_FUNCTION), report["findings"]
 
 
-def test_a_memory_file_by_number_is_read_from_its_beginning(
+def test_a_memory_file_without_memfd_create_is_read_from_its_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "memfd_create")

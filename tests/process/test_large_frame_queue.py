@@ -1,4 +1,4 @@
-"""Several readers of large frames take turns, and pause if that goes on for long."""
+"""Readers of large frames read in turn, and pause between reads after 32 MiB."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from exthost.process.large_frame_queue import SHARED_READ_BYTES, LargeFrameQueue
 MIB = 2**20
 
 
-class Loop:
+class FakeLoop:
     """An event loop whose time moves only when a test moves it."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Loop:
         self.later.append(callback)
 
 
-class Reader:
+class EndlessReader:
     """A reader inside a frame that does not end."""
 
     def __init__(self) -> None:
@@ -39,9 +39,10 @@ class Reader:
         return True
 
 
-def started(loop: Loop, count: int) -> list[Reader]:
+def add_readers(loop: FakeLoop, count: int) -> list[EndlessReader]:
+    """Add new readers to a queue of this loop, each of them twice, and return them."""
     queue = LargeFrameQueue(cast("asyncio.AbstractEventLoop", loop))
-    readers = [Reader() for _ in range(count)]
+    readers = [EndlessReader() for _ in range(count)]
     for reader in readers:
         queue.add(reader)
         queue.add(reader)
@@ -49,8 +50,8 @@ def started(loop: Loop, count: int) -> list[Reader]:
 
 
 def test_one_reader_reads_in_each_iteration() -> None:
-    loop = Loop()
-    readers = started(loop, 3)
+    loop = FakeLoop()
+    readers = add_readers(loop, 3)
     for _ in range(6):
         (step,) = loop.soon
         loop.soon.clear()
@@ -58,9 +59,9 @@ def test_one_reader_reads_in_each_iteration() -> None:
     assert [reader.reads for reader in readers] == [2, 2, 2]
 
 
-def test_after_many_megabytes_the_readers_pause_after_each_read_and_later_no_more() -> None:
-    loop = Loop()
-    readers = started(loop, 40)
+def test_readers_pause_after_each_read_from_32_mib_on_for_ten_seconds() -> None:
+    loop = FakeLoop()
+    readers = add_readers(loop, 40)
     while loop.soon:
         loop.soon.pop()()
     read_bytes = sum(reader.reads for reader in readers) * SHARED_READ_BYTES

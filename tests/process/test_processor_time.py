@@ -1,4 +1,5 @@
-"""The processor time of processes that ended, by accounts and by samples."""
+"""The processor time of processes that have ended is read from their parent, or estimated by
+samples."""
 
 import random
 from collections.abc import Mapping
@@ -14,11 +15,11 @@ PROGRAM = 2
 
 
 class Machine:
-    """One processor, on which a program runs one child after the other, each of the same length."""
+    """One processor, on which a program runs one child after the other for the same time each."""
 
-    def __init__(self, child_seconds: float, *, are_waited_for: bool) -> None:
+    def __init__(self, child_seconds: float, *, are_reaped: bool) -> None:
         self.child_seconds = child_seconds
-        self.are_waited_for = are_waited_for
+        self.are_reaped = are_reaped
         self.now = 0.0
 
     def clocks(self) -> Mapping[int, int]:
@@ -27,43 +28,45 @@ class Machine:
 
     def reaped_seconds(self, pid: int) -> float:
         ended = self.now - self.now % self.child_seconds
-        return ended if pid == PROGRAM and self.are_waited_for else 0.0
+        return ended if pid == PROGRAM and self.are_reaped else 0.0
 
 
 def measure(machine: Machine, seconds: float, monkeypatch: pytest.MonkeyPatch) -> float:
-    """Return what is measured after this time, in which a processor was always busy."""
+    """Return the measured processor time after `seconds` in which the processor was always busy."""
     monkeypatch.setattr(processor_time, "running_threads", lambda pid: float(pid != PROGRAM))
     monkeypatch.setattr(processor_time, "reaped_seconds", machine.reaped_seconds)
-    chance = random.Random(7)
+    rng = random.Random(7)
     meter, spent = ProcessorTime(), 0.0
     while machine.now < seconds:
-        pause = chance.uniform(0, 2 * INTERVAL_SECONDS)
-        machine.now += pause
-        # The program always runs a little: otherwise nothing would be read of it.
+        interval = rng.uniform(0, 2 * INTERVAL_SECONDS)
+        machine.now += interval
+        # The program itself runs a little, because a process that did not run is not read.
         clocks = {**machine.clocks(), PROGRAM: int(machine.now * 1e6)}
-        spent = meter.add_sample(clocks, [INIT], 2 * INTERVAL_SECONDS - pause)
+        spent = meter.add_sample(clocks, [INIT], 2 * INTERVAL_SECONDS - interval)
     return spent
 
 
 @pytest.mark.parametrize("child_seconds", [0.0003, 0.002, 0.015, 0.1, 3.0])
-def test_children_that_are_not_reaped_are_counted_by_samples(
+def test_the_time_of_children_that_are_not_reaped_is_estimated(
     child_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spent = measure(Machine(child_seconds, are_waited_for=False), 100.0, monkeypatch)
-    assert 90 < spent < 110, spent
+    spent = measure(Machine(child_seconds, are_reaped=False), 100.0, monkeypatch)
+    assert 90 < spent < 110, spent  # within ten percent of 100 seconds
 
 
 @pytest.mark.parametrize("child_seconds", [0.0003, 0.002, 0.015, 0.1, 3.0])
-def test_children_that_are_waited_for_are_counted_by_accounts(
+def test_the_time_of_reaped_children_is_read_from_their_parent(
     child_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = Machine(child_seconds, are_waited_for=True)
+    machine = Machine(child_seconds, are_reaped=True)
     spent = measure(machine, 100.0, monkeypatch)
-    # What the program itself used is a thousandth of the time.
+    # The program itself used a thousandth of the time.
     assert spent == pytest.approx(machine.now * 1.001, abs=0.001)
 
 
-def test_a_pid_that_is_used_again_is_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pid_that_is_used_again_counts_as_another_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(processor_time, "running_threads", lambda pid: 0.0)
     monkeypatch.setattr(processor_time, "reaped_seconds", lambda pid: 0.0)
     meter = ProcessorTime()

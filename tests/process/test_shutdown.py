@@ -1,4 +1,4 @@
-"""Shutdown steps run in order, stop at the exit, and end with SIGKILL."""
+"""Shutdown steps run in order until the process exits. The last step is SIGKILL."""
 
 import asyncio
 
@@ -9,35 +9,35 @@ from exthost.model.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminat
 from exthost.process.shutdown import CLEAN_KILL_SECONDS, KILL_SECONDS, run_steps
 
 
-class Scripted:
-    """Exits at the configured step, and records the steps."""
+class FakeProcess:
+    """Exits after the given kind of step, and records the steps and waits."""
 
-    def __init__(self, ends_at: str = "") -> None:
-        self.ends_at = ends_at
-        self.asked: list[object] = []
+    def __init__(self, exits_after: str = "") -> None:
+        self.exits_after = exits_after
+        self.steps: list[object] = []
 
-    def _note(self, what: object) -> None:
-        self.asked.append(what)
+    def _record(self, step: object) -> None:
+        self.steps.append(step)
 
     async def send_message(self, message: Request | Notification, wait: float) -> None:
-        self._note(f"say {message.method} {wait:g}")
+        self._record(f"say {message.method} {wait:g}")
 
     def write_raw(self, data: bytes) -> None:
-        self._note(f"write {data!r}")
+        self._record(f"write {data!r}")
 
     def close_stdin(self) -> None:
-        self._note("eof")
+        self._record("eof")
 
     def terminate(self) -> None:
-        self._note("term")
+        self._record("term")
 
     def kill(self) -> None:
-        self._note("kill")
+        self._record("kill")
 
     async def exits_within(self, seconds: float) -> bool:
-        last = str(self.asked[-1])
-        self._note(seconds)
-        return bool(self.ends_at) and last.startswith(self.ends_at)
+        last_step = str(self.steps[-1])
+        self._record(seconds)
+        return bool(self.exits_after) and last_step.startswith(self.exits_after)
 
 
 STEPS: tuple[ShutdownStep, ...] = (
@@ -46,7 +46,7 @@ STEPS: tuple[ShutdownStep, ...] = (
     CloseStdin(wait=3),
     Terminate(wait=1),
 )
-EXPECTED = [
+STEPS_AND_WAITS = [
     "say shutdown 2",
     0.0,
     "write b'bye'",
@@ -61,21 +61,21 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize(
-    ("ends_at", "count"), [("say", 2), ("write", 4), ("eof", 6), ("term", 8), ("kill", 10)]
+    ("exits_after", "count"), [("say", 2), ("write", 4), ("eof", 6), ("term", 8), ("kill", 10)]
 )
-def test_no_step_follows_the_exit(ends_at: str, count: int) -> None:
-    process = Scripted(ends_at)
+def test_no_step_runs_after_the_exit(exits_after: str, count: int) -> None:
+    process = FakeProcess(exits_after)
     assert asyncio.run(run_steps(STEPS, process)) is True
-    assert process.asked == EXPECTED[:count]
+    assert process.steps == STEPS_AND_WAITS[:count]
 
 
 def test_a_process_that_survives_sigkill_is_reported() -> None:
-    process = Scripted()
+    process = FakeProcess()
     assert asyncio.run(run_steps(STEPS, process)) is False
-    assert process.asked == [*EXPECTED, "kill", KILL_SECONDS]
+    assert process.steps == [*STEPS_AND_WAITS, "kill", KILL_SECONDS]
 
 
-def test_without_steps_there_is_only_sigkill() -> None:
-    process = Scripted("kill")
+def test_without_steps_the_process_is_killed() -> None:
+    process = FakeProcess("kill")
     assert asyncio.run(run_steps((), process)) is True
-    assert process.asked == ["kill", CLEAN_KILL_SECONDS]
+    assert process.steps == ["kill", CLEAN_KILL_SECONDS]

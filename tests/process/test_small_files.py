@@ -1,4 +1,4 @@
-"""The beginning of a file that a package may have put there."""
+"""Reading the beginning of a file that a package may have written."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_a_file_that_is_not_regular_is_not_read(tmp_path: Path) -> None:
         assert first_words(str(tmp_path / name)) == []
 
 
-def test_the_words_of_a_first_line(tmp_path: Path) -> None:
+def test_the_words_of_a_shebang_line_are_returned(tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_bytes(b"#! /usr/bin/env  -S python3 -u\nprint()\n")
     assert first_words(str(path)) == ["/usr/bin/env", "-S", "python3", "-u"]

@@ -1,4 +1,5 @@
-"""Where state of ours lives, and that no id leads out of there."""
+"""The folder for the state of the host and of each extension; an id cannot lead out of this
+folder."""
 
 import sys
 from pathlib import PurePosixPath
@@ -7,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.process.state_dirs import state_folder, state_root
+from exthost.process.state_dirs import state_folder
+from exthost.process.state_root import state_root
 
 
-def test_the_operators_choice_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_have_precedence_over_the_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     environ = {"HOME": "/h", "XDG_STATE_HOME": "/s", "EXTHOST_HOME": "/e"}
     assert state_root(environ) == "/e"
@@ -21,15 +23,19 @@ def test_the_operators_choice_goes_first(monkeypatch: pytest.MonkeyPatch) -> Non
     assert state_root({"HOME": "/h"}) == "/h/Library/Application Support/exthost"
 
 
-def test_a_plain_id_is_its_folders_name() -> None:
+def test_an_id_of_letters_digits_and_punctuation_is_the_folder_name() -> None:
     assert state_folder({"EXTHOST_HOME": "/e"}, "my-ext_1.2") == "/e/extensions/my-ext_1.2"
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
-def test_no_id_leads_out_and_no_two_ids_share_a_folder(one: str, other: str) -> None:
-    folders = [PurePosixPath(state_folder({"EXTHOST_HOME": "/e"}, id)) for id in (one, other)]
+def test_no_id_leads_out_of_the_state_folder_and_no_two_ids_share_a_folder(
+    first_id: str, second_id: str
+) -> None:
+    folders = [
+        PurePosixPath(state_folder({"EXTHOST_HOME": "/e"}, id)) for id in (first_id, second_id)
+    ]
     for folder in folders:
         assert folder.parent == PurePosixPath("/e/extensions")
         assert folder.name not in ("", ".", "..") and len(folder.name.encode()) < 200
         assert folder.name.isascii() and folder.name.isprintable()
-    assert (folders[0] == folders[1]) == (one == other)
+    assert (folders[0] == folders[1]) == (first_id == second_id)

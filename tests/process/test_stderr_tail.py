@@ -1,4 +1,5 @@
-"""The last of stderr: bounded, whole lines as they come, the same however the bytes are cut."""
+"""The last lines of stderr: their size is limited, and they do not depend on how the bytes are
+cut."""
 
 from itertools import pairwise
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from exthost.process.stderr_tail import LINE_BYTES, OLDER, SHOWN_LINES, TAIL_BYTES, StderrTail
 
-# Mostly short lines, now and then one around and above the length that is handed on in pieces.
+# Short lines, and some lines of about the maximum length and longer, which are split.
 LINES = st.lists(
     st.one_of(
         st.binary(max_size=20),
@@ -16,105 +17,111 @@ LINES = st.lists(
     ).map(lambda line: line.replace(b"\n", b"").replace(b"\r", b"")),
     max_size=12,
 )
-# How fast the machine is says nothing about a tail.
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# These tests do not depend on the speed of the machine.
+WITHOUT_TIME_LIMIT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CUTS = st.lists(st.integers(0, 80_000), max_size=8)
 
 
-def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
-    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
-    return [data[start:end] for start, end in pairwise(places)]
+def split_at(data: bytes, cuts: list[int]) -> list[bytes]:
+    positions = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    return [data[start:end] for start, end in pairwise(positions)]
 
 
-@UNHURRIED
+@WITHOUT_TIME_LIMIT
 @given(LINES, CUTS)
-def test_lines_are_handed_on_the_same_however_the_bytes_are_cut(
+def test_the_lines_do_not_depend_on_how_the_bytes_are_cut(
     lines: list[bytes], cuts: list[int]
 ) -> None:
     data = b"\n".join(lines)
     expected: list[str] = []
     for line in lines if lines and lines[-1] else lines[:-1]:
-        cut = [line[n : n + LINE_BYTES] for n in range(0, len(line), LINE_BYTES)] or [b""]
-        expected += [piece.decode("utf-8", "replace") for piece in cut]
-    reports: list[str] = []
-    tail = StderrTail(reports.append)
-    for piece in pieces(data, cuts):
+        line_pieces = [line[n : n + LINE_BYTES] for n in range(0, len(line), LINE_BYTES)] or [b""]
+        expected += [piece.decode("utf-8", "replace") for piece in line_pieces]
+    received_lines: list[str] = []
+    tail = StderrTail(received_lines.append)
+    for piece in split_at(data, cuts):
         tail.feed(piece)
     tail.end()
-    assert reports == expected
+    assert received_lines == expected
     assert tail.total == len(data)
 
 
-@UNHURRIED
+@WITHOUT_TIME_LIMIT
 @given(LINES, CUTS)
-def test_the_tail_is_the_last_part_of_the_input(lines: list[bytes], cuts: list[int]) -> None:
+def test_the_tail_has_the_last_lines_of_the_input(lines: list[bytes], cuts: list[int]) -> None:
     data = b"\n".join(lines)
     tail = StderrTail()
-    for piece in pieces(data, cuts):
+    for piece in split_at(data, cuts):
         tail.feed(piece)
-    kept = data[-TAIL_BYTES:].splitlines()
-    shown = kept[-SHOWN_LINES:]
-    assert tail.lines() == tuple(line.decode("utf-8", "replace") for line in shown)
+    kept_lines = data[-TAIL_BYTES:].splitlines()
+    shown_lines = kept_lines[-SHOWN_LINES:]
+    assert tail.lines() == tuple(line.decode("utf-8", "replace") for line in shown_lines)
 
 
-def test_an_endless_line_is_handed_on_in_pieces_and_costs_no_more_than_one() -> None:
-    reports: list[str] = []
-    tail = StderrTail(reports.append)
+def test_a_line_without_an_end_is_split_and_its_memory_is_limited() -> None:
+    received_lines: list[str] = []
+    tail = StderrTail(received_lines.append)
     for _ in range(100):
         tail.feed(b"x" * 10_000)
-    assert {len(piece) for piece in reports} == {LINE_BYTES}
-    assert 1_000_000 - LINE_BYTES <= sum(map(len, reports)) <= 1_000_000
+    assert {len(piece) for piece in received_lines} == {LINE_BYTES}
+    assert 1_000_000 - LINE_BYTES <= sum(map(len, received_lines)) <= 1_000_000
     assert sum(map(len, tail.lines())) == TAIL_BYTES
 
 
-def numbered(first: int, end: int) -> list[str]:
+def numbered_lines(first: int, end: int) -> list[str]:
     return [f"line {n}" for n in range(first, end)]
 
 
-def test_only_so_many_lines_are_shown_the_first_of_a_burst_among_them() -> None:
+def test_the_first_and_last_lines_of_a_burst_are_shown() -> None:
     tail = StderrTail(now=lambda: 0.0)
-    tail.feed("\n".join([*numbered(0, 100), ""]).encode())
-    left_out = "(81 lines are left out here)"
-    assert list(tail.lines()) == [*numbered(0, 3), left_out, *numbered(84, 100)]
+    tail.feed("\n".join([*numbered_lines(0, 100), ""]).encode())
+    omission_note = "(81 lines are left out here)"
+    assert list(tail.lines()) == [*numbered_lines(0, 3), omission_note, *numbered_lines(84, 100)]
     assert len(tail.lines()) == SHOWN_LINES
 
 
-@pytest.mark.parametrize("piece", [1, 7, 65_536])
-def test_the_first_lines_of_the_last_burst_are_kept_however_long_it_is(piece: int) -> None:
+@pytest.mark.parametrize("piece_bytes", [1, 7, 65_536])
+def test_the_first_lines_of_a_long_burst_are_kept(piece_bytes: int) -> None:
     time = 0.0
     tail = StderrTail(now=lambda: time)
-    tail.feed("\n".join([*numbered(0, 50), ""]).encode())
+    tail.feed("\n".join([*numbered_lines(0, 50), ""]).encode())
     time = 10.0
-    burst = ["panic: index out of range", "", "goroutine 1 [running]:", *numbered(0, 5000), ""]
+    burst = [
+        "panic: index out of range",
+        "",
+        "goroutine 1 [running]:",
+        *numbered_lines(0, 5000),
+        "",
+    ]
     data = "\n".join(burst).encode()
     assert len(data) > 2 * TAIL_BYTES
-    for start in range(0, len(data), piece):
-        tail.feed(data[start : start + piece])
-    head, tail_of = tail.lines()[:3], list(tail.lines()[4:])
-    assert head == ("panic: index out of range", "", "goroutine 1 [running]:")
-    assert tail_of == numbered(4984, 5000)
+    for start in range(0, len(data), piece_bytes):
+        tail.feed(data[start : start + piece_bytes])
+    first_lines, last_lines = tail.lines()[:3], list(tail.lines()[4:])
+    assert first_lines == ("panic: index out of range", "", "goroutine 1 [running]:")
+    assert last_lines == numbered_lines(4984, 5000)
 
 
 def test_a_short_burst_is_shown_after_the_earlier_output() -> None:
     time = 0.0
     tail = StderrTail(now=lambda: time)
-    tail.feed("\n".join([*numbered(0, 50), ""]).encode())
+    tail.feed("\n".join([*numbered_lines(0, 50), ""]).encode())
     time = 10.0
     tail.feed(b"Error: no such file\n")
-    assert list(tail.lines()) == [*numbered(31, 50), "Error: no such file"]
+    assert list(tail.lines()) == [*numbered_lines(31, 50), "Error: no such file"]
 
 
-def test_the_rest_without_a_newline_is_handed_on_once_at_the_end() -> None:
-    reports: list[str] = []
-    tail = StderrTail(reports.append)
+def test_a_last_line_without_a_newline_is_delivered_once_at_the_end() -> None:
+    received_lines: list[str] = []
+    tail = StderrTail(received_lines.append)
     tail.feed("käse\r\nno newline".encode())
-    assert reports == ["käse"]
+    assert received_lines == ["käse"]
     tail.end()
     tail.end()
-    assert reports == ["käse", "no newline"]
+    assert received_lines == ["käse", "no newline"]
 
 
-def test_lines_from_before_a_time_are_marked_unless_others_followed() -> None:
+def test_older_lines_are_marked_unless_newer_lines_follow() -> None:
     time = 1.0
     tail = StderrTail(now=lambda: time)
     assert tail.lines(since=2.0) == ()
@@ -131,8 +138,8 @@ FRAMES = b"".join(b"  %2d: frame\n             at file.rs:%d\n" % (n, n) for n i
 
 
 @pytest.mark.parametrize("pause", [0.0, 3.0])
-def test_the_head_of_a_panic_is_kept_while_its_stack_is_looked_up(pause: float) -> None:
-    """Rust prints the message, and the stack when it has found the names of the functions."""
+def test_the_first_lines_of_a_panic_are_kept_if_its_stack_comes_later(pause: float) -> None:
+    """Rust prints the message first, and the stack seconds later."""
     time = 1.0
     tail = StderrTail(now=lambda: time)
     tail.feed(b"an older line\n")
@@ -142,12 +149,12 @@ def test_the_head_of_a_panic_is_kept_while_its_stack_is_looked_up(pause: float) 
     tail.feed(FRAMES)
     time += pause
     tail.feed(b"note: Some details are omitted\n")
-    head = PANIC.decode().splitlines()[1:]
-    assert list(tail.lines()[:4]) == [*head, "(66 lines are left out here)"]
+    first_lines = PANIC.decode().splitlines()[1:]
+    assert list(tail.lines()[:4]) == [*first_lines, "(66 lines are left out here)"]
     assert tail.lines()[-1] == "note: Some details are omitted"
 
 
-def test_a_line_that_is_cut_by_a_pause_is_one_line_of_one_burst() -> None:
+def test_a_line_with_a_pause_inside_belongs_to_one_burst() -> None:
     time = 1.0
     tail = StderrTail(now=lambda: time)
     tail.feed(b"panic: no such")

@@ -1,4 +1,5 @@
-"""Our end of stdin, on a real pipe: order kept, nothing waited for, what is dropped is told."""
+"""`StdinWriter` on a real pipe: messages keep their order, no write blocks, and dropped data is
+reported."""
 
 import asyncio
 import fcntl
@@ -14,44 +15,44 @@ from exthost.process.large_reads import WIDE_PIPE_BYTES
 from exthost.process.stdin_writer import BATCH_FRAMES, StdinWriter
 from tests.extensions.harness import until
 
-# Longer than any test: only a timer that a test fires says that a reader stands still.
+# Longer than any test: a reader counts as stalled only when a test fires the timer.
 STALL_SECONDS = 300.0
 
 
-class Timers:
-    """The running loop, with timers that fire when a test says so."""
+class LoopWithFakeTimers:
+    """The running loop, with timers that fire only when a test calls `fire`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self.set_for: list[tuple[float, Callable[[], None]]] = []
+        self.timers: list[tuple[float, Callable[[], None]]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> "Timer":
-        self.set_for.append((delay, callback))
-        return Timer(self.set_for, self.set_for[-1])
+    def call_later(self, delay: float, callback: Callable[[], None]) -> "FakeTimer":
+        self.timers.append((delay, callback))
+        return FakeTimer(self.timers, self.timers[-1])
 
     def fire(self) -> None:
-        """Let the time of every timer be over."""
-        due, self.set_for[:] = list(self.set_for), []
+        """Fire all timers that are set."""
+        due, self.timers[:] = list(self.timers), []
         for _, callback in due:
             callback()
 
 
-class Timer(NamedTuple):
-    """What `call_later` returns."""
+class FakeTimer(NamedTuple):
+    """The handle that `call_later` returns."""
 
-    all: list[tuple[float, Callable[[], None]]]
-    own: tuple[float, Callable[[], None]]
+    all_timers: list[tuple[float, Callable[[], None]]]
+    timer: tuple[float, Callable[[], None]]
 
     def cancel(self) -> None:
-        if self.own in self.all:
-            self.all.remove(self.own)
+        if self.timer in self.all_timers:
+            self.all_timers.remove(self.timer)
 
 
 class Pipe:
-    """A pipe, its writer, and what the writer reported."""
+    """A pipe and its writer. `reported` are the events that the writer reported."""
 
     def __init__(self, loop: Any = None) -> None:
         self.reader, self.writer = os.pipe()
@@ -69,7 +70,7 @@ class Pipe:
         )
 
     def fill(self) -> int:
-        """Fill the pipe behind the writer's back; return the number of bytes."""
+        """Fill the pipe without the writer, and return the number of bytes."""
         total = 0
         while True:
             try:
@@ -77,27 +78,27 @@ class Pipe:
             except BlockingIOError:
                 return total
 
-    def read(self, most: int = 1 << 20) -> bytes:
+    def read(self, limit: int = 1 << 20) -> bytes:
         try:
-            return os.read(self.reader, most)
+            return os.read(self.reader, limit)
         except BlockingIOError:
             return b""
 
     async def read_exactly(self, size: int) -> bytes:
         data = b""
 
-        def more() -> bool:
+        def read_more() -> bool:
             nonlocal data
             data += self.read(size - len(data))
             return len(data) == size
 
-        await until(more)
+        await until(read_more)
         return data
 
     def end(self) -> bool:
-        clean = self.stdin.close()
+        everything_was_written = self.stdin.close()
         os.close(self.reader)
-        return clean
+        return everything_was_written
 
 
 async def test_a_lone_message_is_in_the_pipe_when_write_returns() -> None:
@@ -117,7 +118,7 @@ async def test_gathered_messages_go_out_together_at_the_end_of_the_tick() -> Non
     assert pipe.end() is True
 
 
-async def test_a_long_tick_is_written_in_batches_so_that_the_child_can_begin() -> None:
+async def test_many_messages_of_one_tick_are_written_in_batches() -> None:
     pipe = Pipe()
     for _ in range(BATCH_FRAMES):
         pipe.stdin.gather(b"x")
@@ -130,18 +131,18 @@ async def test_a_long_tick_is_written_in_batches_so_that_the_child_can_begin() -
 
 
 @pytest.mark.parametrize("end", ["read", "closed", "broken"])
-async def test_a_waiter_for_the_backlog_goes_on_when_it_is_read_or_the_pipe_ends(
+async def test_drained_returns_when_the_backlog_is_read_or_the_pipe_ends(
     end: str,
 ) -> None:
     pipe = Pipe()
-    await pipe.stdin.drained()  # nothing to wait for
-    filled = pipe.fill()
+    await pipe.stdin.drained()  # returns immediately without a backlog
+    filler_bytes = pipe.fill()
     pipe.stdin.write(b"x" * 1000)
     waiting = asyncio.create_task(pipe.stdin.drained())
     await asyncio.sleep(0)
     assert not waiting.done() and pipe.stdin.unwritten_bytes == 1000
     if end == "read":
-        await pipe.read_exactly(filled + 1000)
+        await pipe.read_exactly(filler_bytes + 1000)
     elif end == "closed":
         assert pipe.stdin.close() is False
     else:
@@ -163,45 +164,45 @@ async def test_a_write_does_not_overtake_data_that_was_gathered_before_it() -> N
 
 
 @pytest.mark.both_loops
-async def test_order_is_kept_while_the_pipe_is_full_however_the_messages_come() -> None:
+async def test_messages_keep_their_order_while_the_pipe_is_full() -> None:
     pipe = Pipe()
-    filled = pipe.fill()
-    chance = random.Random(5)
+    filler_bytes = pipe.fill()
+    rng = random.Random(5)
     expected = b""
     for n in range(300):
-        size = chance.choice([1, 10, 70_000])
+        size = rng.choice([1, 10, 70_000])
         data = (b"<%d>" % n) * (size // 4 + 1)
         expected += data
-        if chance.random() < 0.5:
+        if rng.random() < 0.5:
             pipe.stdin.gather(data)
         else:
             pipe.stdin.write_parts(data[:3], data[3:])
-        if chance.random() < 0.1:
+        if rng.random() < 0.1:
             await asyncio.sleep(0)
-    assert await pipe.read_exactly(filled) == b"." * filled
+    assert await pipe.read_exactly(filler_bytes) == b"." * filler_bytes
     assert await pipe.read_exactly(len(expected)) == expected
     assert pipe.end() is True
     assert pipe.reported == []
 
 
 @pytest.mark.both_loops
-async def test_a_stalled_reader_is_reported_and_a_slow_one_is_not() -> None:
-    timers = Timers()
-    pipe = Pipe(timers)
-    filled = pipe.fill()
+async def test_a_stalled_reader_is_reported_and_a_slow_reader_is_not() -> None:
+    loop = LoopWithFakeTimers()
+    pipe = Pipe(loop)
+    filler_bytes = pipe.fill()
     for _ in range(10):
-        pipe.stdin.write(b"x" * 60_000)  # each too small to widen the pipe
-    for _ in range(4):  # each step that is read gives it all of the patience anew
-        [before] = timers.set_for
-        held = pipe.stdin.unwritten_bytes
-        await pipe.read_exactly(filled // 4)
-        await until(lambda held=held: pipe.stdin.unwritten_bytes < held)  # type: ignore[misc]
-        [now] = timers.set_for
-        assert now is not before and now[0] == STALL_SECONDS
+        pipe.stdin.write(b"x" * 60_000)  # each message is too small to widen the pipe
+    for _ in range(4):  # after each read the timer is set again
+        [timer_before] = loop.timers
+        unwritten_bytes = pipe.stdin.unwritten_bytes
+        await pipe.read_exactly(filler_bytes // 4)
+        await until(lambda before=unwritten_bytes: pipe.stdin.unwritten_bytes < before)  # type: ignore[misc]
+        [timer_after] = loop.timers
+        assert timer_after is not timer_before and timer_after[0] == STALL_SECONDS
     assert pipe.reported == []
-    timers.fire()
+    loop.fire()
     assert pipe.reported == ["stalled"]
-    assert pipe.end() is False  # the rest was dropped, and that is said
+    assert pipe.end() is False  # the rest was dropped
 
 
 async def test_closing_with_a_backlog_reports_dropped_data() -> None:
@@ -209,7 +210,7 @@ async def test_closing_with_a_backlog_reports_dropped_data() -> None:
     pipe.fill()
     pipe.stdin.write(b"never read")
     assert pipe.stdin.close() is False
-    assert pipe.stdin.close() is True  # nothing was left to drop
+    assert pipe.stdin.close() is True  # no data was left to drop
     pipe.stdin.write(b"after the end")
     os.close(pipe.reader)
     assert pipe.reported == []
@@ -217,9 +218,9 @@ async def test_closing_with_a_backlog_reports_dropped_data() -> None:
 
 async def test_closing_in_the_same_tick_still_sends_the_gathered_data() -> None:
     pipe = Pipe()
-    pipe.stdin.gather(b"last words")
+    pipe.stdin.gather(b"last message")
     assert pipe.stdin.close() is True
-    assert pipe.read() == b"last words"
+    assert pipe.read() == b"last message"
     os.close(pipe.reader)
     await asyncio.sleep(0)
 
@@ -242,9 +243,9 @@ async def test_a_reader_that_closed_is_reported_as_broken(when: str) -> None:
 
 async def test_a_large_message_widens_the_pipe_once() -> None:
     pipe = Pipe()
-    before = fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ)
+    timer_before = fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ)
     pipe.stdin.write(b"x" * 1000)
-    assert fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ) == before
+    assert fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ) == timer_before
     pipe.stdin.write(b"x" * 500_000)
     assert fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ) == WIDE_PIPE_BYTES
     assert len(await pipe.read_exactly(501_000)) == 501_000
@@ -255,17 +256,17 @@ async def test_a_large_message_widens_the_pipe_once() -> None:
 async def test_many_threads_and_the_loop_write_whole_messages_into_a_full_pipe() -> None:
     """The blocking API writes from its callers' threads, under the lock."""
     pipe = Pipe()
-    filled = pipe.fill()
+    filler_bytes = pipe.fill()
 
-    def from_a_thread(name: int) -> Callable[[], None]:
+    def make_writer(number: int) -> Callable[[], None]:
         def write() -> None:
             for n in range(200):
                 with pipe.lock:
-                    pipe.stdin.write(b"<%d:%03d>" % (name, n))
+                    pipe.stdin.write(b"<%d:%03d>" % (number, n))
 
         return write
 
-    threads = [threading.Thread(target=from_a_thread(name)) for name in range(4)]
+    threads = [threading.Thread(target=make_writer(number)) for number in range(4)]
     for thread in threads:
         thread.start()
     for n in range(200):
@@ -273,11 +274,13 @@ async def test_many_threads_and_the_loop_write_whole_messages_into_a_full_pipe()
             pipe.stdin.write(b"<%d:%03d>" % (9, n))
         if n % 20 == 0:
             await asyncio.sleep(0)
-    await pipe.read_exactly(filled)
+    await pipe.read_exactly(filler_bytes)
     data = await pipe.read_exactly(5 * 200 * len(b"<9:000>"))
     for thread in threads:
         thread.join()
     messages = data.decode().replace("<", "").split(">")[:-1]
-    for name in (0, 1, 2, 3, 9):
-        assert [m for m in messages if m[0] == str(name)] == [f"{name}:{n:03d}" for n in range(200)]
+    for number in (0, 1, 2, 3, 9):
+        assert [message for message in messages if message[0] == str(number)] == [
+            f"{number}:{n:03d}" for n in range(200)
+        ]
     assert pipe.end() is True

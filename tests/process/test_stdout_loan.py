@@ -1,4 +1,5 @@
-"""A loan of stdout keeps what a thread has read until it is handled, and ends at once."""
+"""A `StdoutLoan` lets a thread read stdout instead of the event loop. It keeps the bytes that the
+thread has read until they are handled, and can be ended at any time."""
 
 import os
 from collections.abc import Iterator
@@ -12,10 +13,10 @@ pytestmark = pytest.mark.skipif(not CAN_LEND, reason="this system has no eventfd
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    ends = os.pipe()
-    yield ends
-    for end in ends:
-        os.close(end)
+    descriptors = os.pipe()
+    yield descriptors
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def test_input_is_kept_until_it_is_handled(pipe: tuple[int, int]) -> None:
@@ -28,10 +29,10 @@ def test_input_is_kept_until_it_is_handled(pipe: tuple[int, int]) -> None:
     assert loan.take_data(0, force=False) == []
 
 
-def test_no_thread_reads_past_the_bytes_that_an_interrupted_one_left(pipe: tuple[int, int]) -> None:
+def test_no_thread_reads_after_bytes_that_were_not_handled(pipe: tuple[int, int]) -> None:
     loan = StdoutLoan(pipe[0])
     os.write(pipe[1], b"one\n")
-    assert loan.wait(60) and loan.read() == b"one\n"  # and then its thread was interrupted
+    assert loan.wait(60) and loan.read() == b"one\n"  # and then the thread was interrupted
     os.write(pipe[1], b"two\n")
     assert loan.wait(0) and loan.read() is None
     loan.end()
@@ -39,7 +40,7 @@ def test_no_thread_reads_past_the_bytes_that_an_interrupted_one_left(pipe: tuple
     assert os.read(pipe[0], 100) == b"two\n"
 
 
-def test_after_its_end_nothing_is_read_and_no_wait_remains(pipe: tuple[int, int]) -> None:
+def test_a_loan_that_has_ended_reads_nothing_and_does_not_wait(pipe: tuple[int, int]) -> None:
     loan = StdoutLoan(pipe[0])
     loan.end()
     os.write(pipe[1], b"one\n")

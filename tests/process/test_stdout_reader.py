@@ -1,5 +1,5 @@
-"""Our end of stdout, on a real pipe: every frame comes once and in order, large ones too; a paused
-pipe is left alone; the end is told once."""
+"""`StdoutReader` on a real pipe: every frame is delivered once and in order, a paused pipe is not
+read, and the end of the pipe is reported once."""
 
 import asyncio
 import fcntl
@@ -21,7 +21,7 @@ MAX_MESSAGE = 32 * 2**20
 
 
 class Pipe:
-    """A pipe, its reader, and what the reader handed on."""
+    """A pipe and its reader. The attributes record what the reader delivered."""
 
     def __init__(self, framing: Framing | None = None) -> None:
         self.stdout, self.writer = os.pipe()
@@ -58,9 +58,9 @@ class Pipe:
         """Write as a child does, which waits while the pipe is full; then close the pipe."""
 
         def write() -> None:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(self.writer, rest) :]
+            unwritten = memoryview(data)
+            while unwritten:
+                unwritten = unwritten[os.write(self.writer, unwritten) :]
             os.close(self.writer)
 
         thread = threading.Thread(target=write)
@@ -74,7 +74,7 @@ class Pipe:
 
 
 @pytest.mark.both_loops
-async def test_frames_of_one_read_are_passed_on_together_and_a_part_waits_for_its_end() -> None:
+async def test_the_complete_frames_of_one_read_are_delivered_together() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.write(b"one\ntwo\nthr")
@@ -91,15 +91,15 @@ async def test_frames_of_one_read_are_passed_on_together_and_a_part_waits_for_it
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("framing", [Lines, Headers])
-async def test_small_and_large_frames_come_whole_and_in_order(
+async def test_small_and_large_frames_are_delivered_whole_and_in_order(
     framing: Callable[[int], Framing],
 ) -> None:
     pipe = Pipe(framing(MAX_MESSAGE))
     sizes = [10, 3 * 2**20, 1, READ_BYTES, 100_000, 5, 2**20, 700]
     payloads = [b"%d" % (n % 10) * size for n, size in enumerate(sizes)]
-    written = b"".join(map(framing(MAX_MESSAGE).wrap, payloads))
+    data = b"".join(map(framing(MAX_MESSAGE).wrap, payloads))
     pipe.reader.resume()
-    thread = pipe.write_from_a_thread(written)
+    thread = pipe.write_from_a_thread(data)
     await until(lambda: pipe.ends == 1)
     thread.join()
     assert pipe.frames == payloads
@@ -109,11 +109,11 @@ async def test_small_and_large_frames_come_whole_and_in_order(
 
 async def test_the_first_large_frame_widens_the_pipe() -> None:
     pipe = Pipe()
-    before = fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ)
+    original_size = fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ)
     pipe.reader.resume()
     pipe.write(b"small\n")
     await until(lambda: pipe.frames != [])
-    assert fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ) == before
+    assert fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ) == original_size
     thread = pipe.write_from_a_thread(b"x" * 2**20 + b"\n")
     await until(lambda: pipe.ends == 1)
     thread.join()
@@ -124,11 +124,11 @@ async def test_the_first_large_frame_widens_the_pipe() -> None:
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("framing", [Lines, Headers])
-async def test_a_large_frame_that_serves_no_call_is_read_in_turns(
+async def test_a_large_frame_that_no_call_waits_for_is_a_flood(
     framing: Callable[[int], Framing],
 ) -> None:
     pipe = Pipe(framing(MAX_MESSAGE))
-    before = fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ)
+    original_size = fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ)
     pipe.may_serve_call = False
     pipe.reader.resume()
     payload = b"x" * 10 * READ_BYTES
@@ -139,14 +139,14 @@ async def test_a_large_frame_that_serves_no_call_is_read_in_turns(
     thread.join()
     assert pipe.frames == [] and pipe.framing.end() is not None
     assert pipe.reader.budget.level(asyncio.get_running_loop().time()) > 0
-    assert fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ) == before
+    assert fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ) == original_size
     pipe.close()
 
 
 async def test_a_large_frame_becomes_a_flood_when_its_call_has_ended() -> None:
     pipe = Pipe()
-    were_flooded: list[bool] = []
-    pipe.on_frames = lambda: were_flooded.append(pipe.reader.is_flooded)
+    flooded_at_frames: list[bool] = []
+    pipe.on_frames = lambda: flooded_at_frames.append(pipe.reader.is_flooded)
     pipe.reader.resume()
     for pipe.may_serve_call in (True, False):
         pipe.write(b"x" * READ_BYTES)
@@ -154,17 +154,17 @@ async def test_a_large_frame_becomes_a_flood_when_its_call_has_ended() -> None:
         pipe.write(b"x\n")
         await until(lambda: pipe.framing.read_size == READ_BYTES)
     await until(lambda: len(pipe.frames) == 2)
-    assert were_flooded == [False, True]
+    assert flooded_at_frames == [False, True]
     os.close(pipe.writer)
     pipe.close()
 
 
-async def test_after_a_large_frame_that_only_seemed_to_serve_a_call_the_next_is_a_flood() -> None:
+async def test_after_a_large_frame_that_no_call_waited_for_the_next_is_a_flood() -> None:
     pipe = Pipe()
-    were_flooded: list[bool] = []
+    flooded_at_frames: list[bool] = []
 
     def on_frames() -> None:
-        were_flooded.append(pipe.reader.is_flooded)
+        flooded_at_frames.append(pipe.reader.is_flooded)
         pipe.reader.unawaited_units += 1000
 
     pipe.on_frames = on_frames
@@ -176,15 +176,15 @@ async def test_after_a_large_frame_that_only_seemed_to_serve_a_call_the_next_is_
         await until(lambda count=count: len(pipe.frames) == count)  # type: ignore[misc]
         assert pipe.reader.is_flooded
         if count == 1:
-            pipe.reader.is_flooded = False  # as after some time
+            pipe.reader.is_flooded = False  # as if some time had passed
             pipe.reader.budget = FloodBudget(PIPE_RATE)
-    assert were_flooded == [False, True]
+    assert flooded_at_frames == [False, True]
     os.close(pipe.writer)
     pipe.close()
 
 
 @pytest.mark.both_loops
-async def test_a_paused_pipe_is_left_unread_until_it_is_resumed() -> None:
+async def test_a_paused_pipe_is_not_read_until_it_is_resumed() -> None:
     pipe = Pipe()
     pipe.on_frames = pipe.reader.pause
     pipe.reader.resume()
@@ -198,14 +198,14 @@ async def test_a_paused_pipe_is_left_unread_until_it_is_resumed() -> None:
     assert (pipe.frames, pipe.ends) == ([b"one"], 0)
     pipe.on_frames = None
     pipe.reader.resume()
-    pipe.reader.resume()  # twice is once
+    pipe.reader.resume()  # the second call has no effect
     await until(lambda: pipe.ends == 1)
     assert pipe.frames == [b"one", b"two"]
     pipe.close()
 
 
 @pytest.mark.both_loops
-async def test_the_end_is_reported_once_and_the_framing_knows_of_an_unfinished_frame() -> None:
+async def test_the_end_of_the_pipe_is_reported_once_with_an_unfinished_frame() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.write(b"whole\nunfinished")
@@ -219,7 +219,7 @@ async def test_the_end_is_reported_once_and_the_framing_knows_of_an_unfinished_f
     pipe.close()
 
 
-async def test_reading_now_takes_the_available_bytes_and_an_empty_pipe_is_not_an_end() -> None:
+async def test_read_now_reads_the_available_bytes_and_an_empty_pipe_is_not_the_end() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.reader.read_now()
@@ -231,7 +231,7 @@ async def test_reading_now_takes_the_available_bytes_and_an_empty_pipe_is_not_an
     pipe.close()
 
 
-async def test_a_closed_reader_reads_nothing_more_and_cannot_be_resumed() -> None:
+async def test_a_closed_reader_does_not_read_and_cannot_be_resumed() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.reader.close()
@@ -244,21 +244,21 @@ async def test_a_closed_reader_reads_nothing_more_and_cannot_be_resumed() -> Non
     pipe.close()
 
 
-async def test_memory_for_large_frames_is_released_some_time_after_them(
+async def test_the_memory_for_large_frames_is_released_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("exthost.process.stdout_reader._KEPT_SECONDS", 0.01)
-    released = []
+    releases = []
 
-    class Watched(Lines):
+    class ReleaseCounter(Lines):
         def release(self) -> None:
-            released.append(True)
+            releases.append(True)
             super().release()
 
-    pipe = Pipe(Watched(MAX_MESSAGE))
+    pipe = Pipe(ReleaseCounter(MAX_MESSAGE))
     pipe.reader.resume()
     thread = pipe.write_from_a_thread(b"x" * 2**20 + b"\n")
     await until(lambda: pipe.ends == 1)
     thread.join()
-    await until(lambda: released != [])
+    await until(lambda: releases != [])
     pipe.close()

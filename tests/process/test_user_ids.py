@@ -1,4 +1,4 @@
-"""The user of its own that a root host runs an extension as, and what that user can reach."""
+"""The user id under which a host with root rights runs an extension, and the paths it can reach."""
 
 import os
 import tempfile
@@ -10,15 +10,15 @@ import pytest
 from exthost.process import user_ids
 from exthost.process.user_ids import can_write, find_closed_path, is_kernel_root, user_id
 
-WHOLE = ((0, 0, 4294967295),)
+ALL_IDS = ((0, 0, 4294967295),)
 
 
-def in_namespace(monkeypatch: pytest.MonkeyPatch, *lines: tuple[int, int, int]) -> None:
+def use_id_map(monkeypatch: pytest.MonkeyPatch, *lines: tuple[int, int, int]) -> None:
     monkeypatch.setattr(user_ids, "_read_map", lambda path: lines)
 
 
 def test_each_extension_has_a_user_that_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_namespace(monkeypatch, *WHOLE)
+    use_id_map(monkeypatch, *ALL_IDS)
     ids = {name: user_id(name) for name in ("a", "b", "toy.server", "\udcff", "")}
     assert len(set(ids.values())) == len(ids) and user_id("a") == ids["a"] == 1944962250
     assert all(
@@ -26,42 +26,44 @@ def test_each_extension_has_a_user_that_stays_the_same(monkeypatch: pytest.Monke
     )
 
 
-def test_in_a_container_it_is_one_of_the_ids_that_are_there(
+def test_in_a_container_the_user_is_one_of_the_available_ids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    in_namespace(monkeypatch, (0, 1000, 1), (1, 100000, 65535))
-    found = user_id("a")
-    assert found is not None and 61_184 <= found < 65_520 and not is_kernel_root()
+    use_id_map(monkeypatch, (0, 1000, 1), (1, 100000, 65535))
+    uid = user_id("a")
+    assert uid is not None and 61_184 <= uid < 65_520 and not is_kernel_root()
 
 
 def test_in_a_namespace_with_one_id_no_extension_user_is_available(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    in_namespace(monkeypatch, (0, 0, 1))
-    assert user_id("a") is None and is_kernel_root(), "what may be root counts as root"
-    in_namespace(monkeypatch, (0, 1000, 1))
+    use_id_map(monkeypatch, (0, 0, 1))
+    assert user_id("a") is None and is_kernel_root(), (
+        "the kernel's root, if that cannot be excluded"
+    )
+    use_id_map(monkeypatch, (0, 1000, 1))
     assert user_id("a") is None and not is_kernel_root()
 
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that everybody reaches; those of pytest are private."""
+    """Yield a folder that every user can reach. The folders of pytest are private."""
     with tempfile.TemporaryDirectory(prefix="exthost-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
 
-def test_the_folder_that_keeps_a_user_out_is_named(open_folder: Path) -> None:
-    stranger = os.geteuid() + 12345
+def test_the_folder_that_a_user_cannot_enter_is_found(open_folder: Path) -> None:
+    other_uid = os.geteuid() + 12345
     inner = open_folder / "outer" / "inner"
     inner.mkdir(parents=True)
     for folder in (inner, inner.parent):
         folder.chmod(0o755)
-    assert find_closed_path(str(inner), stranger) == "" and not can_write(str(inner), stranger)
+    assert find_closed_path(str(inner), other_uid) == "" and not can_write(str(inner), other_uid)
     inner.chmod(0o777)
-    assert can_write(str(inner), stranger)
+    assert can_write(str(inner), other_uid)
     inner.chmod(0o700)
-    assert find_closed_path(str(inner), stranger) == str(inner)
+    assert find_closed_path(str(inner), other_uid) == str(inner)
     assert can_write(str(inner), os.geteuid())
     inner.parent.chmod(0o700)
-    assert find_closed_path(str(inner), stranger) == str(inner.parent)
+    assert find_closed_path(str(inner), other_uid) == str(inner.parent)

@@ -1,4 +1,4 @@
-"""No two extensions have the same user, whatever ids they choose."""
+"""The registry gives each extension a different user id."""
 
 import errno
 import json
@@ -10,45 +10,48 @@ import pytest
 from exthost.process import user_ids, user_registry
 from exthost.process.user_registry import allot_user_id, registry_file
 
-WHOLE = ((0, 0, 4294967295),)
-CONTAINER = ((0, 0, 65536),)
+ALL_IDS = ((0, 0, 4294967295),)
+CONTAINER_IDS = ((0, 0, 65536),)
 
 
 @pytest.fixture(autouse=True)
 def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what this process has looked up; all ids are those of the machine."""
+    """Clear the cache of this process, and let all ids of the machine be available."""
     monkeypatch.setattr(user_registry, "_known", {})
-    monkeypatch.setattr(user_ids, "_read_map", lambda path: WHOLE)
+    monkeypatch.setattr(user_ids, "_read_map", lambda path: ALL_IDS)
 
 
-def restart(monkeypatch: pytest.MonkeyPatch) -> None:
+def clear_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clear the cache of the registry, as a restart of the host does."""
     monkeypatch.setattr(user_registry, "_known", {})
 
 
-def test_ids_of_the_same_hash_have_different_users(
+def test_extensions_with_the_same_hash_have_different_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(user_registry, "user_id", lambda extension: 1_900_000_007)
     state = str(tmp_path / "state")
     users = [allot_user_id(state, name) for name in ("a", "b", "c")]
-    assert users == [1_900_000_008, 1_900_000_009, 1_900_000_010], "the first is that of trials"
-    restart(monkeypatch)
+    assert users == [1_900_000_008, 1_900_000_009, 1_900_000_010], (
+        "the id of the hash itself is reserved for sandbox probes"
+    )
+    clear_cache(monkeypatch)
     assert [allot_user_id(state, name) for name in ("c", "b", "a")] == users[::-1]
 
 
-def test_a_user_stays_taken_after_its_extension_was_removed(
+def test_the_user_of_a_removed_extension_is_not_used_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = str(tmp_path)
-    first = allot_user_id(state, "removed")
-    restart(monkeypatch)
-    monkeypatch.setattr(user_registry, "user_id", lambda extension: extension and first)
-    assert allot_user_id(state, "successor") != first
-    restart(monkeypatch)
-    assert allot_user_id(state, "removed") == first
+    first_user = allot_user_id(state, "removed")
+    clear_cache(monkeypatch)
+    monkeypatch.setattr(user_registry, "user_id", lambda extension: extension and first_user)
+    assert allot_user_id(state, "successor") != first_user
+    clear_cache(monkeypatch)
+    assert allot_user_id(state, "removed") == first_user
 
 
-def test_an_id_has_its_preferred_user_where_it_is_free(tmp_path: Path) -> None:
+def test_an_extension_has_its_preferred_user_if_it_is_free(tmp_path: Path) -> None:
     for name in ("a", "toy.server", "\udcff"):
         assert allot_user_id(str(tmp_path), name) == user_ids.user_id(name)
     file = Path(registry_file(str(tmp_path)))
@@ -57,22 +60,24 @@ def test_an_id_has_its_preferred_user_where_it_is_free(tmp_path: Path) -> None:
     assert names == ["a", "toy.server", "\udcff"]
 
 
-def test_another_range_of_ids_has_records_of_its_own(
+def test_another_range_of_ids_has_separate_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outside = allot_user_id(str(tmp_path), "a")
-    restart(monkeypatch)
-    monkeypatch.setattr(user_ids, "_read_map", lambda path: CONTAINER)
-    inside = allot_user_id(str(tmp_path), "a")
-    assert inside is not None and inside != outside and 61_184 <= inside < 65_520
-    restart(monkeypatch)
-    monkeypatch.setattr(user_ids, "_read_map", lambda path: WHOLE)
-    assert allot_user_id(str(tmp_path), "a") == outside
+    user_outside = allot_user_id(str(tmp_path), "a")
+    clear_cache(monkeypatch)
+    monkeypatch.setattr(user_ids, "_read_map", lambda path: CONTAINER_IDS)
+    user_in_container = allot_user_id(str(tmp_path), "a")
+    assert (
+        user_in_container is not None
+        and user_in_container != user_outside
+        and 61_184 <= user_in_container < 65_520
+    )
+    clear_cache(monkeypatch)
+    monkeypatch.setattr(user_ids, "_read_map", lambda path: ALL_IDS)
+    assert allot_user_id(str(tmp_path), "a") == user_outside
 
 
-def test_when_every_number_is_taken_that_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_free_user_id_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_registry, "user_id_range", lambda: range(100, 103))
     monkeypatch.setattr(user_registry, "user_id", lambda extension: 101)
     assert [allot_user_id(str(tmp_path), name) for name in "ab"] == [102, 100]
@@ -82,7 +87,7 @@ def test_when_every_number_is_taken_that_is_an_error(
     assert allot_user_id(str(tmp_path), "a") == 102
 
 
-def test_a_line_that_was_not_written_to_its_end_is_dropped(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_dropped(tmp_path: Path) -> None:
     file = Path(registry_file(str(tmp_path)))
     file.write_text('[1900000001, "a"]\n[19000')
     assert allot_user_id(str(tmp_path), "a") == 1_900_000_001
@@ -102,12 +107,14 @@ def _allot(state: str, names: list[str]) -> list[int | None]:
     return [allot_user_id(state, name) for name in names]
 
 
-def test_hosts_that_run_at_once_never_give_one_user_twice(
+def test_hosts_that_run_at_the_same_time_give_different_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(user_registry, "user_id", lambda extension: 1_900_000_000)
     names = [f"ext-{number}" for number in range(40)]
     with multiprocessing.get_context("fork").Pool(4) as hosts:
-        allotted = hosts.starmap(_allot, [(str(tmp_path), names[::step]) for step in (1, -1, 3, 7)])
-    assert len(set(allotted[0])) == len(names)
-    assert allotted[1] == allotted[0][::-1] and allotted[2] == allotted[0][::3]
+        users_by_host = hosts.starmap(
+            _allot, [(str(tmp_path), names[::step]) for step in (1, -1, 3, 7)]
+        )
+    assert len(set(users_by_host[0])) == len(names)
+    assert users_by_host[1] == users_by_host[0][::-1] and users_by_host[2] == users_by_host[0][::3]

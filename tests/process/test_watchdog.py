@@ -1,4 +1,4 @@
-"""The watchdog measures what has run, and fails closed where it cannot measure."""
+"""The watchdog measures processes that have run, and ends an extension that it cannot measure."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ GIB = 2**30
 
 @pytest.fixture
 def sleeper() -> Iterator[int]:
-    """A process that runs only when it gets a signal."""
+    """Yield the pid of a process that runs only when it gets a signal."""
     code = "import signal, sys; signal.signal(signal.SIGUSR1, lambda *_: None); print(flush=True)\n"
     code += "while True: signal.pause()"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
@@ -32,31 +32,31 @@ def sleeper() -> Iterator[int]:
 def test_a_process_that_does_not_run_is_not_measured_again(
     sleeper: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured: list[int] = []
-    really = procfs.descendants
+    measured_pids: list[int] = []
+    real_descendants = procfs.descendants
 
     def descendants(pid: int) -> dict[int, int]:
-        measured.append(pid)
-        return really(pid)
+        measured_pids.append(pid)
+        return real_descendants(pid)
 
     monkeypatch.setattr(watchdog, "descendants", descendants)
     entry = watchdog._Watched(sleeper, False, Ceiling(memory=GIB, cpu=99), (), lambda limit: None)
-    while not _is_idle(entry, measured):
-        pass  # the interpreter may not sleep yet
-    assert measured
-    before = len(measured)
+    while not _is_idle(entry, measured_pids):
+        pass  # the interpreter may still be starting
+    assert measured_pids
+    before = len(measured_pids)
     os.kill(sleeper, signal.SIGUSR1)
-    while len(measured) == before:  # bounded by the time limit of a test
+    while len(measured_pids) == before:  # the time limit of the test ends this loop
         assert entry.find_exceeded_limit(0) == ""
 
 
-def _is_idle(entry: watchdog._Watched, measured: list[int]) -> bool:
-    before = len(measured)
+def _is_idle(entry: watchdog._Watched, measured_pids: list[int]) -> bool:
+    before = len(measured_pids)
     assert entry.find_exceeded_limit(0) == ""
-    return len(measured) == before
+    return len(measured_pids) == before
 
 
-def test_where_nothing_can_be_measured_nothing_is_ended(
+def test_processes_that_have_ended_exceed_no_limit(
     sleeper: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "descendants", lambda pid: {pid: procfs.ENDED})
@@ -71,21 +71,21 @@ def test_a_kernel_without_clocks_of_other_processes_is_supported(
     def refuse(clock: int) -> int:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
-    exact = procfs.process_clock(sleeper)
+    exact_clock = procfs.process_clock(sleeper)
     monkeypatch.setattr(time, "clock_gettime_ns", refuse)
-    assert abs(procfs.process_clock(sleeper) - exact) < 50_000_000
+    assert abs(procfs.process_clock(sleeper) - exact_clock) < 50_000_000
     assert procfs.process_clock(2**22 + 1) == procfs.ENDED
 
 
 @pytest.mark.parametrize(
-    ("error", "why"),
+    ("error", "reason"),
     [
         (PermissionError(13, "Permission denied", "/proc/9/maps"), "/proc/9/maps: Permission den"),
         (OverflowError(), "too many mappings"),
     ],
 )
-def test_memory_that_cannot_be_measured_is_a_reason_to_end(
-    sleeper: int, error: Exception, why: str, monkeypatch: pytest.MonkeyPatch
+def test_memory_that_cannot_be_measured_exceeds_the_limit(
+    sleeper: int, error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(pid: int) -> None:
         raise error
@@ -103,4 +103,4 @@ def test_memory_that_cannot_be_measured_is_a_reason_to_end(
         assert ended.wait(30)
     finally:
         stop()
-    assert "its memory cannot be measured" in reasons[0] and why in reasons[0]
+    assert "its memory cannot be measured" in reasons[0] and reason in reasons[0]

@@ -1,5 +1,5 @@
-"""Sandbox trials: which system calls there are. Each group of allowed calls has a trial of its own,
-and so has what is denied, what is absent, and what is judged by its arguments."""
+"""Trials of system calls: each group of allowed calls, denied calls, unknown calls, and calls that
+are filtered by their arguments."""
 
 import asyncio
 import json
@@ -12,8 +12,8 @@ from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, SystemC
 from tests.sandbox.confined import explore, exploring
 from tests.sandbox.trials import trial
 
-# In a child, each call with arguments that are wrong for any call. `result` has the name of the
-# error by the number of the call; "" if there was none.
+# Code that makes each system call in a child, with arguments that are invalid for all calls.
+# `result` has the name of the error by the number of the call, or "" without an error.
 TRY_CALLS = """
     import ctypes, errno, json, os
     libc = ctypes.CDLL(None, use_errno=True)
@@ -34,8 +34,8 @@ TRY_CALLS = """
     os.waitpid(child, 0)
 """
 
-# Calls that end, stop or split whoever makes them, and those that close the pipe for the outcome.
-# Without them no program of these trials would run at all.
+# System calls that would end, stop or fork the child, or close its pipe. All programs of these
+# trials need them, so they are tested anyway.
 NOT_TRIED = frozenset(
     (
         *("exit", "exit_group", "fork", "vfork", "clone", "pause", "rt_sigreturn", "sync"),
@@ -43,8 +43,8 @@ NOT_TRIED = frozenset(
     )
 )
 
-# uretprobe and uprobe of x86-64: the kernel asks no filter about them. It ends a program that makes
-# them itself.
+# uretprobe and uprobe of x86-64: the kernel does not filter these calls, and ends a program that
+# makes them.
 UNFILTERED = {335, 336}
 
 
@@ -53,13 +53,13 @@ def machine() -> str:
 
 
 def numbers(calls: tuple[SystemCall, ...]) -> dict[int, str]:
-    found = {call.number(machine()): call.name for call in calls if call.name not in NOT_TRIED}
-    return {number: name for number, name in found.items() if number is not None}
+    names = {call.number(machine()): call.name for call in calls if call.name not in NOT_TRIED}
+    return {number: name for number, name in names.items() if number is not None}
 
 
-async def outside(tried: list[int]) -> dict[str, str]:
-    """What the same calls come to without a sandbox."""
-    facts = f"facts = {{'numbers': {tried!r}}}"
+async def errors_without_sandbox(outcomes: list[int]) -> dict[str, str]:
+    """Return the errors of the same calls without a sandbox."""
+    facts = f"facts = {{'numbers': {outcomes!r}}}"
     code = "\n".join((facts, textwrap.dedent(TRY_CALLS), "print(json.dumps(result))"))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-S", "-E", "-c", code, stdout=asyncio.subprocess.PIPE
@@ -69,99 +69,102 @@ async def outside(tried: list[int]) -> dict[str, str]:
     return found
 
 
-async def exist_as_outside(group: str) -> None:
-    named = numbers(GROUPS[group])
+async def check_group(group: str) -> None:
+    names_by_number = numbers(GROUPS[group])
     permissions = {"network": group == NETWORK}
     async with exploring(permissions=permissions) as ext:
-        inside = await explore(ext, TRY_CALLS, numbers=sorted(named))
-    usual = await outside(sorted(named))
-    assert len(inside) == len(usual) == len(named) > 2, (inside, usual)
-    lost = {
-        named[int(number)]: outcome
-        for number, outcome in inside.items()
-        if outcome == "ENOSYS" != usual[number]
+        errors_inside = await explore(ext, TRY_CALLS, numbers=sorted(names_by_number))
+    errors_outside = await errors_without_sandbox(sorted(names_by_number))
+    assert len(errors_inside) == len(errors_outside) == len(names_by_number) > 2, (
+        errors_inside,
+        errors_outside,
+    )
+    missing = {
+        names_by_number[int(number)]: outcome
+        for number, outcome in errors_inside.items()
+        if outcome == "ENOSYS" != errors_outside[number]
     }
-    assert not lost, lost
+    assert not missing, missing
 
 
 @trial
 async def allowed_calls_of_the_group_descriptors_exist() -> None:
-    await exist_as_outside("descriptors")
+    await check_group("descriptors")
 
 
 @trial
 async def allowed_calls_of_the_group_files_exist() -> None:
-    await exist_as_outside("files")
+    await check_group("files")
 
 
 @trial
 async def allowed_calls_of_the_group_memory_exist() -> None:
-    await exist_as_outside("memory")
+    await check_group("memory")
 
 
 @trial
 async def allowed_calls_of_the_group_processes_exist() -> None:
-    await exist_as_outside("processes")
+    await check_group("processes")
 
 
 @trial
 async def allowed_calls_of_the_group_identity_exist() -> None:
-    await exist_as_outside("identity")
+    await check_group("identity")
 
 
 @trial
 async def allowed_calls_of_the_group_signals_exist() -> None:
-    await exist_as_outside("signals")
+    await check_group("signals")
 
 
 @trial
 async def allowed_calls_of_the_group_events_exist() -> None:
-    await exist_as_outside("events")
+    await check_group("events")
 
 
 @trial
 async def allowed_calls_of_the_group_time_exist() -> None:
-    await exist_as_outside("time")
+    await check_group("time")
 
 
 @trial
 async def allowed_calls_of_the_group_resources_exist() -> None:
-    await exist_as_outside("resources")
+    await check_group("resources")
 
 
 @trial
 async def allowed_calls_of_the_group_sockets_exist() -> None:
-    await exist_as_outside("sockets")
+    await check_group("sockets")
 
 
 @trial
 async def allowed_calls_of_the_group_self_restriction_exist() -> None:
-    await exist_as_outside("self-restriction")
+    await check_group("self-restriction")
 
 
 @trial
 async def allowed_calls_of_the_group_network_exist_with_network() -> None:
-    await exist_as_outside(NETWORK)
+    await check_group(NETWORK)
 
 
 @trial
 async def denied_calls_are_refused() -> None:
-    named = numbers((*DENIED, *GROUPS[NETWORK]))
+    names_by_number = numbers((*DENIED, *GROUPS[NETWORK]))
     async with exploring() as ext:
-        tried = await explore(ext, TRY_CALLS, numbers=sorted(named))
-    assert len(tried) == len(named) and set(tried.values()) == {"EPERM"}, tried
+        outcomes = await explore(ext, TRY_CALLS, numbers=sorted(names_by_number))
+    assert len(outcomes) == len(names_by_number) and set(outcomes.values()) == {"EPERM"}, outcomes
 
 
 @trial
 async def calls_that_no_group_lists_do_not_exist_and_later_ones_neither() -> None:
     listed = {call.number(machine()) for group in (*GROUPS.values(), DENIED) for call in group}
-    others = [number for number in range(700) if number not in listed | UNFILTERED]
+    unlisted = [number for number in range(700) if number not in listed | UNFILTERED]
     for permissions in ({}, {"network": True}):
         settings: dict[str, Any] = {"permissions": permissions}
         async with exploring(**settings) as ext:
-            tried = await explore(ext, TRY_CALLS, numbers=others)
-        assert len(tried) == len(others) > 200, "it ended"
-        assert set(tried.values()) == {"ENOSYS"}, tried
+            outcomes = await explore(ext, TRY_CALLS, numbers=unlisted)
+        assert len(outcomes) == len(unlisted) > 200, "the child ended early"
+        assert set(outcomes.values()) == {"ENOSYS"}, outcomes
 
 
 @trial
@@ -179,8 +182,8 @@ async def a_clone_makes_no_namespace_of_any_kind() -> None:
     """
     kinds = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
     async with exploring() as ext:
-        tried = await explore(ext, code, flags=kinds)
-    assert len(tried) == 7 and set(tried.values()) == {"EPERM"}, tried
+        outcomes = await explore(ext, code, flags=kinds)
+    assert len(outcomes) == 7 and set(outcomes.values()) == {"EPERM"}, outcomes
 
 
 @trial

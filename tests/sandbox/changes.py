@@ -1,5 +1,5 @@
-"""Sandbox trials: packages that change between discovery, pin, start and restart; a store that is
-filled; and many extensions that misbehave at the same time."""
+"""Trials of the sandbox: packages that change between discovery, pin, start and restart, a full
+store, and many extensions that misbehave at the same time."""
 
 import asyncio
 import os
@@ -23,8 +23,8 @@ from tests.sandbox.packages import SECRET, Package
 from tests.sandbox.programs import IN_PLACE
 from tests.sandbox.trials import trial
 
-# How each of the crowd misbehaves, as a program for sh.
-HOSTILE = (
+# Shell programs that misbehave.
+HOSTILE_PROGRAMS = (
     "exit 3",
     "exec sleep 60",
     "exec 1>&-; sleep 60",
@@ -36,7 +36,7 @@ HOSTILE = (
     "trap '' TERM INT HUP; sleep 60 & sleep 60 & wait",
     "kill -STOP $$; sleep 60",
 )
-CROWD = 200
+EXTENSION_COUNT = 200
 
 
 def link_program(package: Package) -> None:
@@ -68,11 +68,12 @@ async def a_package_that_changes_at_any_moment_is_judged_before_it_runs() -> Non
     for change in CHANGES:
         for moment in ("after discovery", "after a start"):
             with folder() as place:
-                await changes(Package(place), change, moment)
+                await check_change(Package(place), change, moment)
 
 
-async def changes(package: Package, change: Callable[[Package], None], moment: str) -> None:
-    """Whatever changes, it is refused, or it runs as it was admitted; the key is never read."""
+async def check_change(package: Package, change: Callable[[Package], None], moment: str) -> None:
+    """Check that a changed package is refused, or runs as it was admitted, and cannot read the
+    key."""
     package.write("ext.py")
     config = package.config(start="lazy", restart={"strategy": "immediate", "max_retries": 2})
     host, output = exthost.Host.from_config(config), list[str]()
@@ -90,13 +91,15 @@ async def changes(package: Package, change: Callable[[Package], None], moment: s
         else:
             outcome = await failing_or_done(ext.start())
             assert outcome is None or isinstance(outcome, ExthostError), outcome
-        shown = [item["path"] for item in ext.enforced["paths"]] if ext.state == "ready" else []
+        shown_paths = (
+            [item["path"] for item in ext.enforced["paths"]] if ext.state == "ready" else []
+        )
         context = (change.__name__, moment, ext.state, ext.cause)
-        # A manifest that is written anew is read by a reload; until then it is as it was admitted.
+        # A changed manifest is read only at a reload.
         assert ext.state == "refused" or change is name_key, context
         if ext.state == "refused":
             assert isinstance(ext.cause, Refused) and ext.cause.code in ("X0384", "X0390"), context
-        assert not any(path.startswith(str(package.keys)) for path in shown), context
+        assert not any(path.startswith(str(package.keys)) for path in shown_paths), context
     assert SECRET not in "\n".join(output)
 
 
@@ -117,26 +120,26 @@ async def a_file_among_the_arguments_does_not_stand_in_for_a_pinned_program() ->
     with shared_folder() as place:
         program = system_explorer(place / "run.py")
         pin = file_digest(str(program))
-        good = shutil.copy(program, place / "data.txt")
-        words = ["/usr/bin/python3", "-S", "-E", str(program), str(good)]
-        none: dict[str, Any] = {}
-        for settings in (none, {"permissions": none}):
-            async with exthost.connect(words, dialect="morphir", **settings) as ext:
-                assert ext.digests["program"] == pin, "what is shown is what can be pinned"
+        data_file = shutil.copy(program, place / "data.txt")
+        argv = ["/usr/bin/python3", "-S", "-E", str(program), str(data_file)]
+        no_permissions: dict[str, Any] = {}
+        for settings in (no_permissions, {"permissions": no_permissions}):
+            async with exthost.connect(argv, dialect="morphir", **settings) as ext:
+                assert ext.digests["program"] == pin, "the reported digest can be pinned"
         program.write_text(program.read_text() + "# another program\n")
         bus, spawned = Bus(), list[Spawned]()
         bus.subscribe(Spawned, spawned.append)
-        for settings in (none, {"permissions": none}):
+        for settings in (no_permissions, {"permissions": no_permissions}):
             for sha256 in (pin, {"program": pin}):
                 connection = exthost.connect(
-                    words, dialect="morphir", sha256=sha256, events=bus, **settings
+                    argv, dialect="morphir", sha256=sha256, events=bus, **settings
                 )
                 error = await failing(connection.__aenter__())
                 assert isinstance(error, Refused) and error.code == "X0386", error
                 assert error.evidence.path == str(program) and not spawned, error
 
 
-# Ways to start the file `app/__main__.py`. The first word of each is not the code.
+# Commands that start the file `app/__main__.py` indirectly.
 INDIRECT = (
     "/usr/bin/python3 -S -E -m app",
     "/usr/bin/python3 -S -E app",
@@ -149,19 +152,19 @@ INDIRECT = (
 
 @trial
 async def changed_code_does_not_run_under_a_pin_however_it_is_started() -> None:
-    none: dict[str, Any] = {}
+    no_permissions: dict[str, Any] = {}
     for command in INDIRECT:
-        for settings in (none, {"permissions": none}):
+        for settings in (no_permissions, {"permissions": no_permissions}):
             with shared_folder() as place:
                 await changed_code_does_not_run(command.split(), place, settings)
 
 
-async def changed_code_does_not_run(words: list[str], place: Path, settings: Any) -> None:
+async def changed_code_does_not_run(argv: list[str], place: Path, settings: Any) -> None:
     (place / "app").mkdir(mode=0o755)
     code = system_explorer(place / "app" / "__main__.py")
     (place / "app" / "__init__.py").touch()
     bus, spawned = Bus(), list[Spawned]()
-    connect: Any = partial(exthost.connect, words, dialect="morphir", cwd=str(place), **settings)
+    connect: Any = partial(exthost.connect, argv, dialect="morphir", cwd=str(place), **settings)
     async with connect() as ext:
         pin = ext.digests["program"]
     async with connect(sha256=pin) as ext:
@@ -169,9 +172,11 @@ async def changed_code_does_not_run(words: list[str], place: Path, settings: Any
     code.write_text(code.read_text() + "# another program\n")
     bus.subscribe(Spawned, spawned.append)
     error = await failing(connect(sha256=pin, events=bus).__aenter__())
-    assert isinstance(error, Refused) and error.code == "X0386" and not spawned, (words, error)
-    for text in (["/bin/sh", "-c", " ".join(words)], ["/usr/bin/npx", "-y", "app"]):
-        unknown = exthost.connect(text, dialect="morphir", cwd=str(place), sha256=pin, events=bus)
+    assert isinstance(error, Refused) and error.code == "X0386" and not spawned, (argv, error)
+    for unknown_command in (["/bin/sh", "-c", " ".join(argv)], ["/usr/bin/npx", "-y", "app"]):
+        unknown = exthost.connect(
+            unknown_command, dialect="morphir", cwd=str(place), sha256=pin, events=bus
+        )
         error = await failing(unknown.__aenter__())
         assert isinstance(error, Refused) and error.code == "X0341" and not spawned, error
 
@@ -213,8 +218,8 @@ async def the_store_of_a_sandboxed_extension_is_full_at_its_limit() -> None:
             params = {"namespace": "toy", "content": "x" * 1000, "meta": "y" * 10_000}
             codes = []
             for _ in range(12):
-                asked = {"method": "memory.append", "params": params}
-                answer = (await host.call_tool("toy:ask", asked)).data
+                request = {"method": "memory.append", "params": params}
+                answer = (await host.call_tool("toy:ask", request)).data
                 codes.append(answer.get("error", {}).get("code"))
             assert codes == [None] * 5 + [-32000] * 7, codes
         assert (place / "home" / "exthost.sqlite3").stat().st_size < 2**20
@@ -224,22 +229,24 @@ async def the_store_of_a_sandboxed_extension_is_full_at_its_limit() -> None:
 async def two_hundred_extensions_misbehave_and_one_is_served() -> None:
     honest = Path(__file__).with_name("explorer.py")
     source = {"command": sys.executable, "args": ["-S", "-E", str(honest)]}
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "limits": {"start": "20s", "handshake": "3s", "stop": "100ms"},
         "restart": {"strategy": "immediate", "max_retries": 1},
         "start": "lazy",
     }
     entries: list[dict[str, Any]] = [{"name": "honest", "source": source, "start": "eager"}]
-    for number in range(CROWD):
-        code = HOSTILE[number % len(HOSTILE)]
+    for number in range(EXTENSION_COUNT):
+        code = HOSTILE_PROGRAMS[number % len(HOSTILE_PROGRAMS)]
         entry = {"name": f"bad{number}", "source": {"command": "/bin/sh", "args": ["-c", code]}}
-        # A tenth of each kind is sandboxed, too: bubblewrap takes most of the time of a start.
-        strict: dict[str, Any] = {"permissions": {}} if number // len(HOSTILE) % 10 == 0 else {}
-        entries.append({**entry, **usual, **strict})
+        # Only a tenth of each kind is sandboxed, because bubblewrap takes most of the time.
+        strict: dict[str, Any] = (
+            {"permissions": {}} if number // len(HOSTILE_PROGRAMS) % 10 == 0 else {}
+        )
+        entries.append({**entry, **defaults, **strict})
     before = open_descriptors()
     async with exthost.Host.from_config({"extensions": entries}) as host:
-        bad = [host[f"bad{number}"] for number in range(CROWD)]
-        starting = asyncio.gather(*(failing_or_done(item.start()) for item in bad))
+        hostile_extensions = [host[f"bad{number}"] for number in range(EXTENSION_COUNT)]
+        starting = asyncio.gather(*(failing_or_done(item.start()) for item in hostile_extensions))
         answers = 0
         while not starting.done():
             assert await host["honest"].call("echo", answers, timeout=60) == answers
@@ -247,7 +254,7 @@ async def two_hundred_extensions_misbehave_and_one_is_served() -> None:
             await asyncio.sleep(0.02)
         outcomes = await starting
         assert answers and all(isinstance(item, ExthostError) for item in outcomes), outcomes
-        states = {item.state for item in bad}
+        states = {item.state for item in hostile_extensions}
         assert states <= {"failed", "backoff"}, states
     await until(lambda: [*descendants(os.getpid())] == [os.getpid()])
     await until(lambda: open_descriptors() <= before + 1)

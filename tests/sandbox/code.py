@@ -1,8 +1,9 @@
 """Sandbox trials: code in a folder that another extension may write.
 
-In each trial a writer has a whole project granted with `:rw`, and a neighbour without any sandbox
-runs code from it. The writer tries to change that code; then the neighbour is started again. Code
-of the writer that runs there leaves a mark in a folder that was not granted.
+In each trial an extension, the writer, has a whole project granted with `:rw`. Another extension
+without a sandbox, the victim, runs code from the project. The writer tries to change this code, and
+then the victim is restarted. If code of the writer runs in the victim, it creates the file `mark`
+outside of the project.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from tests.sandbox.trials import trial
 
 PYTHON = "/usr/bin/python3"
 
-# It moves folders away, and then puts a file where the code was.
+# Code for the writer: it renames folders, and writes files where the code was.
 ATTACK = """
     import os
     result = []
@@ -54,10 +55,10 @@ ATTACK = """
 
 
 class Project:
-    """A project that everybody can write, as far as modes go, and what lies outside of it.
+    """A project whose file modes let every user write, and a folder outside of it.
 
-    root   the project, which the writer may write
-    mark   a file outside, which exists if code of the writer has run there
+    root   the project, which is granted to the writer
+    mark   a file outside, which exists if code of the writer has run in the victim
     """
 
     def __init__(self, root: Path, outside: Path) -> None:
@@ -116,12 +117,12 @@ class Project:
         return f'require("fs").writeFileSync({json.dumps(str(self.mark))}, "");\n'
 
     def entries(self, victim: dict[str, Any]) -> list[dict[str, Any]]:
-        usual = {"dialect": "morphir", "start": "eager", "restart": {"strategy": "never"}}
+        defaults = {"dialect": "morphir", "start": "eager", "restart": {"strategy": "never"}}
         permissions = {"filesystem": [f"{self.root}:rw"]}
         source = {"command": str(self.writer)}
         cwd = str(self.outside)
-        writer = {"name": "writer", "source": source, "permissions": permissions, **usual}
-        return [{**writer, "cwd": cwd}, {"name": "victim", "cwd": cwd, **usual, **victim}]
+        writer = {"name": "writer", "source": source, "permissions": permissions, **defaults}
+        return [{**writer, "cwd": cwd}, {"name": "victim", "cwd": cwd, **defaults, **victim}]
 
 
 @contextmanager
@@ -131,8 +132,8 @@ def project() -> Iterator[Project]:
 
 
 def host_environ(place: Project, **variables: str) -> dict[str, str]:
-    usual = {"HOME": str(place.outside), "EXTHOST_HOME": str(place.outside / "state")}
-    return {**os.environ, **usual, **variables}
+    defaults = {"HOME": str(place.outside), "EXTHOST_HOME": str(place.outside / "state")}
+    return {**os.environ, **defaults, **variables}
 
 
 async def holds(
@@ -143,22 +144,22 @@ async def holds(
     moved: tuple[Path, ...] = (),
     environ: dict[str, str] | None = None,
 ) -> None:
-    """Check that both run, in either order, that the writer can write beside the code, and that
-    nothing of what it plants runs in the victim."""
+    """Check that both extensions run, in either order, that the writer can write other files of the
+    project, and that no file that it plants runs in the victim."""
     variables = host_environ(place) if environ is None else environ
     for order in (1, -1):
         entries = place.entries(victim)[::order]
         async with exthost.Host.from_config({"extensions": entries}, environ=variables) as host:
             states = {ext.id: (ext.state, ext.cause) for ext in host.extensions}
             assert all(state == "ready" for state, _ in states.values()), states
-            writer, neighbour = host["writer"], host["victim"]
+            writer, victim_extension = host["writer"], host["victim"]
             assert await explore(writer, FREELY, place=str(place.root)) == "written"
-            done = await attack(writer, planted, moved)
-            await neighbour.restart()
-            assert neighbour.state == "ready" and not place.mark.exists(), done
-            assert not done, done
+            succeeded = await attack(writer, planted, moved)
+            await victim_extension.restart()
+            assert victim_extension.state == "ready" and not place.mark.exists(), succeeded
+            assert not succeeded, succeeded
             closed = [item["path"] for item in writer.enforced["closed"]]
-            assert closed, "what is closed is listed"
+            assert closed, "closed paths are reported"
 
 
 FREELY = """
@@ -176,9 +177,9 @@ async def attack(
     writer: Extension, planted: dict[Path, str], moved: tuple[Path, ...] = ()
 ) -> list[str]:
     texts = {str(path): text for path, text in planted.items()}
-    done = await explore(writer, ATTACK, planted=texts, moved=[str(path) for path in moved])
-    assert isinstance(done, list), done
-    return done
+    succeeded = await explore(writer, ATTACK, planted=texts, moved=[str(path) for path in moved])
+    assert isinstance(succeeded, list), succeeded
+    return succeeded
 
 
 async def refuses(
@@ -188,7 +189,7 @@ async def refuses(
     *,
     environ: dict[str, str] | None = None,
 ) -> None:
-    """Check that the later of the two is refused, whichever it is, and what the help says."""
+    """Check that the later of the two extensions is refused, in either order, with this help."""
     variables = host_environ(place) if environ is None else environ
     for order in (1, -1):
         entries = place.entries(victim)[::order]
@@ -233,7 +234,7 @@ async def a_module_of_a_closed_environment_runs_by_its_name() -> None:
         (packages / "server.py").write_text(Path(EXPLORER[-1]).read_text())
         place.open_up()
         planted = {packages / "server.py": place.python(), packages / "json.py": place.python()}
-        # The parents of what is closed: another folder could take the place of the environment.
+        # With another parent folder, the writer could replace the environment.
         moved = (place.root / "sub", place.root / "sub" / "deep", environment)
         source = {"command": str(environment / "bin" / "python"), "args": ["-m", "server"]}
         await holds(place, {"source": source}, planted, moved=moved)
@@ -261,7 +262,7 @@ async def a_script_of_a_closed_environment_runs_by_its_first_line() -> None:
 async def a_program_that_path_leads_to_is_closed() -> None:
     with project() as place:
         environment = place.environment()
-        first = place.folder("tools")  # nothing is in it, and it comes before the environment
+        first = place.folder("tools")  # an empty folder that is before the environment in PATH
         script = place.outside / "server.py"
         script.write_text(Path(EXPLORER[-1]).read_text())
         search = f"{first}:{environment}/bin:{os.environ['PATH']}"
@@ -355,13 +356,13 @@ async def a_wrapped_command_is_followed_to_its_program() -> None:
         script.write_text(Path(EXPLORER[-1]).read_text())
         planted = {place.site_packages(environment) / "x.pth": f"import os; {place.python()}"}
         python = f"{environment}/bin/python"
-        for words in (
+        for argv in (
             ["/usr/bin/env", python, str(script)],
             ["timeout", "600", python, str(script)],
             ["/bin/sh", "-c", f"cd / && exec {python} {script}"],
             ["nice", "-n", "1", python, str(script)],
         ):
-            source = {"command": words[0], "args": words[1:]}
+            source = {"command": argv[0], "args": argv[1:]}
             await holds(place, {"source": source}, planted)
 
 
@@ -385,8 +386,8 @@ async def a_link_to_its_own_program_refuses_a_writer() -> None:
     with project() as place:
         (place.root / "run").symlink_to(place.writer)
         permissions: Any = {"filesystem": [f"{place.root}:rw"]}
-        words = [str(place.root / "run")]
-        opening = exthost.connect(words, dialect="morphir", permissions=permissions)
+        argv = [str(place.root / "run")]
+        opening = exthost.connect(argv, dialect="morphir", permissions=permissions)
         error = await failing(opening.__aenter__())
         assert isinstance(error, Refused) and error.code == "X0391", error
         assert f"write {place.writer} in place of {place.root}/run" in error.help, error.help
@@ -545,12 +546,12 @@ async def class_paths_of_java_are_closed() -> None:
             async with exthost.Host.from_config({"extensions": entries}, environ=environ) as host:
                 causes = [ext.cause for ext in host.extensions]
                 assert {ext.state for ext in host.extensions} == {"ready"}, causes
-                tried = await explore(host["writer"], code, evil=str(evil), classes=str(classes))
+                outcome = await explore(host["writer"], code, evil=str(evil), classes=str(classes))
                 await host["victim"].restart()
-                assert tried != "copied" and not place.mark.exists(), tried
+                assert outcome != "copied" and not place.mark.exists(), outcome
 
 
-# Variables of interpreters that need not be installed: only which paths are closed is compared.
+# Variables of interpreters that need not be installed. The trial compares only the closed paths.
 LAYOUTS: dict[str, tuple[str, str]] = {
     "ruby: GEM_HOME": ("GEM_HOME", "vendor/gems"),
     "ruby: GEM_PATH": ("GEM_PATH", "vendor/gems"),
@@ -571,10 +572,10 @@ async def variables_of_interpreters_that_are_not_here_are_closed_all_the_same() 
         with project() as place:
             name = value.rpartition("{root}/")[2].partition("/?")[0]
             is_file = Path(name).suffix or name.endswith(("Gemfile", "rc"))
-            made = place.file(name) if is_file else place.folder(name)
+            created = place.file(name) if is_file else place.folder(name)
             text = value.format(root=place.root)
             text = text if text.startswith("-") else f"{place.root}/{text}"
-            expected = made.parent if name.endswith("Gemfile") else made
+            expected = created.parent if name.endswith("Gemfile") else created
             entries = place.entries(
                 {"source": {"command": "/bin/sh", "args": ["-c", "exit 0"]}, "start": "lazy"}
             )
@@ -584,12 +585,12 @@ async def variables_of_interpreters_that_are_not_here_are_closed_all_the_same() 
                 assert host["writer"].state == "ready", host["writer"].cause
                 closed = [item["path"] for item in host["writer"].enforced.get("closed", [])]
                 assert str(expected) in closed, (variable, closed)
-                done = await attack(
+                succeeded = await attack(
                     host["writer"],
-                    {(made if is_file else made / "planted"): "text"},
-                    (made, made.parent),
+                    {(created if is_file else created / "planted"): "text"},
+                    (created, created.parent),
                 )
-                assert not done, (variable, done)
+                assert not succeeded, (variable, succeeded)
 
 
 @trial
@@ -608,7 +609,7 @@ async def a_tool_that_reads_settings_in_a_granted_folder_refuses_the_later_one()
 
 # -- the host ------------------------------------------------------------------------------------
 
-# The code of a host that runs in the environment of the project.
+# A program that runs a host in the environment of the project, and prints what the writer could do.
 HOST_IN_PROJECT = """
 import json, sys
 config, planted, packages = json.loads(sys.argv[1])
@@ -627,16 +628,16 @@ print(json.dumps(asyncio.run(main())))
 
 
 async def run_host(place: Project, python: Path, script: Path, planted: dict[Path, str]) -> Any:
-    """Run a host with this Python; return what the script prints."""
+    """Run a host with this Python, and return what the script prints."""
     entries = place.entries({"source": {"command": "/bin/true"}})[:1]
     texts = {str(path): text for path, text in planted.items()}
-    # By an argument: every Python extension would be shown the folders of PYTHONPATH.
+    # Passed as an argument, because every Python extension would see the folders of PYTHONPATH.
     packages = [str(Path(path).absolute()) for path in sys.path if path]
-    words = [json.dumps([{"extensions": entries}, texts, packages]), textwrap.dedent(ATTACK)]
+    arguments = [json.dumps([{"extensions": entries}, texts, packages]), textwrap.dedent(ATTACK)]
     environ = host_environ(place)
     environ.pop("PYTHONPATH", None)
     process = await asyncio.create_subprocess_exec(
-        *(str(python), str(script), *words),
+        *(str(python), str(script), *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=str(place.outside),
@@ -651,7 +652,7 @@ async def run_host(place: Project, python: Path, script: Path, planted: dict[Pat
 @trial
 async def the_environment_of_the_host_itself_is_closed() -> None:
     with project() as place:
-        # Its packages are this run's: only the environment is the project's.
+        # The host uses the packages of this test run. Only the environment is in the project.
         environment = place.root / ".venv"
         shutil.rmtree(environment, ignore_errors=True)
         (environment / "bin").mkdir(parents=True)
@@ -666,9 +667,11 @@ async def the_environment_of_the_host_itself_is_closed() -> None:
         script.write_text(HOST_IN_PROJECT)
         planted = {packages / "x.pth": f"import os; {place.python()}"}
         for _ in range(2):
-            done, closed = await run_host(place, environment / "bin" / "python", script, planted)
-            assert done == [] and str(environment) in closed, (done, closed)
-        assert not place.mark.exists(), "it ran in the next start of the host"
+            succeeded, closed = await run_host(
+                place, environment / "bin" / "python", script, planted
+            )
+            assert succeeded == [] and str(environment) in closed, (succeeded, closed)
+        assert not place.mark.exists(), "planted code ran in the next start of the host"
 
 
 @trial
@@ -679,8 +682,8 @@ async def a_folder_that_the_host_imports_from_is_not_granted() -> None:
         assert code == "X0360" and str(place.root) in message, message
         inner = place.file("app/host.py", HOST_IN_PROJECT)
         planted = {place.root / "app" / "json.py": place.python()}
-        done, closed = await run_host(place, Path(sys.executable), inner, planted)
-        assert done == [] and str(inner.parent) in closed, (done, closed)
+        succeeded, closed = await run_host(place, Path(sys.executable), inner, planted)
+        assert succeeded == [] and str(inner.parent) in closed, (succeeded, closed)
 
 
 @trial
@@ -708,19 +711,19 @@ async def its_own_program_in_a_granted_folder_is_closed() -> None:
         environment = place.environment()
         script = place.file("tools/server.py", Path(EXPLORER[-1]).read_text())
         permissions: Any = {"filesystem": [f"{place.root}:rw"]}
-        words = [str(environment / "bin" / "python"), str(script)]
-        async with exthost.connect(words, dialect="morphir", permissions=permissions) as ext:
+        argv = [str(environment / "bin" / "python"), str(script)]
+        async with exthost.connect(argv, dialect="morphir", permissions=permissions) as ext:
             assert await explore(ext, FREELY, place=str(place.root)) == "written"
             planted = {
                 script: "text",
                 environment / "pyvenv.cfg": "text",
                 environment / "bin" / "python": place.shell(),
             }
-            done = await attack(ext, planted, (script, script.parent, environment))
-            assert not done, done
+            succeeded = await attack(ext, planted, (script, script.parent, environment))
+            assert not succeeded, succeeded
         data = place.file("data", "its own to change")
-        words = [PYTHON, str(script), str(data)]
-        async with exthost.connect(words, dialect="morphir", permissions=permissions) as ext:
+        argv = [PYTHON, str(script), str(data)]
+        async with exthost.connect(argv, dialect="morphir", permissions=permissions) as ext:
             assert ext.state == "ready", "an argument is not a program"
 
 
@@ -747,27 +750,27 @@ async def links_and_settings_in_its_grant_show_an_extension_nothing_more() -> No
                 file.write(facts["secrets"])
             result = "planted"
         """
-        for words in ([str(program), str(argument)], [str(other), str(argument)]):
+        for argv in ([str(program), str(argument)], [str(other), str(argument)]):
             settings: Any = {"permissions": permissions, "cwd": str(data)}
-            async with exthost.connect(words, dialect="morphir", **settings) as ext:
+            async with exthost.connect(argv, dialect="morphir", **settings) as ext:
                 facts = {"root": str(place.root), "secrets": str(secrets)}
                 planted = await explore(ext, code, **facts)
                 assert planted == "planted", planted
                 error = None
                 try:
-                    await ext.restart()  # a requested one: what it sees is decided anew
+                    await ext.restart()  # a requested restart computes the view again
                 except ExthostError as refused:
                     error = refused
-                shown = [item["path"] for item in ext.enforced["paths"]]
-                assert not any(path.startswith(str(secrets)) for path in shown), shown
+                shown_paths = [item["path"] for item in ext.enforced["paths"]]
+                assert not any(path.startswith(str(secrets)) for path in shown_paths), shown_paths
                 read = "import os; result = os.listdir(facts['secrets'])"
-                observed = await explore(ext, read, **facts)
-                assert "key" not in observed, (observed, error)
-            for name in ("argument", "work/data", "node_modules", "app/pyvenv.cfg"):
+                listing = await explore(ext, read, **facts)
+                assert "key" not in listing, (listing, error)
+            for name in ("argument", "files/data", "node_modules", "app/pyvenv.cfg"):
                 (place.root / name).unlink()
-            for name in ("app/lib", "work"):
+            for name in ("app/lib", "files"):
                 shutil.rmtree(place.root / name)
-            (place.root / "work.away").rename(data.parent)
+            (place.root / "files.away").rename(data.parent)
 
 
 @trial
@@ -785,16 +788,15 @@ async def code_that_comes_after_a_writer_waits_for_its_restart() -> None:
             assert isinstance(error, Refused) and error.code == "X0361", error
             assert "exthost restart writer" in error.help, error.help
             await host["writer"].restart()
-            await until(
-                lambda: all(host["writer"].internals.closed_paths)
-            )  # its old process has ended
+            # Its old process has ended.
+            await until(lambda: all(host["writer"].internals.closed_paths))
             await host.load(victim)
             assert host["victim"].state == "ready", host["victim"].cause
             packages = place.site_packages(environment)
             planted = {packages / "x.pth": f"import os; {place.python()}"}
-            done = await attack(host["writer"], planted)
+            succeeded = await attack(host["writer"], planted)
             await host["victim"].restart()
-            assert not done and not place.mark.exists(), done
+            assert not succeeded and not place.mark.exists(), succeeded
 
 
 @trial
@@ -818,17 +820,26 @@ async def an_extension_that_is_started_alone_is_closed_to_the_code_of_its_config
         )
         code = textwrap.dedent(ATTACK)
         facts = {"planted": {str(packages / "x.pth"): "text"}, "moved": [str(environment)]}
-        words = ("call", "--method", "writer", "explore", "--args", "-", "--config", str(config))
+        arguments = (
+            "call",
+            "--method",
+            "writer",
+            "explore",
+            "--args",
+            "-",
+            "--config",
+            str(config),
+        )
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "exthost", *words),
+            *(sys.executable, "-m", "exthost", *arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=str(settings),
             env=host_environ(place),
         )
-        sent = json.dumps({"code": code, "facts": facts}).encode()
+        request = json.dumps({"code": code, "facts": facts}).encode()
         async with asyncio.timeout(60):
-            out, err = await process.communicate(sent)
+            out, err = await process.communicate(request)
         assert process.returncode == 0 and json.loads(out) == [], (out, err.decode())
         assert not (packages / "x.pth").exists()

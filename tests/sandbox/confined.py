@@ -16,25 +16,26 @@ EXPLORER = [sys.executable, "-S", "-E", str(Path(__file__).parent / "explorer.py
 
 @contextlib.asynccontextmanager
 async def exploring(**settings: Any) -> AsyncIterator[Extension]:
-    """Yield an explorer in the strict sandbox with these permissions. If it may write, the system's
-    Python runs it: a root host runs it as another user, who must be able to reach the program."""
-    usual = {"permissions": {}, "restart": {"strategy": "never"}}
-    settings = {**usual, **settings}
+    """Yield an explorer in the strict sandbox with these permissions. With a writable grant, the
+    Python of the system runs it, because a root host runs it as another user, who must be able to
+    reach the program."""
+    defaults = {"permissions": {}, "restart": {"strategy": "never"}}
+    settings = {**defaults, **settings}
     writes = any(item.endswith(":rw") for item in settings["permissions"].get("filesystem", ()))
     with shared_folder() as place:
-        words = [str(system_explorer(place / "run"))] if writes else EXPLORER
-        async with impatient(words, **settings) as ext:
+        argv = [str(system_explorer(place / "run"))] if writes else EXPLORER
+        async with impatient(argv, **settings) as ext:
             yield ext
 
 
 async def explore(extension: Extension, code: str, **facts: Any) -> Any:
-    """Run code inside; return its `result`, or the exception as data."""
+    """Run code in the extension, and return its variable `result`, or the exception as data."""
     return await extension.call("explore", {"code": textwrap.dedent(code), "facts": facts})
 
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """Yield a folder that is not granted. It is not in /tmp, because each sandbox has its own."""
+    """Yield a folder that is not granted. It is not in /tmp, because each sandbox has another."""
     with tempfile.TemporaryDirectory(prefix="exthost-trial-", dir="/var/tmp") as name:
         yield Path(name).resolve()
 
@@ -48,12 +49,12 @@ def shared_folder() -> Iterator[Path]:
 
 
 def system_explorer(path: Path) -> Path:
-    """Return an explorer that every user can run, with the system's own Python."""
+    """Write an explorer that every user can run with the Python of the system."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("#!/usr/bin/python3 -SE\n" + Path(EXPLORER[-1]).read_text())
     path.chmod(0o755)
-    for above in (path.parent, *path.parent.parents):
-        if above.name.startswith("exthost-trial-"):
+    for parent in (path.parent, *path.parent.parents):
+        if parent.name.startswith("exthost-trial-"):
             break
-        above.chmod(0o777)
+        parent.chmod(0o777)
     return path

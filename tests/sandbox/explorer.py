@@ -6,35 +6,35 @@ import os
 import sys
 import traceback
 
-WORLD: dict[str, object] = {}
+NAMESPACE: dict[str, object] = {}
 
 
 def explore(code: str, facts: object) -> object:
     """Run code. Return the value of `result`, or the exception as {"raised", "errno", "text"}."""
-    WORLD.update(facts=facts, result=None)
+    NAMESPACE.update(facts=facts, result=None)
     try:
-        exec(code, WORLD)
+        exec(code, NAMESPACE)
     except BaseException as error:
         return {
             "raised": type(error).__name__,
             "errno": getattr(error, "errno", None),
             "text": traceback.format_exc(),
         }
-    return WORLD["result"]
+    return NAMESPACE["result"]
 
 
 def main() -> None:
     for line in sys.stdin:
-        asked = json.loads(line)
-        if "jsonrpc" in asked:
+        request = json.loads(line)
+        if "jsonrpc" in request:
             sys.exit("this is morphir, which has no jsonrpc member")
-        if asked["method"] == "explore":
-            result = explore(asked["params"]["code"], asked["params"].get("facts"))
-        elif asked["method"] == "capabilities":
+        if request["method"] == "explore":
+            result = explore(request["params"]["code"], request["params"].get("facts"))
+        elif request["method"] == "capabilities":
             result = []
         else:
-            result = asked.get("params")
-        answer = json.dumps({"id": asked["id"], "result": result}) + "\n"
+            result = request.get("params")
+        answer = json.dumps({"id": request["id"], "result": result}) + "\n"
         os.write(1, answer.encode())
 
 

@@ -1,4 +1,4 @@
-"""Sandbox trials: what an extension can read and write."""
+"""Trials of the sandbox: the files that an extension can read and write."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ async def a_canary_outside_the_list_cannot_be_read_in_any_way() -> None:
         (granted / "link").symlink_to(canary)
         (granted / "file").write_text("granted")
         async with exploring(permissions={"filesystem": [f"{granted}:rw"]}) as ext:
-            ways = await explore(
+            contents_by_path = await explore(
                 ext,
                 """
                 import glob, os
@@ -46,20 +46,23 @@ async def a_canary_outside_the_list_cannot_be_read_in_any_way() -> None:
                 granted=str(granted),
                 host=os.getpid(),
             )
-            assert ways.pop("itself") == "granted" and ways.pop("stat") is False
-            assert len(ways) >= 10 and not any("secret" in report for report in ways.values()), ways
+            assert (
+                contents_by_path.pop("itself") == "granted"
+                and contents_by_path.pop("stat") is False
+            )
+            assert len(contents_by_path) >= 10 and not any(
+                "secret" in report for report in contents_by_path.values()
+            ), contents_by_path
         assert canary.read_text() == "secret-canary"
 
 
 def digest(place: Path) -> str:
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for path in sorted(place.rglob("*")):
-        observed = path.lstat()
-        found.update(
-            f"{path} {observed.st_mode} {observed.st_mtime_ns} {observed.st_size}".encode()
-        )
-        found.update(path.read_bytes() if path.is_file() else b"")
-    return found.hexdigest()
+        status = path.lstat()
+        hasher.update(f"{path} {status.st_mode} {status.st_mtime_ns} {status.st_size}".encode())
+        hasher.update(path.read_bytes() if path.is_file() else b"")
+    return hasher.hexdigest()
 
 
 @trial
@@ -70,7 +73,7 @@ async def a_read_only_grant_is_unchanged_after_every_attempt() -> None:
             (place / name).write_text(name)
         before = digest(place)
         async with exploring(permissions={"filesystem": [str(place)]}) as ext:
-            tried = await explore(
+            outcomes = await explore(
                 ext,
                 """
                 import os
@@ -99,8 +102,8 @@ async def a_read_only_grant_is_unchanged_after_every_attempt() -> None:
                 """,
                 place=str(place),
             )
-            assert tried.pop("read") == "a"
-            assert "done" not in tried.values() and len(tried) == 14, tried
+            assert outcomes.pop("read") == "a"
+            assert "done" not in outcomes.values() and len(outcomes) == 14, outcomes
         assert digest(place) == before
 
 

@@ -1,5 +1,5 @@
-"""Sandbox trials: what an extension can reach through the host. The host writes files for it,
-prints its text to a terminal, shares an event loop and descriptors, and reads its documents."""
+"""Trials of what an extension can reach through the host, which writes files for it, prints its
+text to a terminal, shares an event loop and descriptors with it, and reads its documents."""
 
 import asyncio
 import contextlib
@@ -33,8 +33,8 @@ from tests.extensions.harness import until
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
 from tests.sandbox.trials import trial
 
-# What git, a shell, an editor, direnv or a package manager runs or obeys.
-OBEYED = (
+# Files that git, a shell, an editor, direnv or a package manager runs or reads as settings.
+PROTECTED_FILES = (
     *(".git/config", ".git/hooks/pre-commit", "sub/.git/config", ".GIT/config", "a/HEAD"),
     *(".envrc", ".bashrc", ".profile", ".zshenv", ".vscode/tasks.json", ".idea/x.xml"),
     *(".config/fish/config.fish", ".gitconfig", ".cargo/config.toml", ".mise.toml"),
@@ -50,7 +50,7 @@ async def files_that_other_programs_obey_are_not_written() -> None:
     with folder() as place:
         (place / ".git").mkdir()
         (place / "docs").symlink_to(".git")
-        for path in (*OBEYED, "docs/config"):
+        for path in (*PROTECTED_FILES, "docs/config"):
             fragments = [FileFragment("plain.txt", "a"), FileFragment(path, "b")]
             try:
                 write_files(fragments, place)
@@ -62,11 +62,11 @@ async def files_that_other_programs_obey_are_not_written() -> None:
         assert write_files([FileFragment(".gitignore", "a")], place) == (".gitignore",)
 
 
-# No slice of a flood handles more, and there are at most two between two looks: a hundred
-# microseconds each, at half a microsecond for each line.
-MOST_LINES_A_STEP = 1000
+# The maximum of lines between two measurements: two slices of a flood, each of a hundred
+# microseconds, at half a microsecond for each line.
+MAX_LINES_PER_STEP = 1000
 
-# The output that shows that an extension is noisy is handled at once.
+# The first output of a flood, which shows that it is a flood, is not sliced.
 UNSLICED_STEPS = 3
 
 FLOOD = """
@@ -88,11 +88,13 @@ async def a_flood_is_handled_in_small_steps_and_a_neighbour_is_served() -> None:
             reader = noisy.internals.queue.sessions[0]._reader
             steps, before = [0], reader.on_items
 
-            def counting(items: list[Any], steps: list[int] = steps, before: Any = before) -> None:
+            def count_items(
+                items: list[Any], steps: list[int] = steps, before: Any = before
+            ) -> None:
                 steps[-1] += len(items)
                 before(items)
 
-            reader.on_items = counting
+            reader.on_items = count_items
             flood = asyncio.ensure_future(explore(noisy, FLOOD, notices=notices))
             answers = 0
             while not flood.done():
@@ -102,8 +104,8 @@ async def a_flood_is_handled_in_small_steps_and_a_neighbour_is_served() -> None:
                     assert await neighbour.call("echo", answers) == answers
                     answers += 1
             assert await flood is None and answers and sum(steps) > 8_000, (answers, sum(steps))
-            large = [count for count in steps if count > MOST_LINES_A_STEP]
-            assert len(large) <= UNSLICED_STEPS, large
+            large_steps = [count for count in steps if count > MAX_LINES_PER_STEP]
+            assert len(large_steps) <= UNSLICED_STEPS, large_steps
 
 
 @trial
@@ -116,8 +118,8 @@ async def a_flood_on_stderr_is_dropped_beyond_a_thousand_lines_a_second() -> Non
         await explore(ext, code)
         assert await ext.call("echo", 1) == 1
         seconds = time.monotonic() - began
-    written = [line for line in lines if line.text == "a line"]
-    assert len(written) <= 1000 * (seconds + 2), (len(written), seconds)
+    lines_logged = [line for line in lines if line.text == "a line"]
+    assert len(lines_logged) <= 1000 * (seconds + 2), (len(lines_logged), seconds)
     assert any(line.text.startswith("dropped: ") for line in lines)
 
 
@@ -135,30 +137,39 @@ async def half_open_requests_do_not_take_the_descriptors_of_the_host() -> None:
     port = listener.getsockname()[1]
     access = Access("127.0.0.1", Tokens(Token("secret")))
     serving = asyncio.ensure_future(server.serve_app(_hello, listener, access))
-    whole = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    complete_request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-    async def hold(number: int) -> None:
-        """Return at the end of the connection. Some send nothing, some finish one request first: a
-        further head has a deadline, too, in the same write or in a later one."""
+    async def hold_connection(number: int) -> None:
+        """Open a connection, send no or half a request, and return at its end. Some connections
+        complete one request first."""
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         with contextlib.closing(writer), contextlib.suppress(OSError, EOFError):
             if number % 4 == 3:
-                writer.write(whole)
+                writer.write(complete_request)
                 await reader.readuntil(b"ok")
-            writer.write((b"", whole[:20], whole + whole[:20], whole[:20])[number % 4])
+            writer.write(
+                (
+                    b"",
+                    complete_request[:20],
+                    complete_request + complete_request[:20],
+                    complete_request[:20],
+                )[number % 4]
+            )
             await reader.read()
 
     try:
-        # Nothing but their number closes these.
-        held = [asyncio.ensure_future(hold(number % 2)) for number in range(40)]
-        await until(lambda: sum(task.done() for task in held) >= 20)
-        for task in held:
+        # These are closed only because of their number.
+        held_connections = [
+            asyncio.ensure_future(hold_connection(number % 2)) for number in range(40)
+        ]
+        await until(lambda: sum(task.done() for task in held_connections) >= 20)
+        for task in held_connections:
             task.cancel()
-        await asyncio.wait(held)
+        await asyncio.wait(held_connections)
         server.HEADER_SECONDS, server.MAX_CONNECTIONS = 0.3, 40
-        await asyncio.gather(*map(hold, range(40)))
+        await asyncio.gather(*map(hold_connection, range(40)))
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(whole)
+        writer.write(complete_request)
         assert b"200 OK" in await reader.readline()
         writer.close()
     finally:
@@ -204,11 +215,11 @@ async def only_a_plain_file_of_a_few_megabytes_is_a_config() -> None:
         (place / "large.toml").touch()
         os.truncate(place / "large.toml", 3 * 2**30)
         kind, size = "it is not a regular file", "it is larger than"
-        for name, why in (("pipe", kind), ("zero", kind), ("large", size), (".", kind)):
+        for name, reason in (("pipe", kind), ("zero", kind), ("large", size), (".", kind)):
             try:
                 read_config(place / (name if name == "." else f"{name}.toml"))
             except ConfigError as error:
-                assert error.code == "X0101" and why in error.message, error
+                assert error.code == "X0101" and reason in error.message, error
             else:
                 raise AssertionError(f"{name} was read")
 
@@ -237,10 +248,13 @@ async def advice_names_no_secret() -> None:
             advice = suggest_grant(plan.wrapper, [f"cannot open {path}: No such file or directory"])
             assert (str(path) in advice) == is_named, advice
     home = os.path.expanduser("~")  # noqa: PTH111
-    for wide in ("/", "/home", "/home/somebody", "/root", home, "/var/lib", "/etc"):
-        for line in (f"cannot open {wide}: No such file", f"{wide}/x: Read-only file system"):
+    for shared_folder_path in ("/", "/home", "/home/somebody", "/root", home, "/var/lib", "/etc"):
+        for line in (
+            f"cannot open {shared_folder_path}: No such file",
+            f"{shared_folder_path}/x: Read-only file system",
+        ):
             advice = suggest_grant(plan.wrapper, [line])
-            assert f'"{wide}"' not in advice and ":rw" not in advice, advice
+            assert f'"{shared_folder_path}"' not in advice and ":rw" not in advice, advice
 
 
 ASK_HOST = """
@@ -267,7 +281,7 @@ async def the_control_socket_of_the_host_is_not_for_sandboxed_extensions() -> No
         control = ControlServer(host, StatusReport(host), config, environ)
         await control.serve()
         try:
-            # As an extension that stays user 0, if the host is root: others have another user.
+            # If the host is root, this extension also has the user 0.
             permissions = {"network": True, "filesystem": [str(place)]}
             async with exploring(permissions=permissions) as ext:
                 assert await explore(ext, ASK_HOST, path=str(control.path)) == "X0376"
@@ -322,7 +336,7 @@ async def no_extension_reads_the_variables_of_a_command_that_uses_the_running_ho
         assert client.returncode == 0 and b"through the running host" in messages, messages
         count, *contents = json.loads(printed)
         assert count == 1
-        if os.geteuid() == 0:  # root may read every process
+        if os.geteuid() == 0:  # root can read every process
             assert "of-the-client" in contents[0]
         else:
             assert contents == ["denied"]
@@ -342,4 +356,4 @@ async def no_sandboxed_extension_passes_for_the_host() -> None:
                 connect_to_host(config, environ, timeout=10).close()
             except NotFound:
                 return
-            raise AssertionError("a client took the extension for its host")
+            raise AssertionError("a client accepted the extension as its host")

@@ -1,5 +1,5 @@
-"""Trials of the host itself: a Python without some modules, deleted folders, loops that are closed
-too early, two hosts of one config, and processes that outlive a host without a namespace."""
+"""Trials of the host: a Python without some functions, deleted folders, loops that are closed too
+early, two hosts with one config, and processes that outlive a host without a namespace."""
 
 import asyncio
 import ctypes
@@ -17,26 +17,27 @@ import exthost
 from exthost.errors import ExthostError, Refused
 from exthost.faces.http_server import token
 from exthost.host.api.store import Store
-from exthost.host.control.address import config_key, lock_folder
+from exthost.host.control.address import lock_folder
 from exthost.host.control.server import ControlServer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.launch import integrity
 from exthost.launch.package_tree import DigestedFile, file_digest, read_digest
 from exthost.session.trace.trace_file import TraceFile
 from tests.extensions.harness import failing, until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
-from tests.sandbox.lifetime import marked
+from tests.sandbox.lifetime import pids_with_mark
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import TRIES, trial
 
-NEVER = {"strategy": "never"}
+NO_RESTART = {"strategy": "never"}
 
 
-async def run_host(code: str, *words: str, **variables: str) -> tuple[int, str, str]:
-    """Run a host of this code in a process of its own; return its status, output and errors."""
+async def run_host(code: str, *arguments: str, **variables: str) -> tuple[int, str, str]:
+    """Run this code in a new process, and return its status, stdout and stderr."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", code, *words),
+        *(sys.executable, "-c", code, *arguments),
         stdout=pipe,
         stderr=pipe,
         env={**os.environ, **variables},
@@ -45,6 +46,7 @@ async def run_host(code: str, *words: str, **variables: str) -> tuple[int, str, 
     return process.returncode or 0, out.decode(), err.decode()
 
 
+# A program that runs a host in a Python without memfd_create and pidfds.
 WITHOUT_MEMFD = """
 import os
 del os.memfd_create, os.pidfd_open
@@ -78,10 +80,10 @@ async def a_folder_that_disappears_during_the_admission_is_a_refusal() -> None:
     loop.set_exception_handler(lambda _, context: unhandled.append(context))
     before = Path.cwd()
     with folder() as place:
-        gone = place / "gone"
-        gone.mkdir()
-        os.chdir(gone)
-        gone.rmdir()
+        deleted_folder = place / "gone"
+        deleted_folder.mkdir()
+        os.chdir(deleted_folder)
+        deleted_folder.rmdir()
         try:
             entry = {
                 "name": "late",
@@ -100,6 +102,7 @@ async def a_folder_that_disappears_during_the_admission_is_a_refusal() -> None:
     assert not unhandled, unhandled
 
 
+# A program that runs a host whose extension leaves a process in a new session.
 PLAIN_HOST = """
 import asyncio, exthost, os, sys
 from tests.sandbox.confined import EXPLORER
@@ -128,17 +131,17 @@ async def only_a_plain_lifetime_lets_processes_outlive_a_killed_host() -> None:
             assert host.stdout is not None
             assert await host.stdout.readline() == b"ready\n"
             expected = 2 if lifetime == "plain" else 3
-            await until(lambda mark=mark, count=expected: len(marked(mark)) >= count)  # type: ignore[misc]
+            await until(lambda mark=mark, count=expected: len(pids_with_mark(mark)) >= count)  # type: ignore[misc]
             host.kill()
             await host.wait()
-            # A process that reads its input ends with it; any other goes on.
-            left = 1 if lifetime == "plain" else 0
-            await until(lambda mark=mark, left=left: len(marked(mark)) == left)  # type: ignore[misc]
+            # A process that reads stdin ends with the host. The other one does not.
+            remaining = 1 if lifetime == "plain" else 0
+            await until(lambda mark=mark, left=remaining: len(pids_with_mark(mark)) == left)  # type: ignore[misc]
         finally:
-            for pid in marked(mark):
+            for pid in pids_with_mark(mark):
                 os.kill(pid, signal.SIGKILL)
     text = Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
-    assert "nothing ends them" in " ".join(text.split()), "the page says so"
+    assert "nothing ends them" in " ".join(text.split()), "the documentation mentions it"
 
 
 @trial
@@ -146,28 +149,28 @@ async def a_pinned_program_that_is_swapped_beside_its_start_does_not_run() -> No
     with shared_folder() as place, shared_folder() as out:
         program = system_explorer(place / "run")
         evil = system_explorer(place / "evil")
-        ran = out / "ran"
-        evil.write_text(f"#!/usr/bin/python3 -SE\nopen({str(ran)!r}, 'w')\nimport time\n")
+        evil_ran = out / "ran"
+        evil.write_text(f"#!/usr/bin/python3 -SE\nopen({str(evil_ran)!r}, 'w')\nimport time\n")
         pin = file_digest(str(program))
         settings: dict[str, Any] = {
             "permissions": {"filesystem": [f"{out}:rw"]},
             "sha256": pin,
-            "restart": NEVER,
+            "restart": NO_RESTART,
             "limits": {"handshake": "5s"},
         }
         swapping = await asyncio.create_subprocess_exec(
             *(sys.executable, "-S", "-c", SWAP, str(program), str(evil)),
         )
-        started = 0
+        starts = 0
         try:
             for _ in range(TRIES):
                 try:
                     async with impatient([str(program)], **settings) as ext:
                         assert await explore(ext, "result = 1") == 1
-                        started += 1
+                        starts += 1
                 except ExthostError:
                     pass
-                assert not ran.exists(), "the other file ran"
+                assert not evil_ran.exists(), "the other file ran"
         finally:
             swapping.kill()
             await swapping.wait()
@@ -177,12 +180,12 @@ async def a_pinned_program_that_is_swapped_beside_its_start_does_not_run() -> No
 async def a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run() -> None:
     libc = ctypes.CDLL(None)
     with shared_folder() as place, shared_folder() as out:
-        good, evil, ran = system_explorer(place / "good"), place / "run", out / "ran"
-        system_explorer(evil).write_text(f"#!/usr/bin/python3 -SE\nopen({str(ran)!r}, 'w')\n")
+        good, evil, evil_ran = system_explorer(place / "good"), place / "run", out / "ran"
+        system_explorer(evil).write_text(f"#!/usr/bin/python3 -SE\nopen({str(evil_ran)!r}, 'w')\n")
         reads = 0
 
         def swapped(path: str) -> DigestedFile:
-            """Read the good file, which is there for this moment only."""
+            """Read the digest of the pinned file, which is at this path only during the read."""
             nonlocal reads
             reads += 1
             libc.renameat2(-100, os.fsencode(good), -100, os.fsencode(evil), 2)
@@ -194,15 +197,15 @@ async def a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run() ->
         settings: dict[str, Any] = {
             "permissions": {"filesystem": [f"{out}:rw"]},
             "sha256": file_digest(str(good)),
-            "restart": NEVER,
+            "restart": NO_RESTART,
         }
         with mock.patch.object(integrity, "read_digest", swapped):
             error = await failing(impatient([str(evil)], **settings).__aenter__())
-        assert reads and not ran.exists(), "the other file ran"
+        assert reads and not evil_ran.exists(), "the other file ran"
         assert isinstance(error, Refused) and error.code == "X0386", error
 
 
-# RENAME_EXCHANGE, as fast as it can.
+# A program that exchanges two files by RENAME_EXCHANGE without a pause.
 SWAP = """
 import ctypes, sys
 libc = ctypes.CDLL(None)
@@ -218,21 +221,23 @@ async def one_config_has_one_host_under_any_variables() -> None:
         config = place / "exthost.toml"
         config.touch()
         host = exthost.Host()
-        places = []
+        environments = []
         for name in ("one", "other"):
             (place / name).mkdir(mode=0o700)
-            places.append({"EXTHOST_HOME": str(place / name), "XDG_RUNTIME_DIR": str(place / name)})
-        first = ControlServer(host, StatusReport(host), str(config), places[0])
+            environments.append(
+                {"EXTHOST_HOME": str(place / name), "XDG_RUNTIME_DIR": str(place / name)}
+            )
+        first_server = ControlServer(host, StatusReport(host), str(config), environments[0])
         try:
-            second = await failing(take_place(host, config, places[1]))
-            assert second.code == "X1375" and f"process {os.getpid()}" in second.message, second
+            error = await failing(make_control_server(host, config, environments[1]))
+            assert error.code == "X1375" and f"process {os.getpid()}" in error.message, error
         finally:
-            await first.close()
-        await take_place(host, config, places[1])
+            await first_server.close()
+        await make_control_server(host, config, environments[1])
         assert not [*lock_folder().glob(f"{config_key(config)}.*")]
 
 
-async def take_place(host: exthost.Host, config: Path, environ: dict[str, str]) -> None:
+async def make_control_server(host: exthost.Host, config: Path, environ: dict[str, str]) -> None:
     await ControlServer(host, StatusReport(host), str(config), environ).close()
 
 
@@ -252,14 +257,14 @@ async def files_of_the_host_are_closed_to_others_under_any_umask() -> None:
         program, home = system_explorer(place / "run"), place / "home"
         config = place / "exthost.toml"
         config.write_text(CONFIG.format(place=place, program=program))
-        # What the host reads and did not create.
-        given = {program, config}
+        # Files that the host reads but did not create.
+        input_files = {program, config}
         variables = {**os.environ, "EXTHOST_HOME": str(home), "XDG_RUNTIME_DIR": ""}
-        words = (sys.executable, "-m", "exthost", "run", "--config", str(config))
+        command = (sys.executable, "-m", "exthost", "run", "--config", str(config))
         before = os.umask(0)
         try:
             host = await asyncio.create_subprocess_exec(
-                *words, env=variables, stderr=asyncio.subprocess.DEVNULL
+                *command, env=variables, stderr=asyncio.subprocess.DEVNULL
             )
             store = Store(str(home))
             await asyncio.wrap_future(store.write(lambda c: c.execute("SELECT 1").rowcount))
@@ -272,17 +277,18 @@ async def files_of_the_host_are_closed_to_others_under_any_umask() -> None:
         files = ("audit", "token", "trace", "home/exthost.sqlite3", f"home/run/{key}.sock")
         try:
             await until(lambda: all((place / name).exists() for name in files))
-            made = [path for path in place.rglob("*") if path not in given]
-            modes = {path: path.stat().st_mode for path in (*made, lock_folder())}
-            entered = 0o11 if os.geteuid() == 0 else 0
+            created_paths = [path for path in place.rglob("*") if path not in input_files]
+            modes = {path: path.stat().st_mode for path in (*created_paths, lock_folder())}
+            enter_bits = 0o11 if os.geteuid() == 0 else 0
             for path, mode in modes.items():
-                others = mode & (0o077 & ~entered if path.is_dir() else 0o077)
-                assert not others, (path, oct(mode))
+                access_of_others = mode & (0o077 & ~enter_bits if path.is_dir() else 0o077)
+                assert not access_of_others, (path, oct(mode))
         finally:
             host.terminate()
             await host.wait()
 
 
+# A program that closes its event loop without closing the extension, and waits for its process.
 CLOSED_LOOP = """
 import asyncio, gc, json, os, sys, time, exthost
 
@@ -306,17 +312,18 @@ print("it runs on" if os.path.exists(process) else "done")
 
 @trial
 async def a_loop_that_is_closed_before_its_extension_is_quiet_and_leaves_no_process() -> None:
-    none: dict[str, Any] = {}
+    no_permissions: dict[str, Any] = {}
     watched = {"permissions": {"max_memory": 2**30}}
-    for settings in (none, {"permissions": none}, watched):
+    for settings in (no_permissions, {"permissions": no_permissions}, watched):
         mark = uuid.uuid4().hex
-        words = json.dumps([EXPLORER, settings])
-        status, out, err = await run_host(CLOSED_LOOP, words, EXTHOST_TRIAL=mark)
+        arguments = json.dumps([EXPLORER, settings])
+        status, out, err = await run_host(CLOSED_LOOP, arguments, EXTHOST_TRIAL=mark)
         assert (status, out) == (0, "done\n"), err
         assert "Exception ignored" not in err and "Traceback" not in err, err
-        await until(lambda mark=mark: not marked(mark))  # type: ignore[misc]
+        await until(lambda mark=mark: not pids_with_mark(mark))  # type: ignore[misc]
 
 
+# A program that runs a host with low resource limits.
 WITH_LOW_LIMITS = """
 import asyncio, json, resource, sys, exthost
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

@@ -1,4 +1,4 @@
-"""Lifetime trials: however the host or an extension ends, no process of it is left."""
+"""Trials of the lifetime: no process remains when the host or an extension has ended in any way."""
 
 import asyncio
 import contextlib
@@ -24,49 +24,49 @@ from tests.sandbox import trial_host
 from tests.sandbox.trial_host import FAMILY, impatient
 from tests.sandbox.trials import TRIES, trial
 
-# It forks three times twice.
+# The extension and its six forked processes.
 FAMILY_COUNT = 7
 
-# What SECURITY.md promises.
+# The time that SECURITY.md promises.
 GONE_SECONDS = 1.0
 
 
-def marked(mark: str) -> list[int]:
-    """Return the processes with this marker variable: all that an extension has started."""
-    wanted = f"EXTHOST_TRIAL={mark}".encode()
-    return [pid for pid in all_pids() if wanted in environment_of(pid)]
+def pids_with_mark(mark: str) -> list[int]:
+    """Return the pids of all processes with this value of EXTHOST_TRIAL."""
+    variable = f"EXTHOST_TRIAL={mark}".encode()
+    return [pid for pid in all_pids() if variable in environment_of(pid)]
 
 
-async def all_gone(mark: str, since: float) -> None:
-    """Check that all processes with this marker end in time."""
-    while left := marked(mark):
+async def check_all_ended(mark: str, since: float) -> None:
+    """Check that all processes with this mark end within the promised time."""
+    while remaining := pids_with_mark(mark):
         if time.monotonic() - since > GONE_SECONDS:
             raise AssertionError(
-                f"left after {GONE_SECONDS} s: {[read_process(pid) for pid in left]}"
+                f"left after {GONE_SECONDS} s: {[read_process(pid) for pid in remaining]}"
             )
         await asyncio.sleep(0.005)
 
 
 class TrialHost:
-    """A host in a process of its own. It is forked, because starting an interpreter would take ten
-    times as long as everything else."""
+    """A host in a forked process. Starting an interpreter would take ten times as long as the whole
+    trial."""
 
     def __init__(self, end: str, mark: str) -> None:
-        report, tell = os.pipe()
+        ready_fd, tell = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             os.environ["EXTHOST_TRIAL"] = mark
             trial_host.become(end, tell)
         os.close(tell)
-        self._told = report
+        self._ready_fd = ready_fd
         self._exit = os.pidfd_open(self.pid)
 
     async def ready(self) -> None:
-        await _readable(self._told)
-        assert os.read(self._told, 16) == b"ready"
+        await _readable(self._ready_fd)
+        assert os.read(self._ready_fd, 16) == b"ready"
 
     def send(self, number: int) -> None:
-        os.kill(self.pid, number)  # not reaped, so it is still its own
+        os.kill(self.pid, number)  # the process is not reaped, so the pid is still valid
 
     async def gone(self) -> None:
         await _readable(self._exit)
@@ -74,16 +74,16 @@ class TrialHost:
     def reap(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-        os.close(self._told)
+        os.close(self._ready_fd)
         os.close(self._exit)
 
 
 async def _readable(fd: int) -> None:
     loop = asyncio.get_running_loop()
-    happened = asyncio.Event()
-    loop.add_reader(fd, happened.set)
+    is_readable = asyncio.Event()
+    loop.add_reader(fd, is_readable.set)
     try:
-        await happened.wait()
+        await is_readable.wait()
     finally:
         loop.remove_reader(fd)
 
@@ -94,10 +94,10 @@ async def ends_without_leftovers(end: str, number: int | None = None) -> None:
     try:
         await host.ready()
         if number is not None:
-            await until(lambda: len(marked(mark)) >= FAMILY_COUNT)
+            await until(lambda: len(pids_with_mark(mark)) >= FAMILY_COUNT)
             host.send(number)
         await host.gone()
-        await all_gone(mark, time.monotonic())
+        await check_all_ended(mark, time.monotonic())
     finally:
         host.reap()
 
@@ -118,8 +118,8 @@ async def a_host_that_is_killed_during_a_spawn_leaves_no_process() -> None:
             await asyncio.sleep(random.uniform(0.0, 0.04))
             host.send(signal.SIGKILL)
             await host.gone()
-            await asyncio.sleep(0.02)  # one that was only being made shows by then
-            await all_gone(mark, time.monotonic())
+            await asyncio.sleep(0.02)  # so that a process that was just starting is found
+            await check_all_ended(mark, time.monotonic())
         finally:
             host.reap()
 
@@ -159,12 +159,12 @@ async def a_family_does_not_outlive_its_extension() -> None:
     mark = uuid.uuid4().hex
     env = {"EXTHOST_TRIAL": mark}
     async with impatient(FAMILY, env=env, restart={"strategy": "never"}) as family:
-        await until(lambda: len(marked(mark)) >= FAMILY_COUNT)
+        await until(lambda: len(pids_with_mark(mark)) >= FAMILY_COUNT)
         try:
             await family.call("leave")
         except ExtensionGone as gone:
             assert "exited with 3" in gone.message, gone.message
-        await all_gone(mark, time.monotonic())
+        await check_all_ended(mark, time.monotonic())
 
 
 @trial
@@ -172,17 +172,17 @@ async def a_family_that_ignores_everything_is_gone_when_its_extension_is_closed(
     mark = uuid.uuid4().hex
     async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}) as family:
         assert await family.call("echo", 1) == 1
-    await all_gone(mark, time.monotonic())
+    await check_all_ended(mark, time.monotonic())
 
 
 @trial
 async def a_stopped_family_is_gone_when_its_extension_is_closed() -> None:
     mark = uuid.uuid4().hex
     async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
-        for pid in marked(mark):
-            if (observed := read_process(pid)) is not None and "tree_child" in observed.command:
+        for pid in pids_with_mark(mark):
+            if (process := read_process(pid)) is not None and "tree_child" in process.command:
                 os.kill(pid, signal.SIGSTOP)
-    await all_gone(mark, time.monotonic())
+    await check_all_ended(mark, time.monotonic())
 
 
 @trial
@@ -191,7 +191,7 @@ async def a_dropped_handle_leaves_no_process() -> None:
     with contextlib.suppress(RuntimeError):
         async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
             raise RuntimeError("the block is left by an exception")
-    await all_gone(mark, time.monotonic())
+    await check_all_ended(mark, time.monotonic())
 
 
 @trial
@@ -200,9 +200,9 @@ async def a_dozen_crashes_cost_no_descriptor_no_thread_and_no_process() -> None:
     restart = {"strategy": "immediate", "max_retries": "unlimited"}
     async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}, restart=restart) as family:
 
-        def held() -> tuple[int, int, int]:
-            ours = sum((read_process(pid) or (0,))[0] == os.getpid() for pid in all_pids())
-            return len(our_descriptors()), len(our_threads()), ours
+        def count_resources() -> tuple[int, int, int]:
+            our_children = sum((read_process(pid) or (0,))[0] == os.getpid() for pid in all_pids())
+            return len(our_descriptors()), len(our_threads()), our_children
 
         counts = set()
         for n in range(12):
@@ -213,11 +213,11 @@ async def a_dozen_crashes_cost_no_descriptor_no_thread_and_no_process() -> None:
                 except ExtensionGone:
                     continue
             if n > 1:
-                counts.add(held())
+                counts.add(count_resources())
             with contextlib.suppress(ExtensionGone):
                 await family.call("leave")
         assert len(counts) == 1, counts
-    await all_gone(mark, time.monotonic())
+    await check_all_ended(mark, time.monotonic())
 
 
 ENDS = {
@@ -233,16 +233,16 @@ ENDS = {
 
 @trial
 async def an_exit_is_reported_the_same_in_every_tier() -> None:
-    for code, report in ENDS.items():
+    for code, expected in ENDS.items():
         for settings in TIERS:
-            words = [sys.executable, "-S", "-E", "-c", code]
+            argv = [sys.executable, "-S", "-E", "-c", code]
             try:
                 async with exthost.connect(
-                    words, dialect="morphir", restart={"strategy": "never"}, **settings
+                    argv, dialect="morphir", restart={"strategy": "never"}, **settings
                 ):
-                    raise AssertionError("it cannot have shaken hands")
+                    raise AssertionError("the handshake cannot have succeeded")
             except exthost.errors.ExthostError as error:
-                assert error.evidence.exit.startswith(report), (code, settings, error.evidence)
+                assert error.evidence.exit.startswith(expected), (code, settings, error.evidence)
 
 
 TIERS: tuple[dict[str, Any], ...] = ({"lifetime": "plain"}, {"lifetime": "tree"})

@@ -1,9 +1,9 @@
-"""Sandbox trials: of the folders of version and package managers, a program sees what it needs to
-run. A package gets nothing by the name of its program.
+"""Trials of the sandbox: of the folders of version and package managers, a program sees only what
+it needs to run. A package gets no access by the name of its program.
 
-Real uv, npm and pyenv run where they are installed. The other managers cannot be installed by these
-trials: a row of `LAYOUTS` builds the folders of each as the manager does, with scripts in place of
-its programs, and with files that nobody but its user should read.
+Real uv, npm and pyenv run if they are installed. For other managers, an entry of `LAYOUTS`
+describes the folders that the manager makes, with scripts instead of its programs, and with private
+files.
 """
 
 import contextlib
@@ -26,9 +26,10 @@ from exthost.events import LogLine
 from tests.extensions import nexo_tree
 from tests.sandbox.confined import explore, folder, shared_folder, system_explorer
 from tests.sandbox.packages import MCP_CHILD, SECRET, Package
-from tests.sandbox.programs import EXAMPLES, built, needs, prebuilt, runs_strictly, wheel
+from tests.sandbox.programs import EXAMPLES, needs, prebuilt, run_command, runs_strictly, wheel
 from tests.sandbox.trials import trial
 
+# Code that returns the needed files that cannot be read, and the hidden files that can be read.
 LOOK = """
     def is_readable(path):
         try:
@@ -281,8 +282,8 @@ LAYOUTS: Mapping[str, Layout] = {
 }
 
 
-def build(home: Path, rows: Layout) -> None:
-    """Create the folders of a manager. Everybody can read all of it, so that only the sandbox
+def build(home: Path, manager_layout: Layout) -> None:
+    """Create the folders of a manager. Every user can read all files, so that only the sandbox
     hides something."""
 
     def write(path: str, text: str, mode: int = 0o644) -> None:
@@ -291,31 +292,31 @@ def build(home: Path, rows: Layout) -> None:
         file.write_text(text)
         file.chmod(mode)
 
-    system_explorer(home / rows.runs)
-    for path, target in rows.links.items():
+    system_explorer(home / manager_layout.runs)
+    for path, target in manager_layout.links.items():
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).symlink_to(target.format(home=home))
-    for path, text in rows.files.items():
+    for path, text in manager_layout.files.items():
         write(path, text)
-    for path, text in rows.scripts.items():
+    for path, text in manager_layout.scripts.items():
         write(path, "#!/bin/sh\n" + text.format(home=home), 0o755)
-    for path in (*rows.needed, *rows.hidden):
+    for path in (*manager_layout.needed, *manager_layout.hidden):
         if not (home / path).exists():
-            write(path, SECRET if path in rows.hidden else "needed")
+            write(path, SECRET if path in manager_layout.hidden else "needed")
 
 
-def shows_its_needs(rows: Layout) -> Callable[[], Any]:
+def shows_its_needs(manager_layout: Layout) -> Callable[[], Any]:
     async def work() -> None:
         with shared_folder() as place:
             home = place / "home"
-            build(home, rows)
-            path = f"{home / rows.program}"
+            build(home, manager_layout)
+            path = f"{home / manager_layout.program}"
             env = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
-            words = [path, *rows.args]
-            async with exthost.connect(words, dialect="morphir", permissions={}, env=env) as ext:
+            argv = [path, *manager_layout.args]
+            async with exthost.connect(argv, dialect="morphir", permissions={}, env=env) as ext:
                 facts = {
-                    "needed": [str(home / path) for path in rows.needed],
-                    "hidden": [str(home / path) for path in rows.hidden],
+                    "needed": [str(home / path) for path in manager_layout.needed],
+                    "hidden": [str(home / path) for path in manager_layout.hidden],
                 }
                 assert await explore(ext, LOOK, **facts) == {"missing": [], "loot": []}
 
@@ -330,7 +331,7 @@ for _name, _layout in LAYOUTS.items():
 
 # -- names ---------------------------------------------------------------------------------------
 
-# The names of programs that managers have, and that a package can give to its own.
+# Names of programs of managers, which a package can use for its own program.
 NAMES = (
     *("uv", "uvx", "npx", "npm", "pnpm", "pnpx", "node", "python3", "python3.11", "pyenv", "rbenv"),
     *("conda", "volta", "npx-cli.js", "mise", "asdf"),
@@ -338,29 +339,33 @@ NAMES = (
 
 
 def fill_home(home: Path) -> list[str]:
-    """Create the folders of every manager; return the paths that hold secrets."""
-    for rows in LAYOUTS.values():
-        build(home, rows)
+    """Create the folders of every manager, and return the paths with secrets."""
+    for manager_layout in LAYOUTS.values():
+        build(home, manager_layout)
     library = home / ".local" / "lib" / "python3.11" / "site-packages" / "private.py"
     library.parent.mkdir(parents=True)
     library.write_text(SECRET)
-    hidden = [str(home / path) for rows in LAYOUTS.values() for path in rows.hidden]
-    needed = [home / path for rows in LAYOUTS.values() for path in rows.needed]
+    hidden = [
+        str(home / path) for manager_layout in LAYOUTS.values() for path in manager_layout.hidden
+    ]
+    needed = [home / path for manager_layout in LAYOUTS.values() for path in manager_layout.needed]
     for path in needed:
         if path.read_text() == "needed":
             path.write_text(SECRET)
     return [*hidden, *map(str, needed), str(library)]
 
 
-class Found(NamedTuple):
+class StartReport(NamedTuple):
     """Whether an extension started, and what it wrote to stderr."""
 
     starts: bool
     text: str
 
 
-async def read_by(config: dict[str, Any], environ: dict[str, str], id: str = "toy") -> Found:
-    """Start an extension, and return what it could read."""
+async def start_and_read(
+    config: dict[str, Any], environ: dict[str, str], id: str = "toy"
+) -> StartReport:
+    """Start an extension, and return whether it started and what it wrote to stderr."""
     lines, starts = list[str](), False
     host = exthost.Host.from_config(config, environ=environ)
     host.events.subscribe(LogLine, lambda line: lines.append(line.text))
@@ -368,28 +373,29 @@ async def read_by(config: dict[str, Any], environ: dict[str, str], id: str = "to
         with contextlib.suppress(ExthostError):
             await host[id].start()
             starts = True
-    return Found(starts, "\n".join(lines))
+    return StartReport(starts, "\n".join(lines))
 
 
-async def loot(package: Package, home: Path) -> str:
-    """Start a package whose operator has this home folder; return what it could read."""
+async def read_secrets(package: Package, home: Path) -> str:
+    """Start a package with this home folder of the operator, and return the secrets that it
+    read."""
     path = f"{home}/programs:/usr/bin:/bin"
     environ = {"HOME": str(home), "PATH": path, "PYTHONPATH": str(home)}
-    found = await read_by(package.config(), environ)
+    found = await start_and_read(package.config(), environ)
     assert found.starts, found
     return "\n".join(line for line in found.text.splitlines() if SECRET in line)
 
 
-def looter(
+def write_looter(
     package: Package, name: str, secrets: list[str], first_line: str = "#!/usr/bin/python3 -SE"
 ) -> None:
     """Write a program of a package that reads all it can, and then serves as an extension."""
     program = package.root / name
-    program.write_text(f"{first_line}\n{looting(package, secrets)}")
+    program.write_text(f"{first_line}\n{looter_source(package, secrets)}")
     program.chmod(0o755)
 
 
-def looting(package: Package, secrets: list[str]) -> str:
+def looter_source(package: Package, secrets: list[str]) -> str:
     source = (package.root / "ext.py").read_text()
     assert "*sys.argv[1:]" in source
     return source.replace("*sys.argv[1:]", f"*{secrets!r}")
@@ -401,9 +407,9 @@ async def the_name_of_a_packages_program_shows_nothing() -> None:
         package, home = Package(place), place / "home"
         secrets = fill_home(home)
         for name in NAMES:
-            looter(package, name, secrets)
+            write_looter(package, name, secrets)
             package.write("server", command=f"./{name}")
-            assert not (found := await loot(package, home)), (name, found)
+            assert not (found := await read_secrets(package, home)), (name, found)
 
 
 @trial
@@ -414,12 +420,12 @@ async def a_relative_path_of_the_operator_into_a_package_shows_nothing() -> None
         library = secrets[-1]
         environ = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
         for name in ("uvx", "npx", "python3.11"):
-            looter(package, name, secrets)
+            write_looter(package, name, secrets)
             source = {"command": f"./{name}", "args": ["server"]}
             entry = {"name": "toy", "source": source, "dialect": "nexo", "cwd": str(package.root)}
             config = {"extensions": [entry], "defaults": {"permissions": {}}}
-            found = await read_by(config, environ)
-            # The interpreter in its first line is the system's, and has packages of the operator.
+            found = await start_and_read(config, environ)
+            # The system's Python in the shebang line sees the user packages of the operator.
             text = found.text.replace(f"LOOT {library} {SECRET}", "")
             assert found.starts and SECRET not in text, (name, found)
 
@@ -429,9 +435,9 @@ async def a_link_or_first_line_of_a_package_that_leads_to_a_manager_shows_nothin
     with folder() as place:
         package, home = Package(place), place / "home"
         secrets = fill_home(home)
-        # The operator's own uv and npx: they run what follows, as the real ones may.
+        # The uv and npx of the operator: here they read all secrets.
         for name in ("uv", "uvx", "npx"):
-            text = "#!/usr/bin/python3 -SE\n" + looting(package, secrets)
+            text = "#!/usr/bin/python3 -SE\n" + looter_source(package, secrets)
             (home / "programs" / name).write_text(text)
             (home / "programs" / name).chmod(0o755)
         for name, first_line in (
@@ -439,32 +445,32 @@ async def a_link_or_first_line_of_a_package_that_leads_to_a_manager_shows_nothin
             ("run-2", "#!/usr/bin/env uvx"),
             ("run-3", "#!/usr/bin/env -S npx -y server@1.2.3"),
         ):
-            looter(package, name, secrets, first_line)
+            write_looter(package, name, secrets, first_line)
             package.write(command=f"./{name}")
-            assert not (found := await loot(package, home)), (first_line, found)
+            assert not (found := await read_secrets(package, home)), (first_line, found)
         for name in ("uvx", "npx"):
             (package.root / name).symlink_to(home / "programs" / name)
             package.write("server", command=f"./{name}")
-            assert not (found := await loot(package, home)), (name, found)
+            assert not (found := await read_secrets(package, home)), (name, found)
         for command in (
             ("uvx", "server"),
             ("uv", "tool", "run", "server"),
             ("npx", "-y", "server@1.2.3"),
         ):
             package.write(*command[1:], command=command[0])
-            assert not (found := await loot(package, home)), (command, found)
-        # The program that such a command runs in the end is not shown, and so does not start.
+            assert not (found := await read_secrets(package, home)), (command, found)
+        # The program that such a command runs is not shown, so it does not start.
         environ = {"HOME": str(home), "PATH": f"{home}/programs:/usr/bin:/bin"}
         for wrapper in (("env",), ("timeout", "50"), ("nice",)):
             package.write(*wrapper[1:], "uvx", "server", command=wrapper[0])
-            attempt = await read_by(package.config(), environ)
+            attempt = await start_and_read(package.config(), environ)
             assert not attempt.starts and SECRET not in attempt.text, (wrapper, attempt)
 
 
 CHILD, MCP = nexo_tree.CHILD.read_text(), MCP_CHILD.read_text()
 
 # A package that sets one of these to a path outside is refused. The others have no effect.
-REFUSED = {
+REFUSED_VARIABLES = {
     *("XDG_DATA_HOME", "XDG_CACHE_HOME", "UV_CACHE_DIR", "UV_TOOL_DIR", "UV_PYTHON_INSTALL_DIR"),
     *("npm_config_cache", "NPM_CONFIG_CACHE", "PNPM_HOME"),
 }
@@ -492,7 +498,7 @@ async def a_variable_of_a_package_leads_to_no_managers_folder() -> None:
     with folder() as place:
         package, home = Package(place), place / "home"
         secrets = fill_home(home)
-        text = "#!/usr/bin/python3 -SE\n" + looting(package, secrets)
+        text = "#!/usr/bin/python3 -SE\n" + looter_source(package, secrets)
         (home / "programs" / "uvx").write_text(text.replace(CHILD, MCP))
         for name, path in names.items():
             value = path if name == "PYENV_VERSION" else str(home / path)
@@ -500,10 +506,10 @@ async def a_variable_of_a_package_leads_to_no_managers_folder() -> None:
             package.write("ext.py", more=f"[mcp_servers.s]\ncommand = 'uvx'\n{variable}")
             # The operator is another user, with another home folder.
             environ = {"HOME": "/nonexistent", "PATH": f"{home}/programs:/usr/bin:/bin"}
-            found = await read_by(package.config(), environ, "toy.s")
+            found = await start_and_read(package.config(), environ, "toy.s")
             assert SECRET not in found.text, (name, found)
-            # Refused, or started and shown nothing.
-            assert found.starts == (name not in REFUSED), (name, found)
+            # The package is refused, or it starts and sees no secret.
+            assert found.starts == (name not in REFUSED_VARIABLES), (name, found)
 
 
 @trial
@@ -511,11 +517,11 @@ async def folders_of_the_hosts_variables_are_shown_only_with_the_variable() -> N
     with folder() as place:
         package = Package(place)
         environ = {**os.environ, "PYTHONPATH": str(package.keys), "NODE_PATH": str(package.keys)}
-        (package.root / "ext.py").write_text(looting(package, [str(package.keys)]))
+        (package.root / "ext.py").write_text(looter_source(package, [str(package.keys)]))
         package.write("ext.py")
-        given = {"env": {"PYTHONPATH": {"from": "PYTHONPATH"}}}
-        for override, is_shown in (({}, False), (given, True)):
-            found = await read_by(package.config(**override), environ)
+        with_variable = {"env": {"PYTHONPATH": {"from": "PYTHONPATH"}}}
+        for override, is_shown in (({}, False), (with_variable, True)):
+            found = await start_and_read(package.config(**override), environ)
             assert found.starts and (SECRET in found.text) == is_shown, found
 
 
@@ -529,22 +535,22 @@ async def a_tool_that_uv_installed_runs_through_uvx_and_by_itself() -> None:
         home = place / "home"
         env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "UV_PYTHON": "/usr/bin/python3"}
         variables = ("env", *(f"{name}={value}" for name, value in env.items()))
-        await built(*variables, uv, "tool", "install", "--offline", str(wheel(place)))
-        other = home / ".local" / "share" / "uv" / "credentials" / "credentials.toml"
-        other.parent.mkdir()
-        other.write_text(SECRET)
-        words = [uvx, "--from", str(place / "texts-1.0-py3-none-any.whl"), "texts"]
-        for command in ([str(home / ".local" / "bin" / "texts")], [uvx, "texts"], words):
+        await run_command(*variables, uv, "tool", "install", "--offline", str(wheel(place)))
+        credentials = home / ".local" / "share" / "uv" / "credentials" / "credentials.toml"
+        credentials.parent.mkdir()
+        credentials.write_text(SECRET)
+        argv = [uvx, "--from", str(place / "texts-1.0-py3-none-any.whl"), "texts"]
+        for command in ([str(home / ".local" / "bin" / "texts")], [uvx, "texts"], argv):
             await runs_strictly([command[0], *command[1:]], env=env)
-        assert not (home / ".cache" / "uv" / "environments-v2").exists(), "its cache is private"
+        assert not (home / ".cache" / "uv" / "environments-v2").exists(), "the cache is private"
 
 
 def tarball(name: str, source: str) -> bytes:
-    """Return a package of npm with one program."""
-    described = {"name": name, "version": "1.2.3", "bin": {name: "run.mjs"}}
+    """Return the archive of an npm package with one program."""
+    manifest = {"name": name, "version": "1.2.3", "bin": {name: "run.mjs"}}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for path, text in (("package.json", json.dumps(described)), ("run.mjs", source)):
+        for path, text in (("package.json", json.dumps(manifest)), ("run.mjs", source)):
             entry = tarfile.TarInfo(f"package/{path}")
             entry.size, entry.mode = len(text.encode()), 0o755
             archive.addfile(entry, io.BytesIO(text.encode()))
@@ -607,13 +613,13 @@ def registry(wheel_path: Path | None = None) -> Iterator[str]:
         server.server_close()
 
 
-async def starts_with_network(words: list[str], env: dict[str, str]) -> None:
+async def starts_with_network(argv: list[str], env: dict[str, str]) -> None:
     settings: dict[str, Any] = {
         "limits": {"handshake": 50.0, "start": 55.0},
         "permissions": {"network": True},
         "env": env,
     }
-    async with exthost.connect(words, dialect="morphir", **settings) as ext:
+    async with exthost.connect(argv, dialect="morphir", **settings) as ext:
         assert ext.state == "ready"
 
 
@@ -630,7 +636,7 @@ async def npx_fetches_a_package_into_a_private_cache() -> None:
         assert [path.name for path in (home / ".npm").iterdir()] == ["_logs"]
         # A package of an exact version that is there already is not fetched again.
         variables = (f"{name}={value}" for name, value in env.items())
-        await built("env", *variables, npx, "-y", "server@1.2.3")
+        await run_command("env", *variables, npx, "-y", "server@1.2.3")
         assert list((home / ".npm" / "_npx").iterdir())
         await starts_with_network([npx, "-y", "server@1.2.3"], env)
 
@@ -647,7 +653,7 @@ async def uvx_fetches_a_package_into_a_private_cache() -> None:
         assert list(home.iterdir()) == []
 
 
-# As pyenv writes its shims.
+# The text of a shim of pyenv.
 SHIM = """#!/usr/bin/env bash
 set -e
 program="${{0##*/}}"
@@ -670,9 +676,9 @@ async def a_shim_of_a_real_pyenv_runs() -> None:
         (root / "shims" / "python3").write_text(SHIM.format(root=root))
         (root / "shims" / "python3").chmod(0o755)
         script = system_explorer(place / "run" / "explorer.py")
-        words = [str(root / "shims" / "python3"), "-S", "-E", str(script)]
+        argv = [str(root / "shims" / "python3"), "-S", "-E", str(script)]
         env = {"HOME": str(place / "home"), "PATH": "/usr/bin:/bin"}
-        async with exthost.connect(words, dialect="morphir", permissions={}, env=env) as ext:
+        async with exthost.connect(argv, dialect="morphir", permissions={}, env=env) as ext:
             code = "import os; result = os.listdir(facts['versions'])"
             versions = await explore(ext, code, versions=str(root / "versions"))
             assert versions == ["1.2.3"], versions

@@ -1,5 +1,5 @@
-"""Trials of what a limit on one process misses: files in memory, shared memory, buffers, ended
-processes."""
+"""Trials of limits that no single process exceeds: files in memory, shared memory, buffers, and the
+processor time of ended processes."""
 
 import platform
 import textwrap
@@ -10,8 +10,9 @@ from tests.sandbox.confined import explore, exploring
 from tests.sandbox.resources import MEMORY, ended_for
 from tests.sandbox.trials import trial
 
-LIMITED = {"permissions": {"max_memory": MEMORY}}
+WITH_MEMORY_LIMIT = {"permissions": {"max_memory": MEMORY}}
 
+# Code whose first thread ends while another thread allocates memory.
 ZOMBIE_LEADER = """
     import ctypes, threading, time
     def hoard():
@@ -24,6 +25,7 @@ ZOMBIE_LEADER = """
     ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[facts["machine"]], 0)
 """
 
+# Code that writes to a file until its file system is full.
 FILL = """
     import time
     with open(facts["path"], "wb", buffering=0) as file:
@@ -35,7 +37,8 @@ FILL = """
     time.sleep(facts["linger"])
 """
 
-TRY = """
+# Code that makes each of these system calls and returns the errors.
+TRY_CALLS = """
     import ctypes, errno, platform
     libc = ctypes.CDLL(None, use_errno=True)
     numbers = {"x86_64": facts["x86_64"], "aarch64": facts["aarch64"]}[platform.machine()]
@@ -46,7 +49,7 @@ TRY = """
 """
 
 
-# Memory that is shared and then no longer resident. `facts["hide"]` is how it is hidden.
+# Code that allocates shared memory and makes it non-resident in the way of `facts["hide"]`.
 SHARED = """
     import ctypes, mmap, os, time
     zeros = os.open("/dev/zero", os.O_RDWR) if facts["hide"] == "device" else -1
@@ -73,7 +76,7 @@ SHARED = """
     os._exit(1)
 """
 
-# The first thread ends. Another one fills the private file systems, or opens pairs of sockets.
+# Code whose first thread ends. Another thread fills the private file systems or opens sockets.
 ZOMBIE_FILLS = """
     import ctypes, os, socket, threading, time
     def fill():
@@ -98,21 +101,21 @@ ZOMBIE_FILLS = """
 @trial
 async def a_hog_whose_first_thread_has_ended_is_ended() -> None:
     facts = {"machine": platform.machine()}
-    await ended_for("max_memory is 64 MiB", ZOMBIE_LEADER, facts, **LIMITED)
+    await ended_for("max_memory is 64 MiB", ZOMBIE_LEADER, facts, **WITH_MEMORY_LIMIT)
 
 
 @trial
 async def shared_memory_that_is_not_resident_counts() -> None:
     for hide in ("forget", "device", "child"):
         facts = {"hide": hide, "size": 8 * 2**20}
-        await ended_for("max_memory is 64 MiB", SHARED, facts, **LIMITED)
+        await ended_for("max_memory is 64 MiB", SHARED, facts, **WITH_MEMORY_LIMIT)
 
 
 @trial
 async def shared_memory_of_which_only_a_part_is_mapped_counts() -> None:
     for size in (64 * 1024, 2**20, 32 * 2**20):
         facts = {"hide": "unmap", "size": size}
-        await ended_for("max_memory is 64 MiB", SHARED, facts, **LIMITED)
+        await ended_for("max_memory is 64 MiB", SHARED, facts, **WITH_MEMORY_LIMIT)
 
 
 @trial
@@ -140,12 +143,12 @@ async def shared_memory_within_the_limit_is_left_alone() -> None:
 @trial
 async def files_and_sockets_count_after_the_first_thread_has_ended() -> None:
     if "memory" in cgroups.find_base().controllers:
-        return  # the kernel counts
+        return  # the kernel counts this memory
     facts = {"machine": platform.machine(), "what": "fill", "size": MEMORY}
-    await ended_for("max_memory is 64 MiB", ZOMBIE_FILLS, facts, **LIMITED)
+    await ended_for("max_memory is 64 MiB", ZOMBIE_FILLS, facts, **WITH_MEMORY_LIMIT)
     facts["what"] = "connect"
-    small = {"permissions": {"max_memory": 256 * 2**20}}
-    await ended_for("sockets, whose buffers are memory", ZOMBIE_FILLS, facts, **small)
+    limited_to_256_mib = {"permissions": {"max_memory": 256 * 2**20}}
+    await ended_for("sockets, whose buffers are memory", ZOMBIE_FILLS, facts, **limited_to_256_mib)
 
 
 @trial
@@ -153,15 +156,17 @@ async def files_in_private_mounts_count_as_memory() -> None:
     half = 'with open("/dev/shm/one", "wb") as file: file.write(b"x" * facts["half"])\n'
     for path in ("/tmp/two", "/dev/shm/two"):
         facts = {"path": path, "linger": 30, "half": MEMORY // 2}
-        await ended_for("max_memory is 64 MiB", half + textwrap.dedent(FILL), facts, **LIMITED)
+        await ended_for(
+            "max_memory is 64 MiB", half + textwrap.dedent(FILL), facts, **WITH_MEMORY_LIMIT
+        )
 
 
 @trial
 async def private_mounts_have_a_size_without_a_limit_too() -> None:
     async with exploring() as ext:
         for path in ("/tmp/large", "/dev/shm/large"):
-            found = await explore(ext, FILL, path=path, linger=0)
-            assert found == "No space left on device", found
+            outcome = await explore(ext, FILL, path=path, linger=0)
+            assert outcome == "No space left on device", outcome
 
 
 @trial
@@ -182,8 +187,8 @@ async def memory_that_belongs_to_no_process_cannot_be_had() -> None:
         "aarch64": {"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "msgget": 186},
     }
     async with exploring() as ext:
-        found = await explore(ext, TRY, **facts)
-        assert set(found.values()) == {"ENOSYS"}, found
+        outcomes = await explore(ext, TRY_CALLS, **facts)
+        assert set(outcomes.values()) == {"ENOSYS"}, outcomes
 
 
 @trial
@@ -205,12 +210,12 @@ async def buffers_of_sockets_are_bounded_by_the_number_of_descriptors() -> None:
             pass
         result = [total, resource.getrlimit(resource.RLIMIT_NOFILE)[1]]
     """
-    async with exploring(**LIMITED) as ext:
-        total, most = await explore(ext, code)
-        assert total < MEMORY and most == 128, (total, most)
+    async with exploring(**WITH_MEMORY_LIMIT) as ext:
+        total, max_descriptors = await explore(ext, code)
+        assert total < MEMORY and max_descriptors == 128, (total, max_descriptors)
     async with exploring() as ext:
-        _, most = await explore(ext, code)
-        assert most == 1024
+        _, max_descriptors = await explore(ext, code)
+        assert max_descriptors == 1024
 
 
 @trial
@@ -234,8 +239,8 @@ async def buffers_of_sockets_of_many_processes_are_bounded_together() -> None:
         time.sleep(60)
     """
     if "memory" not in cgroups.find_base().controllers:
-        small = {"permissions": {"max_memory": 256 * 2**20}}
-        await ended_for("sockets, whose buffers are memory", code, {}, **small)
+        limited_to_256_mib = {"permissions": {"max_memory": 256 * 2**20}}
+        await ended_for("sockets, whose buffers are memory", code, {}, **limited_to_256_mib)
 
 
 @trial
@@ -251,8 +256,8 @@ async def processor_time_is_summed_over_all_processes() -> None:
                 os._exit(0)
             os.waitpid(pid, 0)
     """
-    gone = await ended_for("limits.cpu is 1 s", code, {}, limits={"cpu": "1s"})
-    assert isinstance(gone, ExtensionGone)
+    error = await ended_for("limits.cpu is 1 s", code, {}, limits={"cpu": "1s"})
+    assert isinstance(error, ExtensionGone)
 
 
 @trial
@@ -275,8 +280,9 @@ async def processor_time_of_orphans_counts_too() -> None:
     await ended_for("limits.cpu is 1 s", code, {}, limits={"cpu": "1s"})
 
 
-# Children that nobody waits for, each of `facts["seconds"]` of processor time, until they have used
-# far more than the limit. `facts["how"]` is why the kernel adds their time to no account.
+# Code that starts children without waiting for them, each with `facts["seconds"]` of processor
+# time, until they have used far more than the limit. `facts["how"]` is the way in which the kernel
+# does not add their time to the time of the parent.
 UNWAITED = """
     import ctypes, os, signal, time
     def burn():
@@ -309,8 +315,8 @@ UNWAITED = """
 """
 
 
-async def ended_for_children(how: str, seconds: float) -> None:
-    facts = {"how": how, "seconds": seconds, "most": 8}
+async def ended_for_children(way: str, seconds: float) -> None:
+    facts = {"how": way, "seconds": seconds, "most": 8}
     limits = {"cpu": "1s", "call": "80s"}
     await ended_for("limits.cpu is 1 s", UNWAITED, facts, limits=limits)
 

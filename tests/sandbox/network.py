@@ -1,4 +1,4 @@
-"""Sandbox trials: which addresses an extension can reach."""
+"""Trials of the network: the sockets that an extension can make, and the addresses it can reach."""
 
 import contextlib
 import socket
@@ -43,10 +43,10 @@ PAIRS = """
 @trial
 async def without_network_no_socket_of_any_family_can_be_made() -> None:
     async with exploring() as ext:
-        made = await explore(ext, SOCKETS)
-        assert len(made) == 13 and set(made.values()) == {"EPERM"}, made
+        outcomes = await explore(ext, SOCKETS)
+        assert len(outcomes) == 13 and set(outcomes.values()) == {"EPERM"}, outcomes
         pairs = await explore(ext, PAIRS)
-        # The kernel makes a datagram socket of SOCK_RAW, which can send to any path.
+        # SOCK_RAW would be a datagram socket, which can send to any path.
         allowed = {str(int(socket.SOCK_STREAM)), str(int(socket.SOCK_SEQPACKET))}
         assert {kind for kind, outcome in pairs.items() if outcome == "made"} == allowed, pairs
 
@@ -55,22 +55,22 @@ async def without_network_no_socket_of_any_family_can_be_made() -> None:
 async def without_network_no_listener_of_the_host_hears_anything() -> None:
     with shared_folder() as place, contextlib.ExitStack() as open_sockets:
 
-        def listening(family: int, kind: int, address: Any) -> socket.socket:
-            made = open_sockets.enter_context(socket.socket(family, kind))
-            made.bind(address)
+        def open_listener(family: int, kind: int, address: Any) -> socket.socket:
+            listener = open_sockets.enter_context(socket.socket(family, kind))
+            listener.bind(address)
             if kind == socket.SOCK_STREAM:
-                made.listen()
-            made.setblocking(False)
-            return made
+                listener.listen()
+            listener.setblocking(False)
+            return listener
 
         abstract = f"\0{uuid.uuid4().hex}"
-        tcp = listening(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
-        udp = listening(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
-        path = listening(socket.AF_UNIX, socket.SOCK_STREAM, str(place / "stream"))
-        datagram = listening(socket.AF_UNIX, socket.SOCK_DGRAM, str(place / "datagram"))
-        hidden = listening(socket.AF_UNIX, socket.SOCK_STREAM, abstract)
+        tcp = open_listener(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
+        udp = open_listener(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
+        path = open_listener(socket.AF_UNIX, socket.SOCK_STREAM, str(place / "stream"))
+        datagram = open_listener(socket.AF_UNIX, socket.SOCK_DGRAM, str(place / "datagram"))
+        abstract_listener = open_listener(socket.AF_UNIX, socket.SOCK_STREAM, abstract)
         async with exploring(permissions={"filesystem": [f"{place}:rw"]}) as ext:
-            tried = await explore(
+            outcomes = await explore(
                 ext,
                 """
                 import ctypes, errno, socket, struct
@@ -102,15 +102,17 @@ async def without_network_no_listener_of_the_host_hears_anything() -> None:
                 path=str(place / "stream"),
                 datagram=str(place / "datagram"),
             )
-            assert "EPERM" in tried.values()
-            allowed = {name: report for name, report in tried.items() if not report.startswith("E")}
+            assert "EPERM" in outcomes.values()
+            allowed = {
+                name: report for name, report in outcomes.items() if not report.startswith("E")
+            }
             assert not allowed, allowed
-        for item in (tcp, path, hidden):
+        for item in (tcp, path, abstract_listener):
             with contextlib.suppress(BlockingIOError):
-                raise AssertionError(f"somebody came: {item.accept()}")
+                raise AssertionError(f"a connection arrived: {item.accept()}")
         for item in (udp, datagram):
             with contextlib.suppress(BlockingIOError):
-                raise AssertionError(f"something was heard: {item.recv(99)!r}")
+                raise AssertionError(f"a datagram arrived: {item.recv(99)!r}")
 
 
 @trial
@@ -119,10 +121,12 @@ async def with_network_the_hosts_is_reached_and_odd_families_are_not() -> None:
         tcp.bind(("127.0.0.1", 0))
         tcp.listen()
         async with exploring(permissions={"network": True}) as ext:
-            made = await explore(ext, SOCKETS)
-            usual = ("tcp", "udp", "tcp6", "unix", "unix dgram", "netlink route")
-            assert {name: made.pop(name) for name in usual} == dict.fromkeys(usual, "made"), made
-            assert "made" not in made.values() and made["vsock"] == "EAFNOSUPPORT", made
+            outcomes = await explore(ext, SOCKETS)
+            allowed_kinds = ("tcp", "udp", "tcp6", "unix", "unix dgram", "netlink route")
+            assert {name: outcomes.pop(name) for name in allowed_kinds} == dict.fromkeys(
+                allowed_kinds, "made"
+            ), outcomes
+            assert "made" not in outcomes.values() and outcomes["vsock"] == "EAFNOSUPPORT", outcomes
             code = """
                 import socket
                 socket.create_connection(("127.0.0.1", facts["port"]), timeout=5).close()

@@ -1,7 +1,7 @@
-"""Sandbox trials: a package that was merely discovered does not decide what it is shown.
+"""Trials of the sandbox: a discovered package cannot decide which files it sees.
 
-Each package tries to read a file of the host's user that is not granted. It writes what it can read
-to stderr, so that the events of the host show it.
+Each package tries to read a file of the user of the host that is not granted. It writes everything
+that it can read to stderr, so that the events of the host show it.
 """
 
 import json
@@ -25,7 +25,7 @@ MCP_CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 
 SECRET = "-----BEGIN " + "TRIAL KEY-----"
 
-# Before it serves as an extension: everything that it can find.
+# Code that a program runs first: it prints all files that it can read.
 LOOTER = """
 import os, sys
 for path in (*sys.argv[1:], *os.environ.get("LOOT", "").split(":")):
@@ -53,7 +53,7 @@ args = {args}
 
 
 class Package:
-    """A plugin on disk that wants to read what lies in a private folder beside it."""
+    """A plugin that tries to read a secret in the folder `keys`, which is not granted."""
 
     def __init__(self, place: Path) -> None:
         self.search_path = place / "plugins"
@@ -80,8 +80,8 @@ class Package:
 
 
 async def start(config: dict[str, Any], id: str = "toy") -> tuple[str, Refused | None, str]:
-    """Start an extension; return its state, its cause and its stderr. If it is refused, check that
-    no process was spawned."""
+    """Start an extension, and return its state, its cause and its stderr. If it is refused, check
+    that no process was spawned."""
     output, spawned = list[str](), list[Spawned]()
     host = exthost.Host.from_config(config)
     host.events.subscribe(LogLine, lambda line: output.append(line.text))
@@ -97,8 +97,8 @@ async def start(config: dict[str, Any], id: str = "toy") -> tuple[str, Refused |
     return state, cause, "\n".join(output)
 
 
-async def is_refused(package: Package, path: Path, id: str = "toy") -> None:
-    """Check that it is refused, stays listed, and is admitted with the line in the help."""
+async def check_refused(package: Package, path: Path, id: str = "toy") -> None:
+    """Check that the package is refused, and that it is admitted with the line of the help."""
     state, cause, output = await start(package.config(), id)
     assert SECRET not in output, output
     assert state == "refused" and cause is not None and cause.code == "X0390", (state, cause)
@@ -119,8 +119,8 @@ async def a_package_runs_in_its_own_folder() -> None:
         async with exthost.Host.from_config(package.config()) as host:
             assert host["toy"].state == "ready", host["toy"].cause
             paths = {item["path"]: item for item in host["toy"].enforced["paths"]}
-            own = {"path": str(package.root), "access": "read", "source": "package"}
-            assert paths[str(package.root)] == own
+            expected = {"path": str(package.root), "access": "read", "source": "package"}
+            assert paths[str(package.root)] == expected
             assert paths["/usr"]["source"] == "system"
             assert not any(path.startswith(str(package.keys)) for path in paths)
 
@@ -130,7 +130,7 @@ async def an_argument_of_a_package_shows_no_file_outside() -> None:
     with folder() as place:
         package = Package(place)
         package.write("ext.py", str(package.key))
-        await is_refused(package, package.key)
+        await check_refused(package, package.key)
 
 
 @trial
@@ -139,18 +139,18 @@ async def a_link_in_a_package_shows_no_file_outside() -> None:
         package = Package(place)
         (package.root / "readme").symlink_to(package.key)
         package.write("ext.py", "readme")
-        await is_refused(package, package.key)
+        await check_refused(package, package.key)
 
 
 @trial
 async def a_relative_argument_of_a_package_shows_no_file_outside() -> None:
     with folder() as place:
         package = Package(place)
-        way = f"../../../../../../../..{package.key}"
-        package.write("ext.py", way)
-        await is_refused(package, package.key)
-        package.write("-c", f"exec(open({str(package.root / 'ext.py')!r}).read())", way)
-        await is_refused(package, package.key)
+        relative_path = f"../../../../../../../..{package.key}"
+        package.write("ext.py", relative_path)
+        await check_refused(package, package.key)
+        package.write("-c", f"exec(open({str(package.root / 'ext.py')!r}).read())", relative_path)
+        await check_refused(package, package.key)
 
 
 @trial
@@ -166,7 +166,7 @@ async def a_pth_file_of_a_package_shows_no_folder_outside() -> None:
         packages.mkdir(parents=True)
         (packages / "a.pth").write_text(f"{package.keys}\n")
         package.write("ext.py", str(package.keys), command="./venv/bin/python")
-        await is_refused(package, package.keys)
+        await check_refused(package, package.keys)
 
 
 @trial
@@ -174,13 +174,13 @@ async def the_first_line_of_a_package_shows_no_file_outside() -> None:
     with folder() as place:
         package = Package(place)
         script = package.root / "run"
-        words = f"-S python3 {package.root}/ext.py {package.key}"
-        script.write_text(f"#!/usr/bin/env {words}\n")
+        arguments = f"-S python3 {package.root}/ext.py {package.key}"
+        script.write_text(f"#!/usr/bin/env {arguments}\n")
         script.chmod(0o755)
         package.write(command="./run")
         state, cause, output = await start(package.config())
         assert state == "ready" and SECRET not in output, (cause, output)
-        # An interpreter of its own outside is refused.
+        # An interpreter outside of the package is refused.
         interpreter = package.keys / "python"
         shutil.copy(os.path.realpath("/bin/sh"), interpreter)
         script.write_text(f"#!{interpreter} {package.key}\n")
@@ -222,7 +222,7 @@ async def a_file_that_the_operator_names_is_shown_without_its_folder() -> None:
 async def a_variable_of_a_package_reaches_its_program_but_not_the_sandbox() -> None:
     with folder() as place, shared_folder() as outside:
         package = Package(place)
-        # With these the loader writes a file, in every program that it loads.
+        # With these variables the loader of every program writes a file.
         trace = outside / "trace"
         loader = f'LD_DEBUG = "libs", LD_DEBUG_OUTPUT = "{trace}", LD_LIBRARY_PATH = "/nowhere"'
         server = f"""
@@ -237,13 +237,13 @@ async def a_variable_of_a_package_reaches_its_program_but_not_the_sandbox() -> N
             ext = host["toy.s"]
             await ext.start()
             traces = {item.name: item.read_text() for item in outside.iterdir()}
-            assert not traces, "something outside the sandbox was loaded with them"
+            assert not traces, "a program outside of the sandbox got these variables"
             pids = descendants(pid_of(ext))
             inside = [environment_of(pid) for pid in pids if b"KEPT=yes" in environment_of(pid)]
             assert any(b"LD_LIBRARY_PATH=/nowhere" in item for item in inside), inside
 
 
-# What hosts have in their environment, and no extension should see.
+# Variables of hosts that no extension should get.
 SENSITIVE = (
     *("TOKEN", "APIKEY", "JWT", "KEY", "BEARER", "COOKIE", "AWS_ACCESS_KEY_ID", "DATABASE_URL"),
     *("REDIS_URL", "MYSQL_PWD", "DB_PASS", "MY_PASSPHRASE", "MY_TOKENS", "MY_API_KEYS"),
@@ -259,39 +259,40 @@ async def a_package_is_not_given_the_secrets_that_it_asks_for() -> None:
         required = ("AGE_TEST_TOKEN", "DATABASE_URL")
         package.write("ext.py", more=f"[requires]\nenv = {json.dumps(required)}\n")
         environ = {**os.environ, **dict.fromkeys(SENSITIVE, "secret-value")}
-        for given in ((), required[:1], required):
-            references = {name: {"from": name} for name in given}
-            config = package.config(env=references) if given else package.config()
+        for passed in ((), required[:1], required):
+            references = {name: {"from": name} for name in passed}
+            config = package.config(env=references) if passed else package.config()
             async with exthost.Host.from_config(config, environ=environ) as host:
                 ext = host["toy"]
-                if given != required:  # it is not started without what it requires
+                if passed != required:  # it is not started without its required variables
                     assert ext.state == "refused" and isinstance(ext.cause, Refused), ext.state
                     assert ext.cause.code == "X0365", ext.cause
                     assert 'DATABASE_URL = { from = "DATABASE_URL" }' in ext.cause.help
                     continue
-                observed = (await ext.call_tool("env")).data
-                assert {name for name in SENSITIVE if name in observed} == set(given), (
-                    observed.keys()
+                environment = (await ext.call_tool("env")).data
+                assert {name for name in SENSITIVE if name in environment} == set(passed), (
+                    environment.keys()
                 )
-                assert "PATH" in observed
-        # Variables that it does not require are not given, either.
+                assert "PATH" in environment
+        # Without a requirement, the variables are not passed, either.
         package.write("ext.py")
         async with exthost.Host.from_config(package.config(), environ=environ) as host:
-            observed = (await host["toy"].call_tool("env")).data
-            assert not [name for name in SENSITIVE if name in observed] and "PATH" in observed
+            environment = (await host["toy"].call_tool("env")).data
+            assert not [name for name in SENSITIVE if name in environment] and "PATH" in environment
 
 
 @trial
 async def a_package_gets_no_setting_of_another_by_its_id_and_keys() -> None:
-    variable = "SYNAPS_EXTENSION_NOTES_API_KEY"  # of `api_key` of notes, and of `key` of notes_api
-    given = {"notes": {"env": {variable: {"from": variable}}}}
+    # For `api_key` of notes, and for `key` of notes_api.
+    variable = "SYNAPS_EXTENSION_NOTES_API_KEY"
+    overrides = {"notes": {"env": {variable: {"from": variable}}}}
     with folder() as place:
         for id, key in (("notes", "api_key"), ("notes_api", "key")):
             setting = {"key": key, "default": "none"}
             package = synaps_tree.plugin(place / id, config=[setting], **IN_PLACE)
             shutil.copy(synaps_tree.CHILD, package / "ext.py")
         discovery = {"search_paths": [str(place)]}
-        config = {"discovery": discovery, "defaults": {"permissions": {}}, "overrides": given}
+        config = {"discovery": discovery, "defaults": {"permissions": {}}, "overrides": overrides}
         environ = {**os.environ, variable: "secret-value"}
         async with exthost.Host.from_config(config, environ=environ) as host:
             configs = [

@@ -1,4 +1,5 @@
-"""Pid trials: programs that share folders have different pids, though each has a PID namespace."""
+"""Trials of pids: programs that share a folder have different pids, although each has a
+namespace."""
 
 import asyncio
 import contextlib
@@ -15,9 +16,9 @@ from tests.sandbox.trials import trial
 
 PROGRAMS = 10
 
-MINE = "import os; result = os.getpid()"
+GET_PID = "import os; result = os.getpid()"
 
-# What each program does with its pid: a lock file, which fails if another program has it.
+# Code that creates a lock file named after the pid, and fails if it exists.
 LOCK = """
     import os, pathlib
     name = pathlib.Path(facts["folder"], f"lock.{os.getpid()}")
@@ -25,7 +26,7 @@ LOCK = """
     result = name.name
 """
 
-# A shell that the program starts writes a file that is named after its own pid.
+# Code that starts a shell, which creates a file named after its pid.
 SHELL = """
     import subprocess
     text = 'set -C; echo > "$0/$$"; echo $$'
@@ -34,15 +35,17 @@ SHELL = """
 
 
 @contextlib.asynccontextmanager
-async def running(count: int, words: list[str], bus: Bus) -> AsyncIterator[list[Extension]]:
-    """Yield this many extensions of the same program, without a sandbox, that run at once."""
-    async with contextlib.AsyncExitStack() as all_of_them:
-        connect = (exthost.connect(words, dialect="morphir", events=bus) for _ in range(count))
-        yield [await all_of_them.enter_async_context(item) for item in connect]
+async def running_extensions(
+    count: int, argv: list[str], bus: Bus
+) -> AsyncIterator[list[Extension]]:
+    """Yield this many running extensions of the same program, without a sandbox."""
+    async with contextlib.AsyncExitStack() as stack:
+        connect = (exthost.connect(argv, dialect="morphir", events=bus) for _ in range(count))
+        yield [await stack.enter_async_context(item) for item in connect]
 
 
 def spawned_pids(bus: Bus) -> list[int]:
-    """Return a list to which the pid of each process is added that is started."""
+    """Return a list to which the pid of each started process will be added."""
     pids: list[int] = []
     bus.subscribe(Spawned, lambda event: pids.append(event.pid))
     return pids
@@ -51,49 +54,52 @@ def spawned_pids(bus: Bus) -> list[int]:
 @trial
 async def programs_that_share_a_folder_have_different_pids() -> None:
     bus = Bus()
-    outside = spawned_pids(bus)
+    pids_outside = spawned_pids(bus)
     with folder() as shared:
-        async with running(PROGRAMS, EXPLORER, bus) as extensions:
+        async with running_extensions(PROGRAMS, EXPLORER, bus) as extensions:
             locks = [await explore(ext, LOCK, folder=str(shared)) for ext in extensions]
             shells = [await explore(ext, SHELL, folder=str(shared)) for ext in extensions]
             assert {ext.enforced["pid"] for ext in extensions} == {"same as outside"}
-    assert locks == [f"lock.{pid}" for pid in outside], "the host knows a program by the same pid"
-    assert len({*shells, *map(str, outside)}) == 2 * PROGRAMS, (shells, outside)
+    assert locks == [f"lock.{pid}" for pid in pids_outside], (
+        "the pid inside and outside of the namespace is the same"
+    )
+    assert len({*shells, *map(str, pids_outside)}) == 2 * PROGRAMS, (shells, pids_outside)
 
 
 @trial
 async def a_program_that_is_started_again_has_another_pid() -> None:
-    async with running(2, EXPLORER, Bus()) as (first, second):
-        pids = [await explore(ext, MINE) for ext in (first, second)]
+    async with running_extensions(2, EXPLORER, Bus()) as (first, second):
+        pids = [await explore(ext, GET_PID) for ext in (first, second)]
         for _ in range(3):
             await second.restart()
-            pids.append(await explore(second, MINE))
+            pids.append(await explore(second, GET_PID))
     assert len(set(pids)) == len(pids), pids
 
 
 @trial
 async def the_processes_of_a_pool_have_different_pids() -> None:
     async with exthost.connect(EXPLORER, dialect="morphir", pool={"min": 3, "max": 3}) as ext:
-        slowly = f"import time; time.sleep(0.2); {MINE}"
+        slow_code = f"import time; time.sleep(0.2); {GET_PID}"
 
-        async def all_busy() -> set[int]:
-            return set(await asyncio.gather(*(explore(ext, slowly) for _ in range(9))))
+        async def pids_of_busy_processes() -> set[int]:
+            return set(await asyncio.gather(*(explore(ext, slow_code) for _ in range(9))))
 
         pids: set[int] = set()
-        while len(pids) < 3:  # bounded by the trial; a pool starts its processes one by one
-            pids = await all_busy()
+        while len(pids) < 3:  # a pool starts its processes one by one
+            pids = await pids_of_busy_processes()
 
 
 @trial
 async def where_the_kernel_chooses_the_pid_that_is_reported() -> None:
     async with exthost.connect(EXPLORER, dialect="morphir", permissions={}) as ext:
         assert ext.enforced["pid"] == "first of its namespace"
-        assert await explore(ext, MINE) == 2
+        assert await explore(ext, GET_PID) == 2
     support = sandbox_probe.find_sandbox_support()
     assert sandbox_probe.probe_pid_namespace(support)[0].keeps_pid
     assert not sandbox_probe.probe_strict(support).keeps_pid
 
 
+# A morphir extension in Java that answers each request with an empty list.
 JAVA = """
 import java.util.Scanner;
 
@@ -109,7 +115,7 @@ public class Echo {
 """
 
 
-async def answers(java: Extension) -> None:
+async def check_answer(java: Extension) -> None:
     assert await java.call("echo", 1, timeout=60) == []
 
 
@@ -119,16 +125,16 @@ async def two_java_programs_run_at_once_and_one_is_restarted() -> None:
     bus = Bus()
     lines: list[str] = []
     bus.subscribe(LogLine, lambda event: lines.append(event.text))
-    outside = spawned_pids(bus)
+    pids_outside = spawned_pids(bus)
     with folder() as place:
         source = place / "Echo.java"
         source.write_text(JAVA)
-        async with running(2, [java, str(source)], bus) as (first, second):
-            await answers(first)
-            await answers(second)
+        async with running_extensions(2, [java, str(source)], bus) as (first, second):
+            await check_answer(first)
+            await check_answer(second)
             files = [*Path("/tmp").glob("hsperfdata_*/*")]  # each JVM has one, named after its pid
-            assert {int(file.name) for file in files} >= set(outside), (files, outside)
+            assert {int(file.name) for file in files} >= set(pids_outside), (files, pids_outside)
             await second.restart()
-            await answers(first)
-            await answers(second)
+            await check_answer(first)
+            await check_answer(second)
     assert not [line for line in lines if "hsperfdata" in line], lines

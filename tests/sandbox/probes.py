@@ -1,4 +1,4 @@
-"""Trials of the sandbox probe: a failure of the moment is not kept, and a refusal is reported."""
+"""Trials of the sandbox probe: a temporary failure is not cached, and a refusal is reported."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from tests.extensions.harness import until
 from tests.sandbox.confined import EXPLORER
 from tests.sandbox.trials import trial
 
-NEVER = {"strategy": "never"}
+NO_RESTART = {"strategy": "never"}
 SETTINGS: tuple[dict[str, Any], ...] = ({}, {"permissions": {}})
 
 
@@ -29,7 +29,7 @@ def connect(**settings: Any) -> Any:
 
 
 @contextlib.contextmanager
-def nothing_known() -> Iterator[None]:
+def cleared_results() -> Iterator[None]:
     """Clear the results of the probe, before the block and after it."""
     before = dict(sandbox_probe._results)
     sandbox_probe._results.clear()
@@ -41,9 +41,9 @@ def nothing_known() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def descriptors(most: int) -> Iterator[None]:
+def limited_descriptors(limit: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     try:
         yield
     finally:
@@ -57,28 +57,28 @@ def next_descriptor() -> int:
 
 
 @contextlib.contextmanager
-def refusing(reason: str) -> Iterator[None]:
-    """Make the kernel refuse every namespace, for the time of the block."""
+def refusing_namespaces(reason: str) -> Iterator[None]:
+    """Make every probe of a namespace fail during the block."""
     before = sandbox_probe._run_trial
     sandbox_probe._run_trial = lambda plan: ProbeResult(reason, "allow it")
     try:
-        with nothing_known():
+        with cleared_results():
             yield
     finally:
         sandbox_probe._run_trial = before
 
 
 async def a_shortage_is_not_remembered(pids: str, **settings: Any) -> None:
-    with nothing_known():
-        with descriptors(next_descriptor() + 12):
+    with cleared_results():
+        with limited_descriptors(next_descriptor() + 12):
             try:
-                async with connect(restart=NEVER, **settings):
+                async with connect(restart=NO_RESTART, **settings):
                     pass
             except SpawnFailed as error:
                 assert error.code == "X0405", error
             else:
-                raise AssertionError("there were descriptors enough")
-        async with connect(restart=NEVER, **settings) as ext:
+                raise AssertionError("there were enough descriptors")
+        async with connect(restart=NO_RESTART, **settings) as ext:
             assert ext.enforced["pids"] == pids and await ext.call("echo", 1) == 1
 
 
@@ -96,10 +96,10 @@ async def a_shortage_at_the_first_start_does_not_refuse_later_ones() -> None:
 async def a_host_that_ignores_sigchld_contains_as_usual() -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        with nothing_known():
+        with cleared_results():
             for settings in SETTINGS:
                 began = time.monotonic()
-                async with connect(restart=NEVER, **settings) as ext:
+                async with connect(restart=NO_RESTART, **settings) as ext:
                     assert ext.enforced["pids"] == "pidns"
                     assert await ext.call("echo", 1) == 1
                 assert time.monotonic() - began < sandbox_probe._PROBE_SECONDS
@@ -109,34 +109,34 @@ async def a_host_that_ignores_sigchld_contains_as_usual() -> None:
 
 @trial
 async def a_probe_does_not_block_the_loop() -> None:
-    before, ran_in = sandbox_probe._run_trial, []
+    before, threads = sandbox_probe._run_trial, []
 
-    def watched(plan: Any) -> ProbeResult:
-        ran_in.append(threading.current_thread())
+    def record_thread_and_run(plan: Any) -> ProbeResult:
+        threads.append(threading.current_thread())
         return before(plan)
 
-    sandbox_probe._run_trial = watched
+    sandbox_probe._run_trial = record_thread_and_run
     try:
-        with nothing_known():
+        with cleared_results():
             async with connect(permissions={}) as ext:
                 assert await ext.call("echo", 1) == 1
     finally:
         sandbox_probe._run_trial = before
-    assert ran_in and threading.current_thread() not in ran_in
+    assert threads and threading.current_thread() not in threads
 
 
 @trial
 async def a_lifetime_that_is_weaker_than_usual_is_reported() -> None:
     bus, reported = Bus(), list[ContainmentWeakened]()
     bus.subscribe(ContainmentWeakened, reported.append)
-    with refusing("a probe failed: no namespace: errno 1"):
+    with refusing_namespaces("a probe failed: no namespace: errno 1"):
         async with connect(events=bus) as ext:
             assert ext.enforced["pids"] == "process group"
             await ext.restart()
         assert [item.what for item in reported] == ["lifetime"] and "errno 1" in reported[0].reason
         reported.clear()
         async with connect(events=bus, lifetime="plain"):
-            assert not reported, "what was asked for is not weaker"
+            assert not reported, "a configured lifetime is not weaker"
 
 
 @trial
@@ -144,7 +144,7 @@ async def a_sandbox_that_is_weaker_than_configured_is_reported() -> None:
     bus, reported = Bus(), list[ContainmentWeakened]()
     bus.subscribe(ContainmentWeakened, reported.append)
     settings: dict[str, Any] = {"permissions": {}, "sandbox": "best-effort", "events": bus}
-    with refusing("a probe failed: no namespace: errno 1"):
+    with refusing_namespaces("a probe failed: no namespace: errno 1"):
         async with connect(**settings) as ext:
             assert ext.enforced["filesystem"] == "open"
     assert [item.what for item in reported] == ["sandbox", "lifetime"]
@@ -152,10 +152,10 @@ async def a_sandbox_that_is_weaker_than_configured_is_reported() -> None:
 
 @trial
 async def weaker_containment_is_refused_if_so_configured() -> None:
-    none: dict[str, Any] = {}
+    no_settings: dict[str, Any] = {}
     best_effort: dict[str, Any] = {"permissions": {}, "sandbox": "best-effort"}
-    for code, settings in (("X0380", none), ("X0302", best_effort)):
-        with refusing("a probe failed: no namespace: errno 1"):
+    for code, settings in (("X0380", no_settings), ("X0302", best_effort)):
+        with refusing_namespaces("a probe failed: no namespace: errno 1"):
             try:
                 async with connect(on_weaker="refuse", **settings):
                     raise AssertionError("it was started")
@@ -168,29 +168,29 @@ async def an_extension_outlives_the_thread_that_started_it() -> None:
     def run(loop: asyncio.AbstractEventLoop, work: Any, results: list[Any]) -> None:
         results.append(loop.run_until_complete(work))
 
-    async def in_thread(loop: asyncio.AbstractEventLoop, work: Any) -> Any:
+    async def run_in_thread(loop: asyncio.AbstractEventLoop, work: Any) -> Any:
         results: list[Any] = []
         thread = threading.Thread(target=run, args=(loop, work, results))
         thread.start()
-        # Python's thread ends before the kernel's, whose end is what counts.
+        # The thread of the kernel ends later than that of Python.
         await until(lambda: not Path(f"/proc/self/task/{thread.native_id}").exists())
         thread.join()
         return results[0]
 
     for settings in SETTINGS:
         loop = asyncio.new_event_loop()
-        connection = connect(restart=NEVER, **settings)
-        ext = await in_thread(loop, connection.__aenter__())
-        for number in range(10):  # what is killed may still answer once
-            assert await in_thread(loop, ext.call("echo", number)) == number
-        await in_thread(loop, connection.__aexit__(None, None, None))
-        await in_thread(loop, loop.shutdown_default_executor())
+        connection = connect(restart=NO_RESTART, **settings)
+        ext = await run_in_thread(loop, connection.__aenter__())
+        for number in range(10):  # a killed process may still answer once
+            assert await run_in_thread(loop, ext.call("echo", number)) == number
+        await run_in_thread(loop, connection.__aexit__(None, None, None))
+        await run_in_thread(loop, loop.shutdown_default_executor())
         loop.close()
 
 
 @trial
 async def a_host_with_few_descriptors_starts_extensions() -> None:
     for settings in SETTINGS:
-        with descriptors(60):
-            async with connect(restart=NEVER, **settings) as ext:
+        with limited_descriptors(60):
+            async with connect(restart=NO_RESTART, **settings) as ext:
                 assert await ext.call("echo", 1) == 1

@@ -1,4 +1,4 @@
-"""Sandbox trials: real programs of each dialect in the strict sandbox, shims and binaries too."""
+"""Trials of the sandbox: real programs of each dialect, shims and binaries run in it unchanged."""
 
 import asyncio
 import json
@@ -21,15 +21,15 @@ PROJECT = Path(__file__).parent.parent.parent
 EXAMPLES = PROJECT / "examples" / "morphir"
 
 
-# A child that lies in its package, run by what PATH leads to.
+# The command of a child in its package, which is run by the Python in PATH.
 IN_PLACE: dict[str, Any] = {"command": "python3", "args": ["-S", "-E", "ext.py"]}
 
 
-async def runs_strictly(words: list[str], **settings: Any) -> None:
-    """Check that its handshake succeeds in the strict sandbox."""
+async def runs_strictly(argv: list[str], **settings: Any) -> None:
+    """Check that the handshake of this program succeeds in the strict sandbox."""
     settings = {"permissions": {}, **settings}
     try:
-        async with exthost.connect(words, **{"dialect": "morphir", **settings}) as ext:
+        async with exthost.connect(argv, **{"dialect": "morphir", **settings}) as ext:
             assert ext.enforced["network"] == "netns+seccomp"
             assert ext.enforced["filesystem"] == "mountns"
             assert ext.state == "ready"
@@ -37,13 +37,13 @@ async def runs_strictly(words: list[str], **settings: Any) -> None:
         raise AssertionError(f"{error} {error.evidence}") from error
 
 
-async def built(*words: str) -> None:
+async def run_command(*argv: str) -> None:
     pipe = asyncio.subprocess.PIPE
-    made = await asyncio.create_subprocess_exec(
-        *words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
-    output, _ = await made.communicate()
-    assert made.returncode == 0, output.decode()
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
 
 
 def needs(name: str) -> str:
@@ -64,7 +64,7 @@ async def a_morphir_extension_runs() -> None:
 @trial
 async def a_cigen_extension_runs() -> None:
     child = PROJECT / "tests" / "extensions" / "cigen_child.py"
-    # Its packages may be where only a variable of this run leads.
+    # The packages may be in a folder of PYTHONPATH.
     env = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     await runs_strictly([sys.executable, str(child)], dialect="cigen", env=env)
 
@@ -91,9 +91,11 @@ async def a_nexo_extension_runs_from_its_manifest() -> None:
     with folder() as place:
         manifest = nexo_tree.plugin(place / "toy", "toy")
         output = tomllib.loads(manifest.read_text())["transport"]
-        words = f"command = {json.dumps(output['command'])}\nargs = {json.dumps(output['args'])}"
-        ours = 'command = "python3"\nargs = ["-S", "-E", "ext.py"]'
-        manifest.write_text(manifest.read_text().replace(words, ours))
+        original_command = (
+            f"command = {json.dumps(output['command'])}\nargs = {json.dumps(output['args'])}"
+        )
+        new_command = 'command = "python3"\nargs = ["-S", "-E", "ext.py"]'
+        manifest.write_text(manifest.read_text().replace(original_command, new_command))
         shutil.copy(nexo_tree.CHILD, place / "toy" / "ext.py")
         discovery = {"search_paths": [str(place)]}
         config = {"discovery": discovery, "defaults": {"permissions": {}}}
@@ -120,12 +122,12 @@ async def a_roder_extension_runs_from_its_manifest() -> None:
 @trial
 async def the_python_of_a_virtual_environment_runs() -> None:
     with folder() as place:
-        await built(sys.executable, "-m", "venv", "--without-pip", str(place / "env"))
+        await run_command(sys.executable, "-m", "venv", "--without-pip", str(place / "env"))
         (place / "work").mkdir()
         script = place / "work" / "ext.py"
         script.write_bytes(Path(EXPLORER[-1]).read_bytes())
-        words = [str(place / "env" / "bin" / "python"), str(script)]
-        async with exthost.connect(words, dialect="morphir", permissions={}) as ext:
+        argv = [str(place / "env" / "bin" / "python"), str(script)]
+        async with exthost.connect(argv, dialect="morphir", permissions={}) as ext:
             code = "import sys; result = [sys.prefix, sys.base_prefix]"
             assert await explore(ext, code) == [str(place / "env"), sys.base_prefix]
 
@@ -200,19 +202,19 @@ async def a_package_that_npx_finds_in_its_project_runs() -> None:
         first = "" if source.startswith("#!") else "#!/usr/bin/env node\n"
         (package / "text.mjs").write_text(first + source)
         (package / "text.mjs").chmod(0o755)
-        described = '{"name": "texts", "version": "1.0.0", "bin": {"texts": "text.mjs"}}'
-        (package / "package.json").write_text(described)
+        manifest = '{"name": "texts", "version": "1.0.0", "bin": {"texts": "text.mjs"}}'
+        (package / "package.json").write_text(manifest)
         (place / "package.json").write_text('{"name": "project", "dependencies": {"texts": "1"}}')
         (place / "node_modules" / ".bin").mkdir()
         (place / "node_modules" / ".bin" / "texts").symlink_to("../texts/text.mjs")
         await runs_strictly([npx, "--no-install", "texts"], cwd=str(place))
 
 
-async def help_of(words: list[str], **settings: Any) -> str:
+async def help_of(argv: list[str], **settings: Any) -> str:
     """Return the help of the error with which a sandboxed program fails to start."""
-    usual: dict[str, Any] = {"dialect": "morphir", "permissions": {}}
+    defaults: dict[str, Any] = {"dialect": "morphir", "permissions": {}}
     try:
-        async with exthost.connect(words, **{**usual, **settings}):
+        async with exthost.connect(argv, **{**defaults, **settings}):
             raise AssertionError("it started")
     except ExthostError as error:
         return error.help
@@ -224,12 +226,12 @@ async def the_help_for_a_module_beside_a_script_names_the_sandbox() -> None:
     with shared_folder() as place:
         (place / "run.py").write_text(f"import helper\n{source}")
         (place / "helper.py").write_text("")
-        words = ["/usr/bin/python3", str(place / "run.py")]
-        help = await help_of(words)
+        argv = ["/usr/bin/python3", str(place / "run.py")]
+        help = await help_of(argv)
         assert f'hides {place}/helper.py: set cwd = "{place}"' in help, help
-        await runs_strictly(words, cwd=str(place))
+        await runs_strictly(argv, cwd=str(place))
         (place / "run.py").write_text(f"import not_there\n{source}")
-        assert "or its sandbox hides it" in await help_of(words)
+        assert "or its sandbox hides it" in await help_of(argv)
 
 
 @trial
@@ -241,12 +243,12 @@ async def the_help_for_a_program_that_writes_its_own_folder_names_the_grant() ->
         for path in ("data/x", f"{place}/data/x"):
             text = f"import os\nopen({path!r}, 'w').close()\n{source}"
             (place / "run.py").write_text(text)
-            words = ["/usr/bin/python3", str(place / "run.py")]
-            help = await help_of(words, cwd=str(place))
+            argv = ["/usr/bin/python3", str(place / "run.py")]
+            help = await help_of(argv, cwd=str(place))
             folder = f"{place}/data" if path.startswith("/") else str(place)
             assert f'add "{folder}:rw" to permissions.filesystem' in help, help
         granted = {"filesystem": [f"{place}/data:rw"]}
-        await runs_strictly(words, cwd=str(place), permissions=granted)
+        await runs_strictly(argv, cwd=str(place), permissions=granted)
 
 
 @trial
@@ -264,7 +266,7 @@ WHEEL = "texts-1.0-py3-none-any.whl"
 
 
 def wheel(place: Path) -> Path:
-    """Build a wheel with a program in it; return its path."""
+    """Build a wheel with a program, and return its path."""
     about = "texts-1.0.dist-info"
     source = "def run():\n" + textwrap.indent((EXAMPLES / "text.py").read_text(), "    ")
     with zipfile.ZipFile(place / WHEEL, "w") as archive:
@@ -282,17 +284,17 @@ async def uvx_runs_with_a_private_cache_and_with_one_that_is_granted() -> None:
     (uvx,) = prebuilt("uvx")
     prebuilt("uv")
     with shared_folder() as place:
-        words = [uvx, "--offline", "--from", str(wheel(place)), "texts"]
+        argv = [uvx, "--offline", "--from", str(wheel(place)), "texts"]
         folders = {"UV_CACHE_DIR": place / "cache", "UV_TOOL_DIR": place / "tools"}
         variables = {name: str(path) for name, path in folders.items()}
         env = {**variables, "UV_PYTHON": "/usr/bin/python3", "PATH": "/usr/bin:/bin"}
-        await runs_strictly(words, env={**env, "HOME": str(place)})
+        await runs_strictly(argv, env={**env, "HOME": str(place)})
         assert not (place / "cache").exists()
         for path in folders.values():
             path.mkdir()
             path.chmod(0o777)
         granted = [f"{path}:rw" for path in folders.values()]
-        await runs_strictly(words, env=env, permissions={"filesystem": granted})
+        await runs_strictly(argv, env=env, permissions={"filesystem": granted})
         assert list((place / "cache").iterdir())
 
 
@@ -321,7 +323,7 @@ async def a_compiled_c_program_runs() -> None:
     compiler = needs("cc")
     with folder() as place:
         (place / "ext.c").write_text(C_SOURCE)
-        await built(compiler, "-o", str(place / "ext"), str(place / "ext.c"))
+        await run_command(compiler, "-o", str(place / "ext"), str(place / "ext.c"))
         await runs_strictly([str(place / "ext")])
 
 

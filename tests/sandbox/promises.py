@@ -1,4 +1,4 @@
-"""The promises of SECURITY.md, and the trials and tests that each of them has.
+"""The promises of SECURITY.md, and the trials and tests that show each of them.
 
 A key is the heading of a section with the number of the promise. A value lists modules of
 `tests/sandbox`, single trials, and files of tests with a slash in their name.
@@ -59,6 +59,9 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
         hosts.a_pinned_program_that_is_swapped_beside_its_start_does_not_run,
         hosts.a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run,
         "tests/launch/test_code_pins.py", "tests/launch/test_integrity.py"),
+    "Every extension 7": ("tests/host/test_lock.py", "tests/host/test_lock_dialects.py",
+        "tests/config/test_lock_file.py", "tests/launch/test_bytecode.py",
+        "tests/launch/test_tree_snapshot.py"),
     "An extension with `permissions` 1": (network,),
     "An extension with `permissions` 2": (files, packages, managers),
     "An extension with `permissions` 3": (code, restarts, tricks,
@@ -81,17 +84,25 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
     "A guard 2": ("tests/host/test_refused_guards.py",),
     "A guard 3": ("tests/host/test_refused_guards.py",),
     "A guard 4": ("tests/host/control/test_questions.py",),
+    "Rules 1": ("tests/host/test_ruled_calls.py", "tests/faces/gateway/test_search_mode.py"),
+    "Rules 2": (
+        "tests/faces/gateway/test_confirmations.py",
+        "tests/faces/web/test_page_questions.py",
+    ),
+    "Rules 3": ("tests/host/test_chosen_tools.py",),
     "A promise that cannot be kept is refused": (refusals, probes, hosts),
     "Programs run unchanged within these limits": (programs,),
 }  # fmt: skip
 
 
 def proof_names(proof: Proof) -> Iterator[str]:
-    """Yield the names of the trials or tests."""
+    """Yield the names of the trials or tests of a module, a file or a single trial."""
     if isinstance(proof, str):
         body = ast.parse((ROOT / proof).read_text("utf-8")).body
-        functions = [one for one in body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
-        yield from (one.name for one in functions if one.name.startswith("test_"))
+        functions = [
+            node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        yield from (node.name for node in functions if node.name.startswith("test_"))
     elif isinstance(proof, ModuleType):
         yield from (name for name, work in all_trials().items() if _is_from(work, proof))
     else:

@@ -1,4 +1,4 @@
-"""Sandbox trials: what cannot be contained is refused, before anything is spawned."""
+"""Trials of refusals: an extension that cannot be contained is refused before it is spawned."""
 
 import asyncio
 import contextlib
@@ -21,8 +21,8 @@ EXPLORER_SOURCE = Path(EXPLORER[-1]).read_text()
 
 
 @contextlib.asynccontextmanager
-async def refusing(code: str, **settings: Any) -> AsyncIterator[Refused]:
-    """Check that this is refused with this code, and that nothing is spawned."""
+async def check_refused(code: str, **settings: Any) -> AsyncIterator[Refused]:
+    """Check that a start is refused with this code without a process, and yield the error."""
     spawned: list[Spawned] = []
     bus = Bus()
     bus.subscribe(Spawned, spawned.append)
@@ -44,14 +44,14 @@ async def without_bwrap_it_is_refused_and_nothing_is_spawned() -> None:
             "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n"
         )
         forbidden.chmod(0o755)
-        for program, why in (
+        for program, reason in (
             (str(place / "missing"), "cannot be executed"),
             (str(forbidden), "No permissions to create new namespace"),
         ):
             os.environ["EXTHOST_BWRAP"] = program
             try:
-                async with refusing("X0302", permissions={}) as refused:
-                    assert why in refused.message, refused
+                async with check_refused("X0302", permissions={}) as refused:
+                    assert reason in refused.message, refused
                 async with impatient(
                     EXPLORER, permissions={}, sandbox="best-effort", restart={"strategy": "never"}
                 ) as ext:
@@ -78,7 +78,7 @@ async def an_impossible_grant_is_refused_with_the_correct_form() -> None:
             (f"{place}/link", "X0383"),
             (f"{place}/link/passwd:rw", "X0383"),
         ):
-            async with refusing(code, permissions={"filesystem": [entry]}) as refused:
+            async with check_refused(code, permissions={"filesystem": [entry]}) as refused:
                 assert refused.evidence.key == "permissions.filesystem"
 
 
@@ -87,10 +87,10 @@ async def a_path_swapped_for_a_link_between_load_and_spawn_is_refused() -> None:
     with folder() as place:
         granted = place / "granted"
         granted.mkdir()
-        own = place / "own"
-        own.mkdir()
-        (own / "explorer.py").write_bytes(Path(EXPLORER[-1]).read_bytes())
-        for swapped in (granted, own):
+        program_folder = place / "own"
+        program_folder.mkdir()
+        (program_folder / "explorer.py").write_bytes(Path(EXPLORER[-1]).read_bytes())
+        for swapped_folder in (granted, program_folder):
             config = {
                 "extensions": [
                     {
@@ -99,39 +99,43 @@ async def a_path_swapped_for_a_link_between_load_and_spawn_is_refused() -> None:
                         "permissions": {"filesystem": [str(granted)]},
                         "source": {
                             "command": sys.executable,
-                            "args": ["-S", "-E", str(own / "explorer.py")],
+                            "args": ["-S", "-E", str(program_folder / "explorer.py")],
                         },
                     }
                 ]
             }
             async with exthost.Host.from_config(config) as host:
                 assert host["late"].state == "admitted"
-                elsewhere = swapped.rename(place / "elsewhere")
-                swapped.symlink_to(elsewhere)
+                elsewhere = swapped_folder.rename(place / "elsewhere")
+                swapped_folder.symlink_to(elsewhere)
                 try:
                     await host["late"].call("explore", {"code": "result = 1"})
                     raise AssertionError("it ran")
                 except Refused as refused:
                     assert refused.code == "X0384", refused
                 finally:
-                    swapped.unlink()
-                    elsewhere.rename(swapped)
+                    swapped_folder.unlink()
+                    elsewhere.rename(swapped_folder)
 
 
 @trial
 async def names_cannot_smuggle_options_in() -> None:
     with folder() as place:
-        odd = place / "--share-net\n--dev-bind"
-        odd.mkdir()
-        (odd / "file").write_text("inside")
-        settings = {"permissions": {"filesystem": [str(odd)]}, "cwd": str(odd)}
+        odd_folder = place / "--share-net\n--dev-bind"
+        odd_folder.mkdir()
+        (odd_folder / "file").write_text("inside")
+        settings = {"permissions": {"filesystem": [str(odd_folder)]}, "cwd": str(odd_folder)}
         async with exploring(**settings) as ext:
             code = """
                 import os, sys
                 result = {"cwd": os.getcwd(), "file": open("file").read(),
                           "root": os.path.exists("/root/.ssh") or os.path.exists("/boot")}
             """
-            assert await explore(ext, code) == {"cwd": str(odd), "file": "inside", "root": False}
+            assert await explore(ext, code) == {
+                "cwd": str(odd_folder),
+                "file": "inside",
+                "root": False,
+            }
 
 
 @trial
@@ -142,16 +146,16 @@ async def an_unreachable_file_is_named_with_the_path_to_add() -> None:
         (place / "own").mkdir()
         script = place / "own" / "ext.py"
         script.write_text(f"open({str(place / 'lib' / 'needed')!r})\n" + EXPLORER_SOURCE)
-        words = [sys.executable, "-S", "-E", str(script)]
+        argv = [sys.executable, "-S", "-E", str(script)]
         try:
             async with exthost.connect(
-                words, dialect="morphir", permissions={}, restart={"strategy": "never"}
+                argv, dialect="morphir", permissions={}, restart={"strategy": "never"}
             ):
                 raise AssertionError("it was started")
         except HandshakeFailed as failed:
             assert f'hides {place}/lib/needed: add "{place}/lib/needed"' in failed.help, failed
         granted: PermissionSettings = {"filesystem": [f"{place}/lib/needed"]}
-        async with exthost.connect(words, dialect="morphir", permissions=granted) as ext:
+        async with exthost.connect(argv, dialect="morphir", permissions=granted) as ext:
             assert ext.state == "ready"
 
 
@@ -162,48 +166,49 @@ async def a_read_only_file_is_named_with_the_right_to_add() -> None:
         (place / "cache").chmod(0o777)
         (place / "own").mkdir()
         script = place / "own" / "ext.py"
-        words = ["/usr/bin/python3", "-S", "-E", str(script)]
-        never: RestartSettings = {"strategy": "never"}
+        argv = ["/usr/bin/python3", "-S", "-E", str(script)]
+        no_restart: RestartSettings = {"strategy": "never"}
         readable: PermissionSettings = {"filesystem": [f"{place}/cache"]}
-        writes = f"open('{place}/cache/lock', 'w')\n"
-        # As some tell it: warnings first, and the complaint broken into lines.
-        breaks = f"""
+        writing_line = f"open('{place}/cache/lock', 'w')\n"
+        # Some programs print warnings first, and their error over several lines.
+        writing_with_long_error = f"""
 import sys
 try:
-    {writes}
+    {writing_line}
 except OSError as error:
     sys.exit(f'warning: no /etc/hostname\\n{{error.strerror}} at\\n   "{{error.filename}}"')
 """
-        for complaint in (breaks, writes):
-            script.write_text(complaint + EXPLORER_SOURCE)
+        for code_that_writes in (writing_with_long_error, writing_line):
+            script.write_text(code_that_writes + EXPLORER_SOURCE)
             try:
                 async with exthost.connect(
-                    words, dialect="morphir", permissions=readable, restart=never
+                    argv, dialect="morphir", permissions=readable, restart=no_restart
                 ):
                     raise AssertionError("it was started")
             except HandshakeFailed as failed:
                 assert f'add "{place}/cache:rw"' in failed.help, failed
         granted: PermissionSettings = {"filesystem": [f"{place}/cache:rw"]}
-        async with exthost.connect(words, dialect="morphir", permissions=granted) as ext:
+        async with exthost.connect(argv, dialect="morphir", permissions=granted) as ext:
             assert ext.state == "ready"
 
 
 @trial
 async def a_lifetime_that_cannot_be_had_is_refused_if_it_was_asked_for() -> None:
-    # A user namespace has limits of its own, which its first user may set.
+    # In a new user namespace its first user can set these limits.
     forbid = 'echo 0 >/proc/sys/user/max_pid_namespaces && exec "$@"'
-    words = ("unshare", "-Ur", "sh", "-c", forbid, "sh", sys.executable, "-c", WITHOUT_NAMESPACES)
+    command = ("unshare", "-Ur", "sh", "-c", forbid, "sh", sys.executable, "-c", WITHOUT_NAMESPACES)
     pipe = asyncio.subprocess.PIPE
-    host = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe)
+    host = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
     out, err = await host.communicate()
     assert host.returncode == 0, err.decode()
     report = json.loads(out)
     assert report["code"] == "X0380" and "plain" in report["help"], report
     assert "no PID namespace could be made" in report["message"], report
     assert "user namespaces" in report["help"], report
-    assert report["pids"] == "process group", "nobody asked for one"
+    assert report["pids"] == "process group", "by default a process group is enough"
 
 
+# A program that runs hosts with and without lifetime = "tree", and prints the results.
 WITHOUT_NAMESPACES = """
 import asyncio, json, exthost
 from tests.sandbox.confined import EXPLORER

@@ -1,5 +1,5 @@
-"""Resources trials: an extension that takes too much is ended, the reason is named, and its
-neighbours go on."""
+"""Trials of resources: an extension that exceeds a limit is ended, the error names the limit, and
+other extensions continue."""
 
 import asyncio
 import os
@@ -17,6 +17,7 @@ from tests.sandbox.trials import trial
 
 MEMORY = 64 * 2**20
 
+# Code that uses more and more memory, in this many further processes as well.
 HOG = """
     import os
     for _ in range(facts["forks"]):
@@ -27,6 +28,7 @@ HOG = """
         hoard.append(bytearray(os.urandom(4096)) * 256)
 """
 
+# A fork bomb.
 BOMB = """
     import os
     while True:
@@ -36,6 +38,7 @@ BOMB = """
             pass
 """
 
+# Code that uses processor time without end.
 SPIN = """
     import signal
     if facts["deaf"]:
@@ -45,24 +48,26 @@ SPIN = """
 """
 
 
-async def ended_for(why: str, code: str, facts: dict[str, Any], **settings: Any) -> ExtensionGone:
-    """Check that this is ended with this reason, and that another extension goes on answering."""
+async def ended_for(
+    reason: str, code: str, facts: dict[str, Any], **settings: Any
+) -> ExtensionGone:
+    """Check that this code is ended with this reason, and that another extension still answers."""
     async with exploring() as neighbour, exploring(**settings) as ext:
-        taking = asyncio.ensure_future(explore(ext, code, **facts))
-        times = []
-        while not taking.done():
+        running_code = asyncio.ensure_future(explore(ext, code, **facts))
+        answer_times = []
+        while not running_code.done():
             began = time.perf_counter()
             assert await neighbour.call("echo", 1, timeout=10) == 1
-            times.append(time.perf_counter() - began)
+            answer_times.append(time.perf_counter() - began)
             await asyncio.sleep(0.005)
         try:
-            report = await taking
-        except ExtensionGone as gone:
-            assert why in gone.message and why in gone.evidence.exit, gone
-            # What is slow on a busy machine is not its neighbour's fault: a bound, not a benchmark.
-            times.sort()
-            assert times[int(len(times) * 0.99)] < 0.5, times[-5:]
-            return gone
+            report = await running_code
+        except ExtensionGone as error:
+            assert reason in error.message and reason in error.evidence.exit, error
+            # A generous limit, because the machine may be busy.
+            answer_times.sort()
+            assert answer_times[int(len(answer_times) * 0.99)] < 0.5, answer_times[-5:]
+            return error
         raise AssertionError(f"it was not ended: {report}")
 
 
@@ -151,39 +156,44 @@ async def a_sandboxed_extension_has_a_limit_of_processes_without_any_configurati
     """
     async with exploring() as ext:
         assert ext.enforced["limits"]["nproc"] == 512 and ext.enforced["limits"]["nofile"] == 1024
-        how = ext.enforced["processes"]
-        if how == "rlimit":
-            made, failed = await explore(ext, code)
-            assert 512 <= made < 1040 and failed, (made, failed)
+        limiter = ext.enforced["processes"]
+        if limiter == "rlimit":
+            process_count, failed = await explore(ext, code)
+            assert 512 <= process_count < 1040 and failed, (process_count, failed)
             assert await ext.call("echo", 1) == 1
-    if how != "rlimit":  # the kernel does not limit root
-        assert how.startswith("watchdog"), how
+    if limiter != "rlimit":  # the kernel does not limit root
+        assert limiter.startswith("watchdog"), limiter
         await ended_for("limits.nproc is 512", code, {})
 
 
 @trial
 async def limits_apply_without_a_namespace_too() -> None:
     code = "import resource; result = resource.getrlimit(resource.RLIMIT_NOFILE)"
-    plain = {"permissions": {}, "sandbox": "off", "lifetime": "plain", "limits": {"nofile": 40}}
-    async with exploring(**plain) as ext:
+    without_namespace = {
+        "permissions": {},
+        "sandbox": "off",
+        "lifetime": "plain",
+        "limits": {"nofile": 40},
+    }
+    async with exploring(**without_namespace) as ext:
         assert await explore(ext, code) == [40, 40]
         assert ext.enforced["nofile"] == "rlimit"
 
 
 @trial
 async def the_reported_limiter_of_memory_and_processes_is_the_real_one() -> None:
-    place = cgroups.find_base()
-    assert place.result.works == bool(place.controllers), place
+    base = cgroups.find_base()
+    assert base.result.works == bool(base.controllers), base
     settings: dict[str, Any] = {"permissions": {"max_memory": MEMORY}, "limits": {"nproc": 20}}
     async with exploring(**settings) as ext:
-        by_group = {name: name in place.controllers for name in ("memory", "pids")}
+        by_group = {name: name in base.controllers for name in ("memory", "pids")}
         assert ext.enforced["memory"] == ("cgroup" if by_group["memory"] else "watchdog")
-        last = "cgroup" if by_group["pids"] else "rlimit"
-        assert ext.enforced["processes"] == f"watchdog+{last}"
+        kernel_limiter = "cgroup" if by_group["pids"] else "rlimit"
+        assert ext.enforced["processes"] == f"watchdog+{kernel_limiter}"
         watching = any(item.name == "exthost watchdog" for item in threading.enumerate())
-        assert watching  # the number of processes is its to count in any case
-        if not place.result.works:
-            assert place.result.reason and place.result.fix
+        assert watching  # the watchdog always counts processes
+        if not base.result.works:
+            assert base.result.reason and base.result.fix
 
 
 @trial

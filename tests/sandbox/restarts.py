@@ -1,4 +1,5 @@
-"""Sandbox trials: what an extension changes while it runs changes nothing about its next start."""
+"""Trials of restarts: changes that an extension makes while it runs do not affect its next
+start."""
 
 import errno
 import os
@@ -13,9 +14,9 @@ from tests.sandbox.confined import explore, folder, shared_folder, system_explor
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
 
-AGAIN = {"strategy": "immediate", "max_retries": 3}
+RESTART_IMMEDIATELY = {"strategy": "immediate", "max_retries": 3}
 
-# It puts another program in its place, whose first line names somebody's key.
+# Code that replaces the program by another one, whose shebang line names a secret file.
 REPLACE = """
     import os
     old, new = facts["old"], facts["new"]
@@ -28,14 +29,14 @@ REPLACE = """
 """
 
 
-async def leave(ext: Extension) -> None:
+async def make_exit(ext: Extension) -> None:
     """Make the process exit by itself."""
-    gone = await failing(ext.call("explore", {"code": "import os; os._exit(3)"}))
-    assert isinstance(gone, ExtensionGone), gone
+    error = await failing(ext.call("explore", {"code": "import os; os._exit(3)"}))
+    assert isinstance(error, ExtensionGone), error
 
 
-async def refusal(ext: Extension) -> Refused:
-    """Wait until the extension is refused; return the error."""
+async def wait_until_refused(ext: Extension) -> Refused:
+    """Wait until the extension is refused, and return the error."""
     await until(lambda: ext.state in ("refused", "failed"))
     assert ext.state == "refused" and isinstance(ext.cause, Refused), (ext.state, ext.cause)
     return ext.cause
@@ -50,11 +51,11 @@ async def a_pinned_program_that_is_replaced_is_not_started_again() -> None:
         settings = {
             "permissions": {"filesystem": [f"{place}:rw"]},
             "sha256": file_digest(str(program)),
-            "restart": AGAIN,
+            "restart": RESTART_IMMEDIATELY,
         }
         async with impatient([str(program)], **settings) as ext:
             first_line = f"#!/usr/bin/env -S /usr/bin/python3 {program} {key}\n"
-            tried = await explore(
+            outcome = await explore(
                 ext,
                 REPLACE,
                 program=str(program),
@@ -62,29 +63,29 @@ async def a_pinned_program_that_is_replaced_is_not_started_again() -> None:
                 new=str(place / "moved"),
                 first_line=first_line,
             )
-            assert tried["errno"] == errno.EBUSY, tried
-            # Somebody else may replace it, who has no sandbox.
+            assert outcome["errno"] == errno.EBUSY, outcome
+            # A process without a sandbox can replace the program.
             text = program.read_text()
             (place / "mid").rename(place / "moved")
             program.parent.mkdir(parents=True)
             program.write_text(first_line + text)
             program.chmod(0o755)
-            await leave(ext)
-            assert (await refusal(ext)).code in ("X0384", "X0386")
+            await make_exit(ext)
+            assert (await wait_until_refused(ext)).code in ("X0384", "X0386")
 
 
 @trial
 async def a_folder_that_is_put_in_the_place_of_a_granted_one_is_not_shown() -> None:
-    with shared_folder() as place, shared_folder() as own, folder() as victim:
+    with shared_folder() as place, shared_folder() as program_folder, folder() as victim:
         (victim / "key").write_text("secret")
-        program = system_explorer(own / "run")
+        program = system_explorer(program_folder / "run")
         granted = place / "a" / "data"
         granted.mkdir(parents=True)
         for path in (granted, granted.parent):
             path.chmod(0o777)
         settings = {
             "permissions": {"filesystem": [f"{place}:rw", str(granted)]},
-            "restart": AGAIN,
+            "restart": RESTART_IMMEDIATELY,
         }
         for swap in (
             "os.makedirs(facts['granted'])",
@@ -99,8 +100,8 @@ async def a_folder_that_is_put_in_the_place_of_a_granted_one_is_not_shown() -> N
                     victim=str(victim),
                 )
                 assert report is None, report
-                await leave(ext)
-                refused = await refusal(ext)
+                await make_exit(ext)
+                refused = await wait_until_refused(ext)
                 assert refused.code == "X0384" and refused.evidence.path == str(granted), refused
             granted.parent.rename(place / f"used{swap.count('symlink')}")
             Path(f"{granted.parent}.moved").rename(granted.parent)
@@ -108,19 +109,19 @@ async def a_folder_that_is_put_in_the_place_of_a_granted_one_is_not_shown() -> N
 
 @trial
 async def a_first_line_that_changes_after_the_admission_shows_nothing_more() -> None:
-    with shared_folder() as own, folder() as elsewhere:
-        program = system_explorer(own / "run")
+    with shared_folder() as program_folder, folder() as elsewhere:
+        program = system_explorer(program_folder / "run")
         (elsewhere / "tool" / "bin").mkdir(parents=True)
         (elsewhere / "tool" / "lib").mkdir()
         interpreter = elsewhere / "tool" / "bin" / "python3"
         interpreter.write_bytes(Path("/usr/bin/python3").resolve().read_bytes())
         interpreter.chmod(0o755)
-        async with impatient([str(program)], permissions={}, restart=AGAIN) as ext:
+        async with impatient([str(program)], permissions={}, restart=RESTART_IMMEDIATELY) as ext:
             before = ext.enforced["paths"]
             text = program.read_text().split("\n", 1)[1]
-            with program.open("r+") as file:  # the same file, with another content
+            with program.open("r+") as file:  # the same file with other content
                 file.write(f"#!{interpreter}\n{text}")
-            await leave(ext)
+            await make_exit(ext)
             await until(lambda: ext.state in ("failed", "refused", "backoff", "ready"))
             assert ext.enforced["paths"] == before
             assert not any(str(elsewhere) in item["path"] for item in before)
@@ -129,23 +130,23 @@ async def a_first_line_that_changes_after_the_admission_shows_nothing_more() -> 
 
 @trial
 async def a_restart_that_the_operator_requests_judges_it_anew() -> None:
-    with shared_folder() as own:
-        program = system_explorer(own / "run")
-        async with impatient([str(program)], permissions={}, restart=AGAIN) as ext:
-            new = system_explorer(own / "new")
-            new.replace(program)  # as an update does it: another file of the same name
-            await leave(ext)
-            assert (await refusal(ext)).code == "X0384"
+    with shared_folder() as program_folder:
+        program = system_explorer(program_folder / "run")
+        async with impatient([str(program)], permissions={}, restart=RESTART_IMMEDIATELY) as ext:
+            new_program = system_explorer(program_folder / "new")
+            new_program.replace(program)  # as an update does: another file with the same name
+            await make_exit(ext)
+            assert (await wait_until_refused(ext)).code == "X0384"
             await ext.restart()
             assert await explore(ext, "result = 1") == 1
-            new = system_explorer(own / "new")
-            new.replace(program)
+            new_program = system_explorer(program_folder / "new")
+            new_program.replace(program)
             await ext.restart()
             assert await explore(ext, "result = 2") == 2
 
 
-# A bubblewrap that is slow enough for somebody to replace a folder between the check and the mount.
-SWAPPED = """#!/bin/sh
+# A wrapper of bubblewrap that replaces a folder between the check and the mount.
+SWAPPING_WRAPPER = """#!/bin/sh
 if [ -e {place}/armed ]; then
     rm {place}/armed
     mv {granted} {granted}.moved
@@ -159,7 +160,7 @@ exec {bwrap} "$@"
 async def a_path_replaced_between_the_check_and_the_mount_is_not_shown() -> None:
     bwrap = shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
     assert bwrap is not None
-    with shared_folder() as place, shared_folder() as own, shared_folder() as victim:
+    with shared_folder() as place, shared_folder() as program_folder, shared_folder() as victim:
         (victim / "key").write_text("secret")
         for path in (victim, victim / "key"):
             path.chmod(0o755)
@@ -167,14 +168,16 @@ async def a_path_replaced_between_the_check_and_the_mount_is_not_shown() -> None
             granted = place / f"data{kind}"
             granted.mkdir()
             granted.chmod(0o777)
-            other = shutil.copytree(victim, place / f"victim{kind}")
-            words = swap.format(victim=other, granted=granted)
-            wrapper = own / f"bwrap{kind}"
+            victim_copy = shutil.copytree(victim, place / f"victim{kind}")
+            swap_command = swap.format(victim=victim_copy, granted=granted)
+            wrapper = program_folder / f"bwrap{kind}"
             wrapper.write_text(
-                SWAPPED.format(place=place, granted=granted, swap=words, bwrap=bwrap)
+                SWAPPING_WRAPPER.format(
+                    place=place, granted=granted, swap=swap_command, bwrap=bwrap
+                )
             )
             wrapper.chmod(0o755)
-            program = system_explorer(own / "run")
+            program = system_explorer(program_folder / "run")
             settings = {
                 "permissions": {"filesystem": [str(granted)]},
                 "restart": {"strategy": "never"},
@@ -186,10 +189,10 @@ async def a_path_replaced_between_the_check_and_the_mount_is_not_shown() -> None
                 (place / "armed").touch()
                 (place / "armed").chmod(0o777)
                 async with impatient([str(program)], **settings) as ext:
-                    shown = await explore(
+                    listing = await explore(
                         ext, "import os; result = os.listdir(facts['at'])", at=str(granted)
                     )
-                    raise AssertionError(f"it was started, and saw {shown}")
+                    raise AssertionError(f"it was started, and saw {listing}")
             except ExthostError as error:
                 assert not (place / "armed").exists(), error
                 assert "was replaced while it was started" in str(error), error

@@ -1,4 +1,5 @@
-"""Sandbox trials: what an extension may do to the kernel, the host and its siblings."""
+"""Trials of the sandbox: an extension has no rights over the kernel, the host and other
+extensions."""
 
 import asyncio
 import io
@@ -38,7 +39,7 @@ from tests.sandbox.trials import trial
 @trial
 async def remounting_and_core_pattern_are_denied() -> None:
     async with exploring() as ext:
-        tried = await explore(
+        outcomes = await explore(
             ext,
             """
             import ctypes, errno, os
@@ -59,7 +60,7 @@ async def remounting_and_core_pattern_are_denied() -> None:
                     result[path] = errno.errorcode[error.errno]
             """,
         )
-        assert not {"done", "opened"} & set(tried.values()), tried
+        assert not {"done", "opened"} & set(outcomes.values()), outcomes
 
 
 @trial
@@ -109,7 +110,7 @@ async def a_nested_user_namespace_and_setuid_gain_nothing() -> None:
 @trial
 async def a_secret_of_the_host_is_in_no_environment() -> None:
     secret = uuid.uuid4().hex
-    os.environ["HOST_SECRET"] = secret  # held back by every policy, by its name
+    os.environ["HOST_SECRET"] = secret  # withheld by every policy because of its name
     os.environ["SHARED"] = "passed"
     try:
         async with exploring(env={"DECLARED": "yes"}) as ext:
@@ -126,19 +127,21 @@ async def a_secret_of_the_host_is_in_no_environment() -> None:
             report = await explore(ext, code)
             assert secret not in report["all"] and "HOST_SECRET" not in report["mine"]
             assert report["mine"]["DECLARED"] == "yes" and "SHARED" not in report["mine"]
-            # Where there is no LANG, Python itself sets LC_CTYPE in its own process.
-            mine = set(report["mine"]) - ({"LC_CTYPE"} if "LANG" not in report["mine"] else set())
-            assert mine <= {"DECLARED", "PATH", "LANG", "HOME", "TMPDIR"}, mine
+            # Without LANG, Python itself sets LC_CTYPE.
+            own_names = set(report["mine"]) - (
+                {"LC_CTYPE"} if "LANG" not in report["mine"] else set()
+            )
+            assert own_names <= {"DECLARED", "PATH", "LANG", "HOME", "TMPDIR"}, own_names
             expected = {*ext.environment.passed, *ext.environment.configured}
-            assert mine == expected, mine ^ expected
+            assert own_names == expected, own_names ^ expected
     finally:
         del os.environ["HOST_SECRET"], os.environ["SHARED"]
 
 
 @trial
 async def it_has_exactly_three_descriptors() -> None:
-    extra = os.open("/", os.O_RDONLY)
-    os.set_inheritable(extra, True)
+    inheritable_fd = os.open("/", os.O_RDONLY)
+    os.set_inheritable(inheritable_fd, True)
     try:
         async with exploring() as ext:
             code = """
@@ -154,12 +157,12 @@ async def it_has_exactly_three_descriptors() -> None:
             """
             assert await explore(ext, code) == [0, 1, 2]
     finally:
-        os.close(extra)
+        os.close(inheritable_fd)
 
 
 @trial
 async def it_cannot_signal_or_trace_the_host_or_a_sibling() -> None:
-    async with exploring() as one, exploring() as other:
+    async with exploring() as first, exploring() as sibling:
         code = """
             import ctypes, os, signal
             libc = ctypes.CDLL(None, use_errno=True)
@@ -176,11 +179,11 @@ async def it_cannot_signal_or_trace_the_host_or_a_sibling() -> None:
             except OSError:
                 pass
         """
-        pids = [os.getpid(), pid_of(other), pid_of(one)]
-        report = await explore(one, code, pids=[pid for pid in pids if pid > 3])
-        assert report.pop("pids") == [1, 2], "it sees its own first process and itself"
+        pids = [os.getpid(), pid_of(sibling), pid_of(first)]
+        report = await explore(first, code, pids=[pid for pid in pids if pid > 3])
+        assert report.pop("pids") == [1, 2], "it sees the init process of its namespace and itself"
         assert set(report.values()) == {"none"}, report
-        assert await explore(other, "result = 'here'") == "here"
+        assert await explore(sibling, "result = 'here'") == "here"
 
 
 @trial
@@ -206,7 +209,7 @@ async def its_first_process_cannot_be_traced_or_read() -> None:
 async def no_file_gets_the_set_user_id_bit() -> None:
     with shared_folder() as place:
         async with exploring(permissions={"filesystem": [f"{place}:rw"]}) as ext:
-            tried = await explore(
+            outcomes = await explore(
                 ext,
                 """
                 import ctypes, errno, os, shutil, stat, struct
@@ -256,8 +259,8 @@ async def no_file_gets_the_set_user_id_bit() -> None:
                 """,
                 place=str(place),
             )
-            assert tried.pop("openat2") == "ENOSYS", tried
-            assert set(tried.values()) == {"EPERM"} and len(tried) >= 11, tried
+            assert outcomes.pop("openat2") == "ENOSYS", outcomes
+            assert set(outcomes.values()) == {"EPERM"} and len(outcomes) >= 11, outcomes
         modes = {path.name: path.lstat().st_mode for path in place.iterdir()}
         assert modes.keys() == {"sh"} and not modes["sh"] & 0o6000, modes
 
@@ -273,7 +276,9 @@ async def its_files_under_a_root_host_belong_to_a_user_of_its_own() -> None:
                 file = f"{place}/{uuid.uuid4().hex}"
                 await explore(ext, "open(facts['file'], 'w').write('mine')", file=file)
                 owner = Path(file).stat().st_uid
-                assert owners.setdefault(name, owner) == owner, "the same at every start"
+                assert owners.setdefault(name, owner) == owner, (
+                    "the user is the same at every start"
+                )
                 if os.geteuid() == 0:
                     assert ext.enforced["uid"] == str(owner) and owner == user_id(name)
     if os.geteuid() == 0:
@@ -283,19 +288,19 @@ async def its_files_under_a_root_host_belong_to_a_user_of_its_own() -> None:
 
 
 def ids_of_one_hash() -> tuple[str, str]:
-    """Return two ids for which the same uid is computed, which a hostile package could choose."""
+    """Return two extension ids with the same hash, which a hostile package could choose."""
     ids: dict[int | None, str] = {}
     for number in itertools.count():
         name = f"trial-{number}"
-        if (other := ids.setdefault(user_id(name), name)) != name:
-            return other, name
+        if (other_id := ids.setdefault(user_id(name), name)) != name:
+            return other_id, name
     raise AssertionError("unreachable")
 
 
 @trial
 async def ids_of_the_same_hash_have_different_users() -> None:
     if os.geteuid() != 0:
-        return  # all have the host's user
+        return  # all extensions have the user of the host
     uids = []
     with shared_folder() as place:
         for name in (*ids_of_one_hash(), *reversed(ids_of_one_hash())):
@@ -305,43 +310,44 @@ async def ids_of_the_same_hash_have_different_users() -> None:
                 await explore(ext, "open(facts['file'], 'w').write('mine')", file=str(file))
                 uids.append(file.stat().st_uid)
                 assert ext.enforced["uid"] == str(uids[-1])
-    first, second, *again = uids
-    assert first != second and again == [second, first], uids
+    first, second, *second_starts = uids
+    assert first != second and second_starts == [second, first], uids
 
 
 @trial
 async def root_is_never_left_to_one_that_may_write() -> None:
     if os.geteuid() != 0:
-        return  # nobody's rights are more than its own
-    with folder() as closed, shared_folder() as place, shared_folder() as own:
-        # Its folder belongs to root: the help says what to do, and that is enough.
+        return  # only root has more rights
+    with folder() as closed, shared_folder() as place, shared_folder() as program_folder:
+        # The granted folder belongs to root. The command in the help is enough to use it.
         granted = place / "granted"
         granted.mkdir(mode=0o755)
-        words = [str(system_explorer(own / "run"))]
+        argv = [str(system_explorer(program_folder / "run"))]
         settings: dict[str, Any] = {"permissions": {"filesystem": [f"{granted}:rw"]}}
         try:
-            async with exthost.connect(words, dialect="morphir", **settings):
+            async with exthost.connect(argv, dialect="morphir", **settings):
                 raise AssertionError("it was started")
         except Refused as refused:
             assert refused.code == "X0392", refused
             command = refused.help.partition(": ")[2].split()
             assert command == ["chown", "-R", str(user_id("run")), str(granted)], refused.help
         os.chown(granted, int(command[2]), -1)
-        async with exthost.connect(words, dialect="morphir", **settings) as ext:
+        async with exthost.connect(argv, dialect="morphir", **settings) as ext:
             code = "open(facts['file'], 'w').write('mine')"
             assert await explore(ext, code, file=str(granted / "file")) is None
-        # Its program is out of reach: it could only run as root.
-        words = [str(system_explorer(closed / "run"))]
+        # Other users cannot reach the program, so it could only run as root.
+        argv = [str(system_explorer(closed / "run"))]
         try:
-            async with exthost.connect(words, dialect="morphir", **settings):
+            async with exthost.connect(argv, dialect="morphir", **settings):
                 raise AssertionError("it was started")
         except Refused as refused:
             assert refused.code == "X0392" and str(closed) in refused.message, refused
-        async with exthost.connect(words, dialect="morphir", permissions={}) as ext:
+        async with exthost.connect(argv, dialect="morphir", permissions={}) as ext:
             assert ext.enforced["uid"] == "0 without capabilities"
             assert not any(path["access"] == "write" for path in ext.enforced["paths"])
 
 
+# A program that runs a host and prints the user of an extension that writes, or the error code.
 AS_USER_0 = """
 import asyncio, json, sys, exthost
 from tests.sandbox.confined import explore
@@ -362,13 +368,13 @@ print(json.dumps(asyncio.run(main(*sys.argv[1:]))))
 
 @trial
 async def user_0_of_a_namespace_writes_only_if_it_is_an_ordinary_user_outside() -> None:
-    with shared_folder() as place, shared_folder() as own:
+    with shared_folder() as place, shared_folder() as program_folder:
         granted = place / "granted"
         granted.mkdir(mode=0o755)
-        words = (AS_USER_0, str(system_explorer(own / "run")), str(granted))
+        arguments = (AS_USER_0, str(system_explorer(program_folder / "run")), str(granted))
         pipe = asyncio.subprocess.PIPE
         host = await asyncio.create_subprocess_exec(
-            *("unshare", "-Ur", sys.executable, "-c", *words), stdout=pipe, stderr=pipe
+            *("unshare", "-Ur", sys.executable, "-c", *arguments), stdout=pipe, stderr=pipe
         )
         out, err = await host.communicate()
         assert host.returncode == 0, err.decode()
@@ -389,8 +395,8 @@ async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> No
         copy = place / "explorer.py"
         copy.write_bytes(Path(EXPLORER[-1]).read_bytes())
         copy.chmod(0o644)
-        words = [python, "-S", "-E", str(copy)]
-        async with impatient(words, cwd=str(place), permissions={}) as ext:
+        argv = [python, "-S", "-E", str(copy)]
+        async with impatient(argv, cwd=str(place), permissions={}) as ext:
             uid = await explore(ext, "import os; result = os.getuid()")
             if os.geteuid() == 0:
                 inside = [*descendants(pid_of(ext))][-1]
@@ -403,9 +409,9 @@ async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> No
 async def a_secret_by_reference_reaches_its_extension_and_is_shown_nowhere() -> None:
     secret = f"hunter2-{uuid.uuid4().hex}"
     os.environ["HOST_API_KEY"] = secret
-    bus, output = Bus(), list[str]()
-    bus.subscribe(EVERYTHING, lambda event: output.append(repr(event)))
-    records = logging.StreamHandler(received := io.StringIO())
+    bus, events_text = Bus(), list[str]()
+    bus.subscribe(EVERYTHING, lambda event: events_text.append(repr(event)))
+    records = logging.StreamHandler(log_text := io.StringIO())
     logging.getLogger("exthost").addHandler(records)
     logging.getLogger("exthost").setLevel(logging.DEBUG)
     try:
@@ -416,9 +422,15 @@ async def a_secret_by_reference_reaches_its_extension_and_is_shown_nowhere() -> 
             code = "import os; result = os.environ['TOKEN']"
             assert await explore(ext, code) == secret
             line = Path(f"/proc/{pid_of(ext)}/cmdline").read_text()
-            reports = [repr(ext), repr(ext.spec), repr(ext.environment), repr(ext.enforced), line]
-        assert any(message.startswith("Spawned") for message in output)
-        assert secret not in "".join((*reports, *output, received.getvalue()))
+            shown_texts = [
+                repr(ext),
+                repr(ext.spec),
+                repr(ext.environment),
+                repr(ext.enforced),
+                line,
+            ]
+        assert any(message.startswith("Spawned") for message in events_text)
+        assert secret not in "".join((*shown_texts, *events_text, log_text.getvalue()))
     finally:
         logging.getLogger("exthost").removeHandler(records)
         logging.getLogger("exthost").setLevel(logging.NOTSET)
@@ -432,6 +444,7 @@ async def a_secret_by_reference_reaches_its_extension_and_is_shown_nowhere() -> 
         assert refused.code == "X0388" and "NOT_SET_ANYWHERE" in refused.message
 
 
+# A program that runs a hardened host, whose extension tries to read the environment of the host.
 HARDENED = """
 import asyncio, os, sys, exthost
 from tests.sandbox.confined import EXPLORER, explore
@@ -456,7 +469,7 @@ async def a_hardened_host_cannot_be_read_by_its_unsandboxed_programs() -> None:
     )
     output, _ = await host.communicate()
     assert host.returncode == 0
-    if os.geteuid() == 0:  # who may do everything may do this
+    if os.geteuid() == 0:  # root can read every process
         assert b"in-the-hosts-environment" in output
     else:
         assert b"PermissionError" in output and b"in-the-hosts-environment" not in output
@@ -474,7 +487,7 @@ async def a_host_with_a_narrow_umask_gives_its_extension_a_state_folder() -> Non
     with shared_folder() as place:
         orders = ("first", "after-the-store")
         programs = {name: system_explorer(place / "programs" / name) for name in orders}
-        before = os.umask(0o177)  # takes from the host itself the right to enter
+        before = os.umask(0o177)  # even the host could not enter a folder of this mode
         try:
             home = place / "new" / "home"
             environ = {**os.environ, "EXTHOST_HOME": str(home)}
@@ -496,8 +509,8 @@ async def a_host_with_a_narrow_umask_gives_its_extension_a_state_folder() -> Non
                     assert files == ["file"], files
                     assert Path(folder, "file").read_text() == "kept"
                     assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
-                    others = Path(folder).parent.stat().st_mode & 0o077
-                    assert others == (0o11 if os.geteuid() == 0 else 0)
+                    access_of_others = Path(folder).parent.stat().st_mode & 0o077
+                    assert access_of_others == (0o11 if os.geteuid() == 0 else 0)
                 finally:
                     await extension.close()
         finally:

@@ -1,7 +1,7 @@
-"""Attacks that once succeeded, each under an id, and the trials and tests that show that it fails.
+"""Attacks that once succeeded, by id, and the trials and tests that show that they fail now.
 
 A name without a path is a trial (`tests.sandbox.trials`), which runs as root and as an ordinary
-user. The others are tests of the whole suite. The summary of a run counts the trials by row.
+user. The other names are tests. The summary of a test run counts the trials by row.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ __all__ = ["ROWS", "Row", "count_by_row"]
 
 
 class Row(NamedTuple):
-    """What was possible, and what shows that it is not."""
+    """An attack that was possible, and the trials and tests that show that it fails now."""
 
     was: str
     shown_by: tuple[str, ...]
@@ -95,8 +95,8 @@ ROWS: Mapping[str, Row] = {
             "a_python_without_memfd_create_starts_and_contains_extensions",
             *_tests(
                 "tests/process/test_init_channel.py",
-                "test_a_python_that_lacks_it_keeps_the_processes_together",
-                "test_a_python_that_lacks_it_enforces_permissions",
+                "test_pid_namespace_works_without_these_functions",
+                "test_permissions_are_enforced_without_these_functions",
                 "test_doctor_reports_the_missing_parts_of_a_python_instead_of_failing",
             ),
         ),
@@ -140,8 +140,8 @@ ROWS: Mapping[str, Row] = {
             "a_package_gets_no_setting_of_another_by_its_id_and_keys",
             *_tests(
                 "tests/launch/test_variables.py",
-                "test_a_package_with_permissions_receives_no_secret_in_its_config_either",
-                "test_a_package_with_permissions_gets_no_variable_by_the_choice_of_its_id_and_keys",
+                "test_the_config_of_a_package_with_permissions_has_no_secret",
+                "test_a_package_with_permissions_cannot_choose_a_variable_by_its_id",
             ),
         ),
     ),
@@ -153,13 +153,13 @@ ROWS: Mapping[str, Row] = {
             "changed_code_does_not_run_under_a_pin_however_it_is_started",
             *_tests(
                 "tests/launch/test_code_pins.py",
-                "test_changed_code_is_refused_however_it_is_started",
-                "test_a_pin_of_code_that_is_not_known_is_refused",
+                "test_changed_code_is_refused_for_every_command",
+                "test_a_pin_of_code_that_cannot_be_known_is_refused",
                 "test_compiled_code_of_a_pinned_module_is_part_of_the_pin",
             ),
             *_tests(
                 "tests/launch/test_integrity.py",
-                "test_a_file_among_the_arguments_does_not_stand_in_for_the_program",
+                "test_a_pin_does_not_apply_to_a_file_among_the_arguments",
                 "test_a_changed_package_is_refused_with_the_file_named",
                 "test_another_interpreter_is_refused",
             ),
@@ -178,8 +178,8 @@ ROWS: Mapping[str, Row] = {
             "files_that_other_programs_obey_are_not_written",
             *_tests(
                 "tests/host/test_file_writer.py",
-                "test_files_that_other_programs_obey_are_written_only_if_named",
-                "test_a_link_does_not_lead_to_files_that_other_programs_obey",
+                "test_files_that_other_programs_run_or_read_are_written_only_if_allowed",
+                "test_a_link_to_protected_files_is_refused",
             ),
         ),
     ),
@@ -190,8 +190,8 @@ ROWS: Mapping[str, Row] = {
             "a_flood_on_stderr_is_dropped_beyond_a_thousand_lines_a_second",
             *_tests(
                 "tests/session/test_fairness.py",
-                "test_a_noisy_read_is_passed_on_in_slices",
-                "test_lines_beyond_the_rate_are_counted_and_the_tail_is_complete",
+                "test_stray_output_is_passed_on_in_slices",
+                "test_lines_over_the_rate_are_counted_and_the_last_lines_are_kept",
             ),
         ),
     ),
@@ -201,8 +201,8 @@ ROWS: Mapping[str, Row] = {
             "half_open_requests_do_not_take_the_descriptors_of_the_host",
             *_tests(
                 "tests/faces/http_server/test_server.py",
-                "test_half_a_head_is_cut_off_and_honest_clients_are_served",
-                "test_half_of_the_descriptors_stay_for_extensions",
+                "test_incomplete_requests_are_closed_and_other_clients_are_served",
+                "test_at_most_half_of_the_descriptors_are_used_for_connections",
             ),
         ),
     ),
@@ -212,7 +212,7 @@ ROWS: Mapping[str, Row] = {
             "the_store_of_a_sandboxed_extension_is_full_at_its_limit",
             *_tests(
                 "tests/host/api/test_store_quota.py",
-                "test_records_stop_at_the_quota_and_stored_ones_are_kept",
+                "test_records_over_the_quota_are_refused_and_stored_records_are_kept",
             ),
             *_tests(
                 "tests/dialects/test_synaps.py",
@@ -238,7 +238,7 @@ ROWS: Mapping[str, Row] = {
             "a_document_of_absurd_depth_is_refused_before_it_is_parsed",
             *_tests(
                 "tests/model/documents/test_toml_text.py",
-                "test_a_key_of_absurd_length_is_refused_at_once",
+                "test_a_key_with_too_many_parts_is_refused_at_once",
             ),
             *_tests(
                 "tests/config/discovery/test_configfile.py",
@@ -296,7 +296,7 @@ ROWS: Mapping[str, Row] = {
         (
             "advice_names_no_secret",
             *_tests(
-                "tests/launch/test_grant_advice.py", "test_a_key_or_the_like_is_never_suggested"
+                "tests/launch/test_grant_advice.py", "test_sensitive_files_are_never_suggested"
             ),
         ),
     ),
@@ -324,7 +324,7 @@ ROWS: Mapping[str, Row] = {
             "no_extension_reads_the_variables_of_a_command_that_uses_the_running_host",
             *_tests(
                 "tests/faces/cli/test_cli.py",
-                "test_other_processes_of_the_user_cannot_read_a_verb_even_one_that_starts_nothing",
+                "test_other_processes_of_the_user_cannot_read_the_memory_of_a_verb",
             ),
         ),
     ),
@@ -334,9 +334,9 @@ ROWS: Mapping[str, Row] = {
             "ids_of_the_same_hash_have_different_users",
             *_tests(
                 "tests/process/test_user_registry.py",
-                "test_ids_of_the_same_hash_have_different_users",
-                "test_a_user_stays_taken_after_its_extension_was_removed",
-                "test_hosts_that_run_at_once_never_give_one_user_twice",
+                "test_extensions_with_the_same_hash_have_different_users",
+                "test_the_user_of_a_removed_extension_is_not_used_again",
+                "test_hosts_that_run_at_the_same_time_give_different_users",
             ),
         ),
     ),
@@ -356,11 +356,11 @@ ROWS: Mapping[str, Row] = {
             "a_variable_of_a_package_leads_to_no_managers_folder",
             *_tests(
                 "tests/process/test_file_view.py",
-                "test_the_file_name_of_a_packages_program_shows_nothing",
-                "test_a_package_is_shown_no_tool_that_its_command_names",
+                "test_a_package_program_named_like_a_runtime_shows_nothing",
+                "test_a_package_does_not_see_the_tool_in_its_command",
                 "test_a_package_does_not_select_a_version",
-                "test_a_manifest_that_the_operator_names_shows_no_tool",
-                "test_a_folder_that_is_named_shims_shows_nothing_beside_it",
+                "test_a_manifest_cannot_show_a_tool",
+                "test_the_siblings_of_a_folder_named_shims_are_not_shown",
             ),
         ),
     ),
@@ -387,8 +387,8 @@ ROWS: Mapping[str, Row] = {
             "folders_of_the_hosts_variables_are_shown_only_with_the_variable",
             *_tests(
                 "tests/process/test_file_view.py",
-                "test_folders_of_a_variable_are_shown_if_the_variable_is_given",
-                "test_python_is_shown_the_users_packages_of_its_own_version",
+                "test_folders_of_a_variable_are_shown_if_the_child_gets_the_variable",
+                "test_python_sees_the_user_packages_of_its_version",
             ),
         ),
     ),
@@ -401,8 +401,8 @@ ROWS: Mapping[str, Row] = {
             "the_help_for_a_package_that_is_not_installed_names_the_command",
             *_tests(
                 "tests/launch/test_grant_advice.py",
-                "test_a_folder_of_many_is_never_suggested",
-                "test_writing_files_that_others_run_is_not_suggested",
+                "test_a_shared_folder_is_never_suggested",
+                "test_write_access_to_code_is_not_suggested",
                 "test_a_file_visible_through_a_link_is_not_called_hidden",
             ),
         ),

@@ -1,4 +1,5 @@
-"""Whether a cgroup may be had, and what is written to which of its files; `vectors/cgroup.toml`."""
+"""The choice of a cgroup, and the settings that are written to it. The cases are in
+`vectors/cgroup.toml`."""
 
 import tomllib
 from pathlib import Path
@@ -27,7 +28,7 @@ def rows(kind: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("row", rows("locate"))
-def test_our_group_is_found_where_it_can_be_seen(row: dict[str, str]) -> None:
+def test_the_folder_of_the_cgroup_is_found(row: dict[str, str]) -> None:
     mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n" + row["mount"] + "\n"
     assert locate(row["own"] + "\n", mounts) == (row["folder"], row["point"])
 
@@ -36,28 +37,28 @@ def found_cgroup(report: dict[str, Any] | None) -> FoundCgroup | None:
     if report is None:
         return None
     sets = {name: frozenset(report[name]) for name in ("controllers", "enabled") if name in report}
-    usual: dict[str, Any] = {"folder": "/g/own", "owner_uid": 1000, "controllers": BOTH | {"io"}}
-    usual |= report | sets
-    return FoundCgroup(**usual)
+    fields: dict[str, Any] = {"folder": "/g/own", "owner_uid": 1000, "controllers": BOTH | {"io"}}
+    fields |= report | sets
+    return FoundCgroup(**fields)
 
 
 @pytest.mark.parametrize("row", rows("choose_base"))
-def test_a_group_is_used_only_where_it_is_ours(row: dict[str, Any]) -> None:
-    found = choose_base(
+def test_a_cgroup_is_used_only_if_it_is_delegated(row: dict[str, Any]) -> None:
+    base = choose_base(
         found_cgroup(row["own"]),
         found_cgroup(row.get("above")),
         uid=row.get("uid", 1000),
         has_systemd=row.get("systemd", False),
     )
     if "reason" in row:
-        assert row["reason"] in found.result.reason and found.result.fix
-        assert found._replace(result=CgroupBase().result) == CgroupBase()
+        assert row["reason"] in base.result.reason and base.result.fix
+        assert base._replace(result=CgroupBase().result) == CgroupBase()
     else:
         controllers = frozenset(row.get("controllers", BOTH))
-        assert found == CgroupBase(row["base"], controllers, row.get("moves_host", False))
+        assert base == CgroupBase(row["base"], controllers, row.get("moves_host", False))
 
 
-def test_without_version_2_there_is_nothing_to_choose() -> None:
+def test_without_cgroup_v2_there_is_no_base() -> None:
     assert "no cgroup v2" in choose_base(None, None, uid=0, has_systemd=False).result.reason
 
 
@@ -66,7 +67,7 @@ PIDS = (("pids.max", "36"),)
 
 
 @pytest.mark.parametrize(
-    ("most", "controllers", "settings"),
+    ("ceiling", "controllers", "settings"),
     [
         (Ceiling(1000, 10), BOTH, MEMORY + PIDS),
         (Ceiling(1000, None), BOTH, MEMORY),
@@ -75,27 +76,25 @@ PIDS = (("pids.max", "36"),)
         (Ceiling(1000, 10), {"memory"}, MEMORY),
     ],
 )
-def test_limits_are_written_where_there_is_a_controller(
-    most: Ceiling, controllers: set[str], settings: tuple[tuple[str, str], ...]
+def test_limits_are_written_for_available_controllers(
+    ceiling: Ceiling, controllers: set[str], settings: tuple[tuple[str, str], ...]
 ) -> None:
-    group = plan_cgroup(CgroupBase("/g", frozenset(controllers), moves_host=True), most, b"init")
+    group = plan_cgroup(CgroupBase("/g", frozenset(controllers), moves_host=True), ceiling, b"init")
     assert group is not None and group.settings == settings
     assert (group.base, group.moves_host, group.init) == ("/g", True, b"init")
     assert group.controllers == tuple(sorted(controllers))
 
 
 @pytest.mark.parametrize(
-    ("most", "controllers"),
+    ("ceiling", "controllers"),
     [(Ceiling(), BOTH), (Ceiling(1000, None), {"pids"}), (Ceiling(1000, 10), set())],
 )
-def test_a_group_that_would_contain_nothing_is_not_made(
-    most: Ceiling, controllers: set[str]
-) -> None:
-    assert plan_cgroup(CgroupBase("/g", frozenset(controllers)), most, b"") is None
+def test_a_cgroup_without_limits_is_not_made(ceiling: Ceiling, controllers: set[str]) -> None:
+    assert plan_cgroup(CgroupBase("/g", frozenset(controllers)), ceiling, b"") is None
 
 
 @pytest.mark.parametrize(
-    ("events", "why"),
+    ("events", "reason"),
     [
         ("low 0\nhigh 0\nmax 41\noom 1\noom_kill 4\n", "max_memory is 64 MiB"),
         ("low 0\nmax 41\noom 0\noom_kill 1\n", "ran out of memory"),
@@ -103,12 +102,12 @@ def test_a_group_that_would_contain_nothing_is_not_made(
         ("", ""),
     ],
 )
-def test_an_extension_that_ran_out_of_memory_is_reported(events: str, why: str) -> None:
+def test_an_extension_that_ran_out_of_memory_is_reported(events: str, reason: str) -> None:
     report = oom_reason(events, 64 * 2**20)
-    assert why in report and bool(report) == bool(why)
+    assert reason in report and bool(report) == bool(reason)
 
 
-def test_a_name_shows_the_owner_of_its_group() -> None:
+def test_the_name_of_a_cgroup_has_its_owner() -> None:
     owner = HostIdentity(4026531836, 12, 3456)
     assert parse_cgroup_name(owner.extension_cgroup_name(7)) == (owner, True)
     assert parse_cgroup_name(owner.host_cgroup_name) == (owner, False)

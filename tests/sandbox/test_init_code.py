@@ -1,7 +1,7 @@
-"""The committed programs of `sandbox/initcode.toml` are what their source compiles to.
+"""The committed programs of `sandbox/initcode.toml` are built from their source.
 
-Another compiler makes another program of the same source, so a program is only compared where the
-compiler and the linker are those that made it. Everywhere it must have its recorded digest.
+Another compiler would build another program, so a program is compared only if the compiler and the
+linker are those that built it. It must always have its recorded digest.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ def test_each_program_has_its_recorded_digest(machine: str) -> None:
 
 
 def compiler_of(machine: str) -> tuple[str, ...]:
-    """The compiler that made the program. Skips the test where it is another, or missing."""
+    """Return the compiler that built the program. Skip the test if it is missing or another one."""
     compiler = COMPILERS[machine]
-    found = toolchain(compiler)
-    if not found:
+    versions = toolchain(compiler)
+    if not versions:
         pytest.skip(f"no {compiler[0]} here: the {machine} program is not built again")
-    if found != BUILT_BY[machine]:
+    if versions != BUILT_BY[machine]:
         pytest.skip(
-            f"the {machine} program is by {BUILT_BY[machine]}, the compiler here is {found}"
+            f"the {machine} program is by {BUILT_BY[machine]}, the compiler here is {versions}"
         )
     return compiler
 
@@ -52,7 +52,7 @@ def test_every_machine_is_recorded() -> None:
 
 @pytest.mark.parametrize("machine", INIT)
 def test_each_program_names_its_recorded_compiler(machine: str) -> None:
-    """A wrong record cannot keep a changed program from being compared."""
+    """A wrong record would prevent the comparison of a changed program."""
     _, compiler, _ = BUILT_BY[machine]
     version = compiler.partition(" ")[2]
     assert b"GCC: " + version.encode() in INIT[machine]

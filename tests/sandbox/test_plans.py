@@ -1,4 +1,5 @@
-"""From a policy to words and bytes: the argv of each tier, the filter, limits, the init's code."""
+"""The plans of a sandbox: the options of bubblewrap, the seccomp filter, limits, and the init
+program."""
 
 import hashlib
 import os
@@ -45,17 +46,17 @@ VIEW = View(
     cwd="/home/a/ext",
 )
 
-WALLS = [
+NAMESPACE_OPTIONS = [
     *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
     *("--as-pid-1", "--new-session"),
 ]
-ROOMS = [
+PRIVATE_MOUNTS = [
     *("--dev", "/dev"),
     *("--size", "268435456", "--perms", "1777", "--tmpfs", "/tmp"),
     *("--size", "67108864", "--perms", "1777", "--tmpfs", "/dev/shm"),
     *("--proc", "/proc"),
 ]
-SHOWN = [
+VISIBLE_OPTIONS = [
     *("--bind", "/data", "/data", "--ro-bind", "/usr", "/usr"),
     *("--ro-bind", "/home/a/ext", "/home/a/ext"),
     *("--bind", "/home/a/ext/out", "/home/a/ext/out"),
@@ -65,8 +66,8 @@ SHOWN = [
 ]
 
 
-def test_the_words_of_the_tree_tier() -> None:
-    assert pid_namespace.plan_wrapper("x86_64").options == (), "it is made without anybody's help"
+def test_the_options_of_the_tree_lifetime() -> None:
+    assert pid_namespace.plan_wrapper("x86_64").options == (), "no wrapper program is needed"
     wrapper = pid_namespace.plan_wrapper("x86_64", "/usr/bin/bwrap", (ResourceLimit(0, 1, 2),))
     assert list(wrapper.options) == [
         *("/usr/bin/bwrap", "--unshare-pid", "--as-pid-1"),
@@ -76,40 +77,51 @@ def test_the_words_of_the_tree_tier() -> None:
     assert wrapper.limits == (ResourceLimit(0, 1, 2),)
 
 
-def test_the_words_of_the_strict_tier_for_a_user() -> None:
+def test_the_options_of_the_strict_sandbox_for_a_user() -> None:
     wrapper = strict.plan_wrapper(USER, VIEW, network=False)
-    assert list(wrapper.options) == ["/usr/bin/bwrap", *WALLS, *ROOMS, *SHOWN]
+    assert list(wrapper.options) == [
+        "/usr/bin/bwrap",
+        *NAMESPACE_OPTIONS,
+        *PRIVATE_MOUNTS,
+        *VISIBLE_OPTIONS,
+    ]
     assert wrapper.filter == seccomp.program("x86_64", network=False)
 
 
 def test_with_network_only_the_network_is_shared() -> None:
     wrapper = strict.plan_wrapper(USER, VIEW, network=True)
-    assert list(wrapper.options) == ["/usr/bin/bwrap", *WALLS, "--share-net", *ROOMS, *SHOWN]
+    assert list(wrapper.options) == [
+        "/usr/bin/bwrap",
+        *NAMESPACE_OPTIONS,
+        "--share-net",
+        *PRIVATE_MOUNTS,
+        *VISIBLE_OPTIONS,
+    ]
     assert wrapper.filter == seccomp.program("x86_64", network=True)
 
 
-def test_root_keeps_its_uid_behind_a_masked_proc_where_the_program_is_out_of_reach() -> None:
+def test_root_keeps_its_uid_if_other_users_cannot_reach_the_program() -> None:
     options = list(strict.plan_wrapper(ROOT, VIEW, network=False).options)
     assert options[0] == "/usr/bin/bwrap"
-    at = options.index("--proc")
-    assert options[at + 2 : at + 5] == ["--ro-bind-try", "/proc/sys", "/proc/sys"]
+    position = options.index("--proc")
+    assert options[position + 2 : position + 5] == ["--ro-bind-try", "/proc/sys", "/proc/sys"]
     assert "/proc/sysrq-trigger" in options
     assert strict.describe(ROOT, VIEW, network=False)["uid"] == "0 without capabilities"
 
 
-def test_root_drops_its_uid_where_everybody_can_reach_the_program() -> None:
+def test_root_drops_its_uid_if_other_users_can_reach_the_program() -> None:
     view = View(visible_paths=(VisiblePath("/usr", "read", "system"),), cwd="/usr", uid=65534)
     options = list(strict.plan_wrapper(ROOT, view, network=False).options)
-    drop = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
-    assert options[:6] == [*drop, "/usr/bin/bwrap"] and "--ro-bind-try" not in options
+    drop_privileges = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+    assert options[:6] == [*drop_privileges, "/usr/bin/bwrap"] and "--ro-bind-try" not in options
     assert strict.describe(ROOT, view, network=False)["uid"] == "65534"
 
 
-def test_a_working_folder_that_is_not_shown_is_an_empty_one() -> None:
+def test_a_working_folder_that_is_not_shown_is_empty() -> None:
     view = View(visible_paths=(VisiblePath("/usr", "read", "system"),), cwd="/work")
     options = list(strict.plan_wrapper(USER, view, network=False).options)
-    seal = ["/dev", "--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/work"]
-    assert options[-10:] == ["--dir", "/work", "--remount-ro", *seal]
+    last_options = ["/dev", "--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/work"]
+    assert options[-10:] == ["--dir", "/work", "--remount-ro", *last_options]
 
 
 def test_max_memory_is_the_size_of_each_private_file_system() -> None:
@@ -127,22 +139,22 @@ def test_a_private_folder_is_mounted_before_the_paths_inside_it() -> None:
     view = View(visible_paths=(inside,), private_folders=("/home/a/.npm",))
     wrapper = strict.plan_wrapper(USER, view, network=False)
     options = list(wrapper.options)
-    at = options.index("/home/a/.npm")
-    assert options[at - 5 : at] == ["--size", "536870912", "--perms", "0700", "--tmpfs"]
-    assert at < options.index(inside.path)
+    position = options.index("/home/a/.npm")
+    assert options[position - 5 : position] == ["--size", "536870912", "--perms", "0700", "--tmpfs"]
+    assert position < options.index(inside.path)
     assert wrapper.private_mounts == ("/tmp", "/dev/shm", "/home/a/.npm")
     assert strict.private_sizes(view, 1000)["/home/a/.npm"] == 1000
 
 
 @pytest.mark.parametrize("name", ["--share-net", "-", "--", "a b\n--dev-bind", "--seccomp 3"])
-def test_any_name_is_one_word_after_its_option(name: str) -> None:
+def test_any_path_is_one_argument_of_its_option(name: str) -> None:
     path = f"/data/{name}"
     view = View(visible_paths=(VisiblePath(path, "read", "granted"),), cwd=path)
     options = list(strict.plan_wrapper(USER, view, network=False).options)
     assert options.count(path) == 3
-    for at, word in enumerate(options):
+    for position, word in enumerate(options):
         if word == path:
-            assert options[at - 1] in ("--ro-bind", path, "--chdir")
+            assert options[position - 1] in ("--ro-bind", path, "--chdir")
     assert "--share-net" not in options
 
 
@@ -157,29 +169,29 @@ def filter_of(machine: str, network: bool) -> bytes:
     return seccomp.program(machine, network=network)
 
 
-def judged(
+def run_filter(
     machine: str, number: int, *arguments: int, network: bool = False, arch: int | None = None
 ) -> str | int:
-    """Run the filter as the kernel would: what becomes of this call."""
+    """Run the filter like the kernel, and return what happens to this system call."""
     code = filter_of(machine, network)
     arch = seccomp.ARCHITECTURES[machine] if arch is None else arch
-    words = [*arguments, *[0] * (6 - len(arguments))]
-    data = struct.pack("=iIQ6Q", number, arch, 0, *words)
+    padded_arguments = [*arguments, *[0] * (6 - len(arguments))]
+    data = struct.pack("=iIQ6Q", number, arch, 0, *padded_arguments)
     steps = list(struct.iter_unpack("=HBBI", code))
-    at = accumulator = 0
+    position = accumulator = 0
     while True:
-        kind, when_true, when_false, value = steps[at]
-        at += 1
+        kind, when_true, when_false, value = steps[position]
+        position += 1
         if kind == 0x20:
             (accumulator,) = struct.unpack_from("=I", data, value)
         elif kind == 0x54:
             accumulator &= value
         elif kind == 0x15:
-            at += when_true if accumulator == value else when_false
+            position += when_true if accumulator == value else when_false
         elif kind == 0x45:
-            at += when_true if accumulator & value else when_false
+            position += when_true if accumulator & value else when_false
         elif kind == 0x35:
-            at += when_true if accumulator >= value else when_false
+            position += when_true if accumulator >= value else when_false
         elif kind == 0x06:
             if value == 0x7FFF0000:
                 return ALLOW
@@ -205,20 +217,23 @@ NUMBERS: Mapping[str, Mapping[str, int]] = {
 def test_the_filter_without_network(machine: str) -> None:
     calls = NUMBERS[machine]
     for family in range(64):
-        assert judged(machine, calls["socket"], family, 1) == EPERM
-    assert judged(machine, calls["connect"], 3) == EPERM
-    assert judged(machine, calls["socketpair"], 1, 1 | 0x80000) == ALLOW
-    assert judged(machine, calls["socketpair"], 1, 2 | 0x80000) == EPERM
-    assert judged(machine, calls["socketpair"], 2, 1) == EAFNOSUPPORT
-    assert judged(machine, calls["mount"]) == EPERM
-    assert judged(machine, 425) == judged(machine, 426) == judged(machine, 427) == ENOSYS
-    assert judged(machine, calls["read"]) == judged(machine, calls["clone"], 17) == ALLOW
+        assert run_filter(machine, calls["socket"], family, 1) == EPERM
+    assert run_filter(machine, calls["connect"], 3) == EPERM
+    assert run_filter(machine, calls["socketpair"], 1, 1 | 0x80000) == ALLOW
+    assert run_filter(machine, calls["socketpair"], 1, 2 | 0x80000) == EPERM
+    assert run_filter(machine, calls["socketpair"], 2, 1) == EAFNOSUPPORT
+    assert run_filter(machine, calls["mount"]) == EPERM
+    assert (
+        run_filter(machine, 425) == run_filter(machine, 426) == run_filter(machine, 427) == ENOSYS
+    )
+    assert run_filter(machine, calls["read"]) == run_filter(machine, calls["clone"], 17) == ALLOW
 
 
 @pytest.mark.parametrize("network", [False, True])
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
-def test_only_listed_calls_exist(machine: str, network: bool) -> None:
-    """Every number: allowed, denied, or absent. What is judged by its arguments is tried below."""
+def test_only_listed_system_calls_exist(machine: str, network: bool) -> None:
+    """Each number is allowed, denied or unknown. Other tests check calls with filtered
+    arguments."""
     allowed = {call.number(machine) for call in calls(network=network)}
     denied = {call.number(machine) for call in DENIED}
     if not network:
@@ -229,14 +244,19 @@ def test_only_listed_calls_exist(machine: str, network: bool) -> None:
         if by_name.get(number) in ("socket", "socketpair"):
             continue
         expected = ALLOW if number in allowed else EPERM if number in denied else ENOSYS
-        assert judged(machine, number, network=network) == expected, (number, by_name.get(number))
+        assert run_filter(machine, number, network=network) == expected, (
+            number,
+            by_name.get(number),
+        )
 
 
-def test_no_call_is_listed_twice() -> None:
-    listed = [call for group in (*GROUPS.values(), DENIED) for call in group]
-    assert len({call.name for call in listed}) == len(listed)
+def test_no_system_call_is_listed_twice() -> None:
+    system_calls = [call for group in (*GROUPS.values(), DENIED) for call in group]
+    assert len({call.name for call in system_calls}) == len(system_calls)
     for machine in seccomp.ARCHITECTURES:
-        numbers = [call.number(machine) for call in listed if call.number(machine) is not None]
+        numbers = [
+            call.number(machine) for call in system_calls if call.number(machine) is not None
+        ]
         assert len(set(numbers)) == len(numbers)
 
 
@@ -249,11 +269,11 @@ def test_the_numbers_are_those_of_the_kernels_headers(compiler: str, machine: st
         pytest.skip(f"no {compiler}")
     names = [call for group in (*GROUPS.values(), DENIED) for call in group]
     lines = ["#include <asm/unistd.h>", *(f"{call.name}=__NR_{call.name}" for call in names)]
-    words = [program, "-E", "-P", "-x", "c", "-"]
+    command = [program, "-E", "-P", "-x", "c", "-"]
     text = "\n".join(lines)
-    out = subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
     if machine == "x86_64" and os.uname().machine != machine:
-        pytest.skip("this gcc is another machine's")
+        pytest.skip("this gcc is for another machine")
     for call in names:
         found = re.search(rf"^{call.name}\s*=\s*([0-9]+)$", out, re.MULTILINE)
         if found is not None:  # older headers lack the newest calls
@@ -264,24 +284,24 @@ def test_the_numbers_are_those_of_the_kernels_headers(compiler: str, machine: st
 def test_no_clone_makes_a_namespace(machine: str) -> None:
     number = NUMBERS[machine]["clone"]
     for bit in range(32):
-        made = judged(machine, number, 1 << bit)
-        assert made == (EPERM if bit in (17, 25, 26, 27, 28, 29, 30) else ALLOW), bit
+        outcome = run_filter(machine, number, 1 << bit)
+        assert outcome == (EPERM if bit in (17, 25, 26, 27, 28, 29, 30) else ALLOW), bit
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
-def test_a_personality_is_reported_and_never_changed(machine: str) -> None:
+def test_a_personality_can_be_read_but_not_changed(machine: str) -> None:
     number = {"x86_64": 135, "aarch64": 92}[machine]
-    assert judged(machine, number, 0xFFFFFFFF) == judged(machine, number, 0) == ALLOW
-    assert judged(machine, number, 0x0040000) == judged(machine, number, 8) == EPERM
+    assert run_filter(machine, number, 0xFFFFFFFF) == run_filter(machine, number, 0) == ALLOW
+    assert run_filter(machine, number, 0x0040000) == run_filter(machine, number, 8) == EPERM
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
 def test_without_network_the_buffers_of_sockets_keep_their_size(machine: str) -> None:
     number = {"x86_64": 54, "aarch64": 208}[machine]
-    denied = [option for option in range(100) if judged(machine, number, 3, 1, option) == EPERM]
+    denied = [option for option in range(100) if run_filter(machine, number, 3, 1, option) == EPERM]
     assert denied == [7, 32]
-    assert judged(machine, number, 3, 6, 7) == ALLOW  # of another level
-    assert judged(machine, number, 3, 1, 7, network=True) == ALLOW
+    assert run_filter(machine, number, 3, 6, 7) == ALLOW  # an option of another level
+    assert run_filter(machine, number, 3, 1, 7, network=True) == ALLOW
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
@@ -290,16 +310,16 @@ def test_the_filter_with_network(machine: str) -> None:
     allowed = {1, 2, 10, 16}
     for family in range(64):
         expected = ALLOW if family in allowed else EAFNOSUPPORT
-        assert judged(machine, calls["socket"], family, 3, 0, network=True) == expected
+        assert run_filter(machine, calls["socket"], family, 3, 0, network=True) == expected
     for protocol in range(1, 22):
-        got = judged(machine, calls["socket"], 16, 3, protocol, network=True)
-        assert got == EAFNOSUPPORT, "of netlink only NETLINK_ROUTE"
-    assert judged(machine, calls["connect"], 3, network=True) == ALLOW
-    assert judged(machine, calls["socketpair"], 1, 2, network=True) == ALLOW
-    assert judged(machine, 425, network=True) == ENOSYS
+        outcome = run_filter(machine, calls["socket"], 16, 3, protocol, network=True)
+        assert outcome == EAFNOSUPPORT, "only NETLINK_ROUTE is allowed"
+    assert run_filter(machine, calls["connect"], 3, network=True) == ALLOW
+    assert run_filter(machine, calls["socketpair"], 1, 2, network=True) == ALLOW
+    assert run_filter(machine, 425, network=True) == ENOSYS
 
 
-# Call → its number on each machine, where its mode stands, and what goes before the mode.
+# System calls that set a mode: the number on each machine, and the arguments before the mode.
 SETS_MODE: Mapping[str, tuple[Mapping[str, int], tuple[int, ...]]] = {
     "chmod": ({"x86_64": 90}, (1,)),
     "fchmod": ({"x86_64": 91, "aarch64": 52}, (3,)),
@@ -325,36 +345,36 @@ def test_no_call_sets_the_user_or_group_id_bit(machine: str, call: str, network:
     if machine not in numbers:
         return
     for mode, expected in ((0o755, ALLOW), (0o1777, ALLOW), (0o4755, EPERM), (0o2644, EPERM)):
-        assert judged(machine, numbers[machine], *before, mode, network=network) == expected
+        assert run_filter(machine, numbers[machine], *before, mode, network=network) == expected
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
-def test_an_open_that_creates_nothing_is_not_judged_by_a_mode(machine: str) -> None:
+def test_the_mode_of_an_open_that_creates_no_file_is_ignored(machine: str) -> None:
     number = {"x86_64": 257, "aarch64": 56}[machine]
-    assert judged(machine, number, 3, 1, 0, 0o6777) == ALLOW
-    assert judged(machine, 437, 3, 1, 2, 24) == ENOSYS
+    assert run_filter(machine, number, 3, 1, 0, 0o6777) == ALLOW
+    assert run_filter(machine, 437, 3, 1, 2, 24) == ENOSYS
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
-def test_of_pairs_without_network_only_those_are_left_that_lead_nowhere(machine: str) -> None:
+def test_without_network_only_stream_and_seqpacket_pairs_are_allowed(machine: str) -> None:
     number = NUMBERS[machine]["socketpair"]
     flags = 0o2004000  # SOCK_CLOEXEC | SOCK_NONBLOCK
-    allowed = [kind for kind in range(16) if judged(machine, number, 1, kind | flags) == ALLOW]
+    allowed = [kind for kind in range(16) if run_filter(machine, number, 1, kind | flags) == ALLOW]
     assert allowed == [1, 5]
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
 def test_a_call_of_another_architecture_ends_the_process(machine: str) -> None:
     i386, arm = 0x40000003, 0x40000028
-    assert judged(machine, 0, arch=i386) == judged(machine, 0, arch=arm) == KILL
+    assert run_filter(machine, 0, arch=i386) == run_filter(machine, 0, arch=arm) == KILL
 
 
-def test_the_second_set_of_calls_on_x86_is_not_there() -> None:
-    assert judged("x86_64", 0x40000000 | 41, 2, 1) == ENOSYS
+def test_the_x32_system_calls_do_not_exist() -> None:
+    assert run_filter("x86_64", 0x40000000 | 41, 2, 1) == ENOSYS
 
 
-def test_a_family_is_judged_by_the_word_that_the_kernel_looks_at() -> None:
-    assert judged("x86_64", 41, (1 << 32) | 40, 1, network=True) == EAFNOSUPPORT
+def test_a_socket_family_is_compared_as_32_bits() -> None:
+    assert run_filter("x86_64", 41, (1 << 32) | 40, 1, network=True) == EAFNOSUPPORT
 
 
 def test_an_unknown_machine_has_no_filter() -> None:
@@ -365,7 +385,7 @@ def test_an_unknown_machine_has_no_filter() -> None:
 # -- limits --------------------------------------------------------------------------------------
 
 
-def test_limits_become_the_kernels_with_a_brake_wider_than_the_ceiling() -> None:
+def test_limits_of_the_kernel_are_wider_than_those_of_the_watchdog() -> None:
     limits = Limits(cpu=1.5, nofile=64, fsize=1000, nproc=10)
     policy = Permissions(max_memory=100)
     assert resource_limits(limits, policy) == (
@@ -402,7 +422,7 @@ def test_the_buffers_of_all_sockets_take_at_most_max_memory(memory: int, sockets
     assert max_sockets(memory, 212_992) == sockets
 
 
-def test_limits_in_the_words_of_prlimit() -> None:
+def test_limits_as_arguments_of_prlimit() -> None:
     limits = (ResourceLimit(0, 1, 2), ResourceLimit(7, 64, 64))
     assert prlimit_command("/usr/bin/prlimit", limits) == (
         *("/usr/bin/prlimit", "--cpu=1:2", "--nofile=64:64", "--"),
@@ -413,7 +433,7 @@ def test_limits_in_the_words_of_prlimit() -> None:
 # -- the init ------------------------------------------------------------------------------------
 
 
-def test_the_inits_code_was_built_from_the_source_beside_it() -> None:
+def test_the_init_program_was_built_from_its_source() -> None:
     source = Path(exthost.__file__).parent / "launch" / "sandbox" / "init.c"
     built_from = hashlib.sha256(source.read_bytes()).hexdigest()
     assert built_from == SOURCE_SHA256, "init.c was changed: run `make init`"
@@ -422,4 +442,4 @@ def test_the_inits_code_was_built_from_the_source_beside_it() -> None:
     for machine, number in machines.items():
         code = INIT[machine]
         assert code[:4] == b"\x7fELF" and struct.unpack_from("<H", code, 18) == (number,)
-        assert len(code) < 8192, "it should stay two pages"
+        assert len(code) < 8192, "the program should fit into two pages"

@@ -6,19 +6,19 @@ from tests.sandbox.promises import PROMISES, ROOT, proof_names
 from tests.sandbox.trials import all_trials
 
 
-def promises() -> set[str]:
+def read_promises() -> set[str]:
     """Return the sections of SECURITY.md that promise something, with the numbers in them."""
     text = (ROOT / "SECURITY.md").read_text("utf-8").partition("\n## Not promised")[0]
-    found = set()
+    names = set()
     for section in text.split("\n## ")[1:]:
         title, _, body = section.partition("\n")
         numbers = re.findall(r"^(\d+)\. ", body, re.MULTILINE)
-        found |= {f"{title} {number}" for number in numbers} or {title}
-    return found
+        names |= {f"{title} {number}" for number in numbers} or {title}
+    return names
 
 
 def test_each_promise_has_trials_or_tests() -> None:
-    assert promises() <= PROMISES.keys()
+    assert read_promises() <= PROMISES.keys()
     for proofs in PROMISES.values():
         assert proofs and all(list(proof_names(proof)) for proof in proofs)
 

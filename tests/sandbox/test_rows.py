@@ -1,4 +1,4 @@
-"""Each row has trials or tests, and all of them exist."""
+"""Each row of `rows.py` names trials or tests, and all of them exist."""
 
 import ast
 from functools import cache
@@ -13,10 +13,10 @@ PROJECT = Path(__file__).parent.parent.parent
 
 
 @cache
-def functions(path: str) -> frozenset[str]:
+def functions_in(path: str) -> frozenset[str]:
     tree = ast.parse((PROJECT / path).read_text())
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return frozenset(node.name for node in tree.body if isinstance(node, kinds))
+    function_types = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(node.name for node in tree.body if isinstance(node, function_types))
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -24,8 +24,8 @@ def test_the_names_in_a_row_exist(row: str) -> None:
     assert ROWS[row].shown_by
     for name in ROWS[row].shown_by:
         path, _, function = name.rpartition("::")
-        known = functions(path) if path else frozenset(all_trials())
-        assert function in known, name
+        existing_names = functions_in(path) if path else frozenset(all_trials())
+        assert function in existing_names, name
 
 
 def test_trials_are_counted_by_row() -> None:

@@ -1,6 +1,6 @@
-"""Every trial of SECURITY.md about lifetime, sandbox and resources, as root and as an ordinary
-user, each counted in the summary of the run. A trial is skipped only where the platform cannot
-run it; a missing bubblewrap is a failure, since `make test-more` installs it."""
+"""Runs every trial of `tests/sandbox` as root and as an ordinary user. The summary of the test run
+counts them. A trial is skipped only if the platform cannot run it. A missing bubblewrap is a
+failure, because `make test-more` installs it."""
 
 import json
 import os
@@ -22,41 +22,43 @@ NAMES = tuple(all_trials())
 
 
 @contextmanager
-def built() -> Iterator[str]:
-    """A folder of programs that take a compiler, or an install, which only some users have."""
+def build_programs() -> Iterator[str]:
+    """Yield a folder with compiled and installed programs, which not every user could make."""
     with tempfile.TemporaryDirectory(prefix="exthost-built-", dir="/var/tmp") as name:
         Path(name).chmod(0o755)
-        for compiler, words in (
+        for compiler, arguments in (
             ("go", ("build", "-o", f"{name}/go", str(PROJECT / "tests/sandbox/busy.go"))),
             ("rustc", ("-o", f"{name}/rust", str(PROJECT / "tests/sandbox/busy.rs"))),
         ):
-            if (found := shutil.which(compiler)) is not None:
-                subprocess.run([found, *words], check=True, timeout=300, capture_output=True)
+            if (program_path := shutil.which(compiler)) is not None:
+                subprocess.run(
+                    [program_path, *arguments], check=True, timeout=300, capture_output=True
+                )
         for program in ("uv", "uvx"):
-            if (found := shutil.which(program, path=sysconfig.get_path("scripts"))) is not None:
-                shutil.copy(found, name)
-        if (found := shutil.which("pyenv")) is not None:
+            if (
+                program_path := shutil.which(program, path=sysconfig.get_path("scripts"))
+            ) is not None:
+                shutil.copy(program_path, name)
+        if (program_path := shutil.which("pyenv")) is not None:
             for part in ("libexec", "pyenv.d"):
-                source = Path(os.path.realpath(found)).parent.parent / part
+                source = Path(os.path.realpath(program_path)).parent.parent / part
                 shutil.copytree(source, Path(name, "pyenv", part), symlinks=True)
         yield name
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, dict[str, Any]]:
-    """All trials of everybody, run once, everybody at the same time."""
+    """Run all trials once, as both users at the same time, and return the errors by user."""
     running: dict[str, subprocess.Popen[str]] = {}
-    behaviour: dict[str, dict[str, Any]] = {}
-    with ExitStack() as until_all_are_done:
-        folder = until_all_are_done.enter_context(built())
+    errors_by_user: dict[str, dict[str, Any]] = {}
+    with ExitStack() as stack:
+        folder = stack.enter_context(build_programs())
         for user in USERS:
             if missing(user):
                 continue
-            words, variables = until_all_are_done.enter_context(
-                command(user, ("-m", "tests.sandbox.trials"))
-            )
+            argv, variables = stack.enter_context(command(user, ("-m", "tests.sandbox.trials")))
             running[user] = subprocess.Popen(
-                words,
+                argv,
                 env={**variables, "EXTHOST_TEST_BINARIES": folder},
                 cwd="/" if os.geteuid() == 0 else PROJECT,
                 stdout=subprocess.PIPE,
@@ -66,8 +68,8 @@ def outcomes() -> dict[str, dict[str, Any]]:
         for user, process in running.items():
             out, err = process.communicate(timeout=len(NAMES) * TRIAL_SECONDS)
             lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"trial"')]
-            behaviour[user] = {item["trial"]: item["wrong"] for item in lines} | {"": err}
-    return behaviour
+            errors_by_user[user] = {item["trial"]: item["wrong"] for item in lines} | {"": err}
+    return errors_by_user
 
 
 @pytest.mark.more
@@ -75,10 +77,10 @@ def outcomes() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("user", USERS)
 def test_trial(user: str, name: str, outcomes: dict[str, dict[str, Any]]) -> None:
-    if why := missing(user):
-        pytest.skip(why)
-    report = outcomes[user]
-    assert name in report, f"the trials of {user} ended early: {report['']}"
-    if report[name].startswith(NOT_HERE):
-        pytest.skip(report[name])
-    assert not report[name], report[name]
+    if reason := missing(user):
+        pytest.skip(reason)
+    errors = outcomes[user]
+    assert name in errors, f"the trials of {user} ended early: {errors['']}"
+    if errors[name].startswith(NOT_HERE):
+        pytest.skip(errors[name])
+    assert not errors[name], errors[name]

@@ -1,5 +1,5 @@
-"""A morphir extension that starts processes in new sessions and by double forks. They ignore every
-signal that can be ignored. Standard library only. Its arguments are how many of each, or none."""
+"""A morphir extension that starts processes in new sessions and by double forks, which ignore all
+signals that can be ignored. Its argument is the number of each kind. Standard library only."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import NoReturn
 
-FAMILY = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+PROCESS_COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 
 
 def linger() -> NoReturn:
@@ -22,8 +22,8 @@ def linger() -> NoReturn:
         signal.pause()
 
 
-def found_family() -> None:
-    for _ in range(FAMILY):
+def start_processes() -> None:
+    for _ in range(PROCESS_COUNT):
         if os.fork() == 0:
             os.setsid()
             if os.fork() == 0:
@@ -35,17 +35,17 @@ def found_family() -> None:
 def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    found_family()
+    start_processes()
     for line in sys.stdin:
-        asked = json.loads(line)
-        if asked["method"] == "capabilities":
+        request = json.loads(line)
+        if request["method"] == "capabilities":
             result = []
-        elif asked["method"] == "leave":
+        elif request["method"] == "leave":
             os._exit(3)
         else:
-            result = asked.get("params")
-        print(json.dumps({"id": asked["id"], "result": result}), flush=True)
-    while True:  # not even the end of its input
+            result = request.get("params")
+        print(json.dumps({"id": request["id"], "result": result}), flush=True)
+    while True:  # it also ignores the end of stdin
         signal.pause()
 
 

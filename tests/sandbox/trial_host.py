@@ -1,4 +1,5 @@
-"""A host that starts `tree_child.py`, reports that, and ends in the requested way."""
+"""A test host that starts `tree_child.py`, reports that it is ready, and ends in the requested
+way."""
 
 import asyncio
 import ctypes
@@ -19,9 +20,9 @@ FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py
 
 
 @asynccontextmanager
-async def impatient(words: list[str], **settings: Any) -> AsyncIterator[Extension]:
+async def impatient(argv: list[str], **settings: Any) -> AsyncIterator[Extension]:
     """Connect as `exthost.connect` does, with short shutdown steps."""
-    source = {"type": "process", "command": words[0], "args": words[1:]}
+    source = {"type": "process", "command": argv[0], "args": argv[1:]}
     spec = spec_from_mapping({"name": "family", "source": source, **settings})
     extension = Extension(spec, IMPATIENT)
     try:
@@ -31,7 +32,7 @@ async def impatient(words: list[str], **settings: Any) -> AsyncIterator[Extensio
 
 
 def become(end: str, tell: int) -> NoReturn:
-    """Run such a host, in a process that was forked for it."""
+    """Run the test host in this process, which was forked for it. It writes "ready" to `tell`."""
     for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,8 +1,8 @@
-"""The users that run trials: root, and an ordinary user. A sandbox may hold for one only.
+"""The users that run trials: root and an ordinary user, because a sandbox could work for only one.
 
-A test run by root becomes an ordinary user by `setpriv`. That user may not be able to reach the
-interpreter, the packages or the checkout, if they are below root's home. So they are mounted in a
-mount namespace that ends with the process. Nothing is copied, and no mode is changed.
+A test run by root becomes an ordinary user by `setpriv`. This user may not be able to reach the
+interpreter, the packages or the checkout, if they are in the home of root. Therefore they are
+mounted in a mount namespace that ends with the process. No file is copied, and no mode is changed.
 """
 
 import os
@@ -19,8 +19,8 @@ USERS = ("root", "user")
 
 _NOBODY = 65534
 
-# Each pair of words after the count is shown: what, and where. The rest is the command.
-_SHOW = """
+# A shell script that mounts its first three arguments in $ROOMS and runs the other arguments.
+_MOUNT_AND_RUN = """
 set -e
 for pair in python:"$1" site:"$2" project:"$3"; do
     mount --bind "${pair#*:}" "$ROOMS/${pair%%:*}"
@@ -31,21 +31,23 @@ exec "$@"
 
 
 def missing(user: str) -> str:
-    """Return why trials cannot be run as this user on this machine; "" if they can."""
+    """Return why trials cannot run as this user on this machine, or "" if they can."""
     if not sys.platform.startswith("linux"):
-        return "namespaces are Linux's"
+        return "namespaces exist only on Linux"
     if user == "root" and os.geteuid() != 0:
-        return "we are not root"
+        return "this test run is not root"
     return ""
 
 
 @contextmanager
-def command(user: str, words: Sequence[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Return the command and the variables that run Python as this user."""
-    mark = {name: value for name, value in os.environ.items() if name.startswith("EXTHOST_TEST")}
+def command(user: str, arguments: Sequence[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """Yield the command and the variables that run Python with these arguments as this user."""
+    test_variables = {
+        name: value for name, value in os.environ.items() if name.startswith("EXTHOST_TEST")
+    }
     if user == "root" or os.geteuid() != 0:
         paths = os.pathsep.join((str(PROJECT), str(PROJECT / "src")))
-        yield [sys.executable, *words], {**os.environ, "PYTHONPATH": paths}
+        yield [sys.executable, *arguments], {**os.environ, "PYTHONPATH": paths}
         return
     with tempfile.TemporaryDirectory(prefix="exthost-user-") as folder:
         rooms = Path(folder)
@@ -55,11 +57,11 @@ def command(user: str, words: Sequence[str]) -> Iterator[tuple[list[str], dict[s
         home = rooms / "home"
         home.mkdir()
         os.chown(home, _NOBODY, _NOBODY)
-        shown = (sys.base_prefix, sysconfig.get_path("purelib"), str(PROJECT))
+        mounted = (sys.base_prefix, sysconfig.get_path("purelib"), str(PROJECT))
         python = Path(os.path.realpath(sys.executable)).relative_to(sys.base_prefix)
         tools = {name: shutil.which(name) or name for name in ("unshare", "setpriv", "env")}
         variables = {
-            **mark,
+            **test_variables,
             "HOME": str(home),
             "EXTHOST_HOME": str(home / "state"),
             "TMPDIR": str(home),
@@ -68,16 +70,16 @@ def command(user: str, words: Sequence[str]) -> Iterator[tuple[list[str], dict[s
                 (str(rooms / "project"), str(rooms / "project/src"), str(rooms / "site"))
             ),
             "PYTHONDONTWRITEBYTECODE": "1",
-            # Or the loader takes the system's Python library for one that is out of reach.
+            # Otherwise the loader would load the Python library of the system.
             "LD_LIBRARY_PATH": str(rooms / "python" / "lib"),
         }
-        drop = f"--reuid={_NOBODY} --regid={_NOBODY} --clear-groups".split()
+        drop_privileges = f"--reuid={_NOBODY} --regid={_NOBODY} --clear-groups".split()
         yield (
             [
                 *(tools["unshare"], "--mount", "--propagation", "private"),
-                *("sh", "-c", _SHOW, "sh", *shown),
-                *(tools["setpriv"], *drop),
-                *(str(rooms / "python" / python), *words),
+                *("sh", "-c", _MOUNT_AND_RUN, "sh", *mounted),
+                *(tools["setpriv"], *drop_privileges),
+                *(str(rooms / "python" / python), *arguments),
             ],
             {**variables, "ROOMS": folder},
         )

@@ -2,9 +2,10 @@
 
     python -m tests.sandbox.trials [NAME …]
 
-A trial is an `async def` in one of the modules below that raises if a promise does not hold. It is
-registered by `@trial` under its sentence, takes no arguments, and is bounded. All trials share one
-process, because that is faster.
+A trial is a test of a promise of SECURITY.md: an `async def` in one of the modules below, which
+raises if the promise does not hold. `@trial` registers it under its name, which reads as a
+sentence. It takes no arguments and has a time limit. All trials run in one process, because that is
+faster.
 """
 
 import asyncio
@@ -23,10 +24,10 @@ MODULES = (
     *("host_surface", "hosts", "tricks", "managers", "code", "pids"),
 )
 
-# How often a trial that depends on chance is tried: a test run, or a soak that sets more.
+# How often a trial that depends on chance repeats its attempt. A soak sets a larger number.
 TRIES = int(os.environ.get("EXTHOST_TEST_TRIES", "20"))
 
-# Each is a matter of milliseconds on an idle machine.
+# The time limit of a trial. On an idle machine most of them take milliseconds.
 TRIAL_SECONDS = 60 + 2 * TRIES
 
 
@@ -50,7 +51,7 @@ def all_trials() -> dict[str, Callable[[], Awaitable[None]]]:
 
 
 async def run(work: Callable[[], Awaitable[None]]) -> str:
-    """Run a trial. Return its error, "" if there is none, or why it cannot be run here."""
+    """Run a trial. Return its error, "" without an error, or the reason why it cannot run here."""
     try:
         async with asyncio.timeout(TRIAL_SECONDS):
             await work()
@@ -62,15 +63,15 @@ async def run(work: Callable[[], Awaitable[None]]) -> str:
 
 
 def main(names: list[str]) -> None:
-    from tests.sandbox import trials  # this file under its own name, where the others register
+    from tests.sandbox import trials  # not __main__: the other modules register here
 
     for name, work in trials.all_trials().items():
         if names and name not in names:
             continue
         began = time.monotonic()
-        wrong = asyncio.run(trials.run(work))
+        error = asyncio.run(trials.run(work))
         print(
-            json.dumps({"trial": name, "wrong": wrong, "seconds": time.monotonic() - began}),
+            json.dumps({"trial": name, "wrong": error, "seconds": time.monotonic() - began}),
             flush=True,
         )
 

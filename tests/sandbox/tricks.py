@@ -1,4 +1,5 @@
-"""Sandbox trials: leases, pipes, page tables, files without end, and what the host itself obeys."""
+"""Trials of the sandbox: leases, pipes, page tables, files without end, and the files of the
+host."""
 
 import os
 import time
@@ -35,8 +36,8 @@ async def no_lease_on_a_file_makes_the_host_wait() -> None:
     """
     with shared_folder() as place:
         async with exploring(permissions={"filesystem": [f"{place}:rw"]}) as ext:
-            tried = await explore(ext, code, file=str(place / "file"))
-            assert tried == ["EPERM", "EPERM"], tried
+            outcomes = await explore(ext, code, file=str(place / "file"))
+            assert outcomes == ["EPERM", "EPERM"], outcomes
             os.close(os.open(place / "file", os.O_RDONLY | os.O_NONBLOCK))
 
 
@@ -76,7 +77,7 @@ async def page_tables_count_as_memory() -> None:
         await ended_for("max_memory is 64 MiB", code, {}, permissions={"max_memory": MEMORY})
 
 
-# What a package can put where the host reads a file of it.
+# Functions that replace a file of a package by one whose reading would not end.
 def a_pipe(path: Path) -> None:
     os.mkfifo(path)
 
@@ -92,8 +93,8 @@ def sparse(path: Path) -> None:
 
 @trial
 async def files_of_a_package_without_end_do_not_block_the_host() -> None:
-    for put in (a_pipe, a_device, sparse):
-        for place_of in ("settings", "pointer", "program", "interpreter"):
+    for replace_file in (a_pipe, a_device, sparse):
+        for replaced in ("settings", "pointer", "program", "interpreter"):
             with folder() as place:
                 package = Package(place)
                 environment = package.root / "venv"
@@ -103,27 +104,27 @@ async def files_of_a_package_without_end_do_not_block_the_host() -> None:
                 (environment / "bin" / "python").symlink_to(os.path.realpath("/usr/bin/python3"))
                 override: dict[str, Any] = {}
                 package.write("ext.py", command="./venv/bin/python")
-                if place_of == "settings":
-                    put(environment / "pyvenv.cfg")
-                elif place_of == "pointer":
+                if replaced == "settings":
+                    replace_file(environment / "pyvenv.cfg")
+                elif replaced == "pointer":
                     (environment / "pyvenv.cfg").write_text("home = /usr/bin\n")
-                    put(packages / "a.pth")
+                    replace_file(packages / "a.pth")
                 else:
                     package.write(command="./run")
-                    put(package.root / "run")
-                    override = {"sha256": {place_of: "0" * 64}}
+                    replace_file(package.root / "run")
+                    override = {"sha256": {replaced: "0" * 64}}
                 began = time.monotonic()
                 host = exthost.Host.from_config(package.config(start="lazy", **override))
                 async with host:
                     state, cause = host["toy"].state, host["toy"].cause
                     assert state == ("refused" if override else "admitted"), (state, cause)
-                assert time.monotonic() - began < 30, (put.__name__, place_of)
+                assert time.monotonic() - began < 30, (replace_file.__name__, replaced)
 
 
 @trial
 async def files_that_an_extension_can_write_are_run_by_no_other() -> None:
-    with shared_folder() as place, folder() as home, shared_folder() as own:
-        writer = system_explorer(own / "writer")
+    with shared_folder() as place, folder() as home, shared_folder() as program_folder:
+        writer = system_explorer(program_folder / "writer")
         tool = system_explorer(place / "tool")
         spawned = list[Spawned]()
         entries = [
@@ -131,7 +132,7 @@ async def files_that_an_extension_can_write_are_run_by_no_other() -> None:
             entry("writer", writer, permissions={"filesystem": [f"{place}:rw"]}),
         ]
         environ = {**os.environ, "EXTHOST_HOME": str(home)}
-        # Modules beside the script would be imported, and the whole folder is granted.
+        # Python imports modules from the folder of the script, which is granted to the writer.
         for order in (entries, entries[::-1]):
             host = exthost.Host.from_config({"extensions": order}, environ=environ)
             host.events.subscribe(Spawned, spawned.append)
@@ -140,7 +141,7 @@ async def files_that_an_extension_can_write_are_run_by_no_other() -> None:
                 assert isinstance(last.cause, Refused) and last.cause.code == "X0396", last.cause
                 assert last.state == "refused" and host[order[0]["name"]].state == "ready"
         assert [item.extension for item in spawned] == ["tool", "writer"]
-        # A pinned script imports modules from its folder, unless its Python is told not to.
+        # A pinned script also imports modules from its folder, unless Python runs with -I.
         entries[0]["sha256"] = file_digest(str(tool))
         async with exthost.Host.from_config({"extensions": entries}, environ=environ) as host:
             assert host["writer"].state == "refused", host["writer"].cause
@@ -148,13 +149,13 @@ async def files_that_an_extension_can_write_are_run_by_no_other() -> None:
         del entries[0]["sha256"]
         async with exthost.Host.from_config({"extensions": entries}, environ=environ) as host:
             assert {ext.state for ext in host.extensions} == {"ready"}
-            tried = await explore(host["writer"], "open(facts['tool'], 'w')", tool=str(tool))
-            assert tried["raised"] in ("OSError", "PermissionError"), tried
+            outcomes = await explore(host["writer"], "open(facts['tool'], 'w')", tool=str(tool))
+            assert outcomes["raised"] in ("OSError", "PermissionError"), outcomes
 
 
 @trial
 async def a_package_that_an_extension_puts_into_a_search_path_is_not_run() -> None:
-    with shared_folder() as place, folder() as home, shared_folder() as own:
+    with shared_folder() as place, folder() as home, shared_folder() as program_folder:
         search_path = place / "extensions"
         search_path.mkdir()
         search_path.chmod(0o777)
@@ -163,7 +164,7 @@ async def a_package_that_an_extension_puts_into_a_search_path_is_not_run() -> No
             "extensions": [
                 entry(
                     "writer",
-                    system_explorer(own / "writer"),
+                    system_explorer(program_folder / "writer"),
                     permissions={"filesystem": [f"{place}:rw"]},
                 )
             ],
@@ -206,7 +207,7 @@ async def the_config_of_the_host_cannot_be_written_moved_or_replaced() -> None:
         attempt("replace", other, facts["paths"][0])
         os.rename(facts["place"] + "/mine", facts["place"] + "/moved")
     """
-    with shared_folder() as place, folder() as home, shared_folder() as own:
+    with shared_folder() as place, folder() as home, shared_folder() as program_folder:
         for below in ("", "mid/sub"):
             folders = place / below
             folders.mkdir(parents=True, exist_ok=True)
@@ -220,22 +221,22 @@ async def the_config_of_the_host_cannot_be_written_moved_or_replaced() -> None:
                 f"""
                 [[extensions]]
                 name = "writer"
-                source = {{ command = "{system_explorer(own / "writer")}" }}
+                source = {{ command = "{system_explorer(program_folder / "writer")}" }}
                 permissions = {{ filesystem = ["{place}:rw"] }}
                 """
             )
             text = config.read_text()
-            above = [item for item in (config, *config.parents) if place in item.parents]
+            protected = [item for item in (config, *config.parents) if place in item.parents]
             environ = {**os.environ, "EXTHOST_HOME": str(home)}
             async with exthost.Host.from_config(config, environ=environ) as host:
                 assert host["writer"].state == "ready", host["writer"].cause
-                tried = await explore(
-                    host["writer"], code, paths=[str(item) for item in above], place=str(place)
+                outcomes = await explore(
+                    host["writer"], code, paths=[str(item) for item in protected], place=str(place)
                 )
-                assert "done" not in tried.values() and len(tried) >= 4, tried
+                assert "done" not in outcomes.values() and len(outcomes) >= 4, outcomes
                 closed = {item["path"]: item for item in host["writer"].enforced["closed"]}
                 assert closed[str(config)]["reason"] == "of the host: config", closed
-                # As an editor saves it: the extension starts again all the same.
+                # An editor replaces the file when it saves. The extension can still be restarted.
                 new = config.with_suffix(".new")
                 new.write_text(text)
                 new.replace(config)
@@ -247,8 +248,8 @@ async def the_config_of_the_host_cannot_be_written_moved_or_replaced() -> None:
 
 @trial
 async def the_state_folder_of_the_host_is_never_granted() -> None:
-    with shared_folder() as place, shared_folder() as own:
-        program = system_explorer(own / "run")
+    with shared_folder() as place, shared_folder() as program_folder:
+        program = system_explorer(program_folder / "run")
         home = place / "home"
         (home / "inner").mkdir(parents=True)
         for path in (home, home / "inner"):
@@ -264,8 +265,8 @@ async def the_state_folder_of_the_host_is_never_granted() -> None:
 
 def entry(name: str, program: Path, **settings: Any) -> dict[str, Any]:
     source = {"command": str(program)}
-    usual = {"dialect": "morphir", "start": "eager", "restart": {"strategy": "never"}}
-    return {"name": name, "source": source, **usual, **settings}
+    defaults = {"dialect": "morphir", "start": "eager", "restart": {"strategy": "never"}}
+    return {"name": name, "source": source, **defaults, **settings}
 
 
 @trial
@@ -285,5 +286,5 @@ async def nothing_in_proc_can_be_written() -> None:
             file.write("a pipe is no part of it")
     """
     async with exploring() as ext:
-        tried = await explore(ext, code)
-        assert "opened" not in tried.values() and len(tried) == 12, tried
+        outcomes = await explore(ext, code)
+        assert "opened" not in outcomes.values() and len(outcomes) == 12, outcomes

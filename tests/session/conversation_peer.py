@@ -1,4 +1,11 @@
-"""Helpers that play the child of a conversation, without a loop and without a process."""
+"""Helpers for tests of `Conversation` without an event loop and without a process.
+
+A test opens a conversation, sends calls, and passes it the bytes of an extension:
+
+    conversation = open_conversation()
+    call = send_call(conversation)
+    assert conversation.receive_bytes(reply(call.id, 7)) == [[(call, 7)]]
+"""
 
 import json
 from dataclasses import replace
@@ -35,17 +42,17 @@ class PlainCodec(askback.Codec):
         return (message.id, message.result) if isinstance(message, Reply) else message  # type: ignore[return-value]
 
 
-# JSON-RPC in lines, with replies by id and both kinds of streams. A codec may also spell replies
-# out, and the built-in ones do so for replies that are written in an uncommon way.
-SPELT_OUT = replace(
+# JSON-RPC in lines, with replies by id and both kinds of streams. A codec may also return replies
+# as `Reply`; the built-in codecs do so for replies that are written in an uncommon way.
+WITH_REPLY_OBJECTS = replace(
     askback.DIALECT,
     name="by id",
     framing=Lines,
     notifications=MappingProxyType({**askback.DIALECT.notifications, "progress": _progress}),
 )
-BY_ID = replace(SPELT_OUT, codec=lambda role: PlainCodec())
-BOTH = [BY_ID, SPELT_OUT]
-# Frames with a length, replies by order: a call that is given up ends the conversation.
+BY_ID = replace(WITH_REPLY_OBJECTS, codec=lambda role: PlainCodec())
+BY_ID_DIALECTS = [BY_ID, WITH_REPLY_OBJECTS]
+# Frames with a length, replies in the order of requests: abandoning a call ends the conversation.
 BY_ORDER = byorder.DIALECT
 
 
@@ -62,21 +69,21 @@ class StubCall(Call):
         super().__init__(method, params, reply_handler, 10.0, 0.0)
 
 
-def opened(dialect: Dialect = BY_ID, first_id: int | None = None) -> Conversation:
+def open_conversation(dialect: Dialect = BY_ID, first_id: int | None = None) -> Conversation:
     """Return a conversation whose handshake is done."""
     conversation = Conversation(dialect, MAX_MESSAGE, first_id)
     conversation.open(OFFER)
     return conversation
 
 
-def sent(conversation: Conversation, method: str = "echo", params: Any = None) -> StubCall:
+def send_call(conversation: Conversation, method: str = "echo", params: Any = None) -> StubCall:
     """Send a simple call."""
     call = StubCall(method, params)
     conversation.send(call)
     return call
 
 
-def stream(conversation: Conversation, method: str, params: Any = None) -> StreamQueue:
+def open_stream(conversation: Conversation, method: str, params: Any = None) -> StreamQueue:
     """Open a stream."""
     kind = conversation.dialect.streams[method]
     queue = StreamQueue(kind, None if kind.key is None else params[kind.key])
@@ -87,10 +94,15 @@ def stream(conversation: Conversation, method: str, params: Any = None) -> Strea
     return queue
 
 
-def generator(conversation: Conversation, steps: Any, **how: Any) -> tuple[StubCall, list[Effect]]:
-    """Begin a call that is a generator; return its first effects as well."""
-    call = StubCall("operation", None, GeneratorHandler(steps, **how))
+def begin_operation(
+    conversation: Conversation, steps: Any, **options: Any
+) -> tuple[StubCall, list[Effect]]:
+    """Begin an operation, which is a generator of steps; return its call and its first effects."""
+    call = StubCall("operation", None, GeneratorHandler(steps, **options))
     return call, conversation.begin(call)
+
+
+# The following functions return messages as the extension writes them.
 
 
 def line(message: Any) -> bytes:
@@ -109,12 +121,16 @@ def notification(method: str, **params: Any) -> bytes:
     return line({"method": method, "params": params})
 
 
-def written(effects: list[Effect]) -> list[Any]:
+def written_messages(effects: list[Effect]) -> list[Any]:
     """Return the messages that these effects write, in lines of JSON."""
-    return [json.loads(whole(effect.frame)) for effect in effects if isinstance(effect, WriteFrame)]
+    return [
+        json.loads(frame_bytes(effect.frame))
+        for effect in effects
+        if isinstance(effect, WriteFrame)
+    ]
 
 
-def whole(frame: Frame) -> bytes:
+def frame_bytes(frame: Frame) -> bytes:
     return frame if isinstance(frame, bytes) else b"".join(frame)
 
 
@@ -126,7 +142,7 @@ def error_of(effects: list[Effect], call: Call) -> ExthostError:
 
 
 def is_empty(conversation: Conversation) -> bool:
-    """Whether nothing is left in any table."""
+    """Return whether the conversation has no call, stream or subscription left."""
     streams = conversation.streams()
     subscriptions = conversation.requests.subscriptions
     return not (conversation.pending or streams or subscriptions or conversation.calls())

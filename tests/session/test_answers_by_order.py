@@ -1,5 +1,7 @@
-"""Where answers have no ids, a call that was given up poisons its session: nobody else may get
-its late answer, and whoever comes after it is served by a fresh one."""
+"""In a dialect whose replies have no ids, an abandoned call ends its session.
+
+Otherwise the next call would get the late reply. Later calls are sent to a new session.
+"""
 
 import asyncio
 import os
@@ -19,8 +21,8 @@ from tests.extensions.fake_child import FakeChild, session_with
 from tests.extensions.harness import failing, until
 
 
-class WithoutIds(MorphirHostCodec):
-    """morphir, as if its answers carried no id."""
+class CodecWithoutIds(MorphirHostCodec):
+    """The codec of morphir, but replies have no id."""
 
     def decode(self, frame: Any) -> Any:
         received: Any = super().decode(frame)
@@ -29,18 +31,18 @@ class WithoutIds(MorphirHostCodec):
 
 BY_ORDER = replace(
     DIALECT,
-    codec=lambda role: WithoutIds(),
+    codec=lambda role: CodecWithoutIds(),
     traits=replace(DIALECT.traits, positional=True),
 )
 
 
-class Stage:
-    """A call queue and its first session, by order."""
+class QueueWithFakeChild:
+    """A call queue with a session of a fake child, whose replies have no ids."""
 
-    def __init__(self, *, retry: bool = False, most: int = 1) -> None:
+    def __init__(self, *, retry: bool = False, max_in_flight: int = 1) -> None:
         self.queue = CallQueue(
             "x",
-            max_in_flight=most,
+            max_in_flight=max_in_flight,
             retry_once=retry,
             bus=Bus(),
             loop=asyncio.get_running_loop(),
@@ -52,7 +54,7 @@ class Stage:
         self.queue.attach(session_with(self.fake_child, self.queue, BY_ORDER))
         return self.fake_child
 
-    def call(self, n: int) -> FutureCall:
+    def submit_call(self, n: int) -> FutureCall:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         call = FutureCall("echo", n, DELIVER, 100, self.queue.now(), future)
         self.queue.submit(call)
@@ -63,84 +65,86 @@ class Stage:
         self.queue.deadlines.stop()
 
 
-async def ticks() -> None:
+async def run_loop_a_few_times() -> None:
+    """Run enough iterations of the loop for callbacks and writes to happen."""
     for _ in range(8):
         await asyncio.sleep(0)
 
 
-def give_up(stage: Stage, call: FutureCall, how: str) -> None:
-    if how == "cancelled":
+def abandon(queue_with_child: QueueWithFakeChild, call: FutureCall, reason: str) -> None:
+    """Cancel the call, or let it time out."""
+    if reason == "cancelled":
         call.future.cancel()
-        stage.queue.cancel(call)
+        queue_with_child.queue.cancel(call)
     else:
-        stage.queue.expire(call)
+        queue_with_child.queue.expire(call)
         assert call.future.exception() is not None
 
 
-async def outcome_of(call: FutureCall) -> Any:
+async def result_of_call(call: FutureCall) -> Any:
     return await asyncio.wait_for(call.future, 30)
 
 
 @pytest.mark.both_loops
-@pytest.mark.parametrize("how", ["cancelled", "timed out"])
-@pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_late_answer_is_dropped_and_waiting_calls_get_a_fresh_session(
-    how: str, when: str
+@pytest.mark.parametrize("reason", ["cancelled", "timed out"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_late_reply_is_dropped_and_the_next_call_gets_a_new_session(
+    reason: str, moment: str
 ) -> None:
-    stage = Stage()
-    first = stage.call(1)
-    waiting = stage.call(2) if when == "before" else None
-    await ticks()
-    old = stage.fake_child
-    old.say(id=0, result="late")  # in the pipe, not read yet
-    give_up(stage, first, how)
-    second = waiting or stage.call(2)
-    await ticks()
-    assert old.status is not None  # it was ended, and the second call is unharmed
+    queue_with_child = QueueWithFakeChild()
+    first = queue_with_child.submit_call(1)
+    waiting = queue_with_child.submit_call(2) if moment == "before" else None
+    await run_loop_a_few_times()
+    old_child = queue_with_child.fake_child
+    old_child.say(id=0, result="late")  # written to the pipe, and not read yet
+    abandon(queue_with_child, first, reason)
+    second = waiting or queue_with_child.submit_call(2)
+    await run_loop_a_few_times()
+    assert old_child.status is not None  # the old session was ended; the second call waits
     assert not second.ended
-    fresh = stage.next_session()
-    await ticks()
-    assert [request["params"] for request in fresh.heard()] == [2]
-    fresh.say(id=0, result="own")
-    assert await outcome_of(second) == "own"
-    stage.end()
-    await ticks()
+    new_child = queue_with_child.next_session()
+    await run_loop_a_few_times()
+    assert [request["params"] for request in new_child.heard()] == [2]
+    new_child.say(id=0, result="own")
+    assert await result_of_call(second) == "own"
+    queue_with_child.end()
+    await run_loop_a_few_times()
 
 
-async def test_calls_beside_an_abandoned_call_get_the_reason_of_their_loss() -> None:
-    stage = Stage(most=3)
-    calls = [stage.call(n) for n in range(3)]
-    await ticks()
-    give_up(stage, calls[1], "cancelled")
+async def test_other_calls_of_the_session_fail_with_the_reason() -> None:
+    queue_with_child = QueueWithFakeChild(max_in_flight=3)
+    calls = [queue_with_child.submit_call(n) for n in range(3)]
+    await run_loop_a_few_times()
+    abandon(queue_with_child, calls[1], "cancelled")
     for call in (calls[0], calls[2]):
         with pytest.raises(ExtensionGone) as caught:
-            await outcome_of(call)
+            await result_of_call(call)
         assert caught.value.code == "X1003" and "given up" in caught.value.message
-    assert stage.queue.outcomes.unsuccessful == {"cancelled": 1, "gone": 2}
-    stage.end()
-    await ticks()
+    assert queue_with_child.queue.outcomes.unsuccessful == {"cancelled": 1, "gone": 2}
+    queue_with_child.end()
+    await run_loop_a_few_times()
 
 
-async def test_those_beside_it_are_sent_again_in_their_order_where_that_is_allowed() -> None:
-    stage = Stage(most=3, retry=True)
-    calls = [stage.call(n) for n in range(5)]
-    await ticks()
-    give_up(stage, calls[1], "cancelled")
-    fresh = stage.next_session()
-    await ticks()
-    assert [request["params"] for request in fresh.heard()] == [0, 2, 3]
+async def test_with_retry_other_calls_of_the_session_are_sent_again_in_order() -> None:
+    queue_with_child = QueueWithFakeChild(max_in_flight=3, retry=True)
+    calls = [queue_with_child.submit_call(n) for n in range(5)]
+    await run_loop_a_few_times()
+    abandon(queue_with_child, calls[1], "cancelled")
+    new_child = queue_with_child.next_session()
+    await run_loop_a_few_times()
+    assert [request["params"] for request in new_child.heard()] == [0, 2, 3]
     for n in (0, 2, 3):
-        fresh.say(id=0, result=n)
-        assert await outcome_of(calls[n]) == n
-    fresh.say(id=0, result=4)
-    assert await outcome_of(calls[4]) == 4
-    stage.end()
-    await ticks()
+        new_child.say(id=0, result=n)
+        assert await result_of_call(calls[n]) == n
+    new_child.say(id=0, result=4)
+    assert await result_of_call(calls[4]) == 4
+    queue_with_child.end()
+    await run_loop_a_few_times()
 
 
-@pytest.mark.parametrize("asked", ["by itself", "in the same read"])
-async def test_earlier_input_does_not_answer_a_question(asked: str) -> None:
-    """One answer too many, already in the pipe when the next call is made."""
+@pytest.mark.parametrize("second_call", ["after the second reply", "before the first reply"])
+async def test_a_reply_that_arrived_earlier_does_not_answer_a_later_call(second_call: str) -> None:
+    """The extension writes a second reply before the second call is sent."""
     loop = asyncio.get_running_loop()
     queue = CallQueue("x", max_in_flight=1, bus=Bus(), loop=loop)
     fake_child = FakeChild()
@@ -149,12 +153,12 @@ async def test_earlier_input_does_not_answer_a_question(asked: str) -> None:
     futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in range(2)]
     calls = [FutureCall("say", n, DELIVER, 5, queue.now(), futures[n]) for n in range(2)]
     queue.submit(calls[0])
-    if asked == "in the same read":  # it waits for its turn, which comes with the first answer
+    if second_call == "before the first reply":  # it is sent when the first reply arrives
         queue.submit(calls[1])
     text = b'{"id":0,"result":0}\n'
-    os.write(fake_child.writes, text * (2 if asked == "in the same read" else 1))
+    os.write(fake_child.writes, text * (2 if second_call == "before the first reply" else 1))
     assert await futures[0] == 0
-    if asked == "by itself":
+    if second_call == "after the second reply":
         os.write(fake_child.writes, text)
         with pytest.raises(ProtocolViolation):
             queue.submit(calls[1])

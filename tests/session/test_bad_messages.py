@@ -1,4 +1,4 @@
-"""A child that writes what it should not: said clearly, dropped, counted; no call is harmed."""
+"""Invalid output of an extension is reported, dropped and counted, and affects no other call."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ async def test_stray_output_of_every_kind_is_skipped_counted_and_logged() -> Non
     async with hostile(events=bus) as ext:
         assert await ext.call("garbage", {"a": 1}) == {"a": 1}
         assert await ext.call("echo", 2) == 2
-        # Three blank lines are no lines; each of the other eleven is told with its reason.
+        # The method writes eleven stray lines and three blank lines, which are not counted.
         assert ext.stats.dropped == {STRAY: 11}
         accounted(ext, 2, result=2)
     reports = [line.text for line in lines if line.source == "stdout"]
@@ -33,7 +33,7 @@ async def test_stray_output_of_every_kind_is_skipped_counted_and_logged() -> Non
     assert any("cannot send requests to the host" in text for text in reports)
 
 
-async def test_a_byte_order_mark_and_a_banner_before_the_handshake_do_no_harm() -> None:
+async def test_a_byte_order_mark_and_a_banner_before_the_handshake_are_skipped() -> None:
     async with hostile("banner") as ext:
         assert await ext.call("echo", "x") == "x"
         assert ext.stats.dropped == {STRAY: 2}
@@ -43,9 +43,7 @@ async def test_a_byte_order_mark_and_a_banner_before_the_handshake_do_no_harm() 
     ("method", "dropped"),
     [("twice", {LATE: 1}), ("old_id", {LATE: 1}), ("unknown_id", {UNKNOWN: 1})],
 )
-async def test_an_answer_to_nothing_is_dropped_and_the_next_call_gets_its_own(
-    method: str, dropped: dict[str, int]
-) -> None:
+async def test_a_reply_without_a_call_is_dropped(method: str, dropped: dict[str, int]) -> None:
     async with hostile() as ext:
         assert await ext.call(method, "mine") in ("mine", "first")
         assert await ext.call("echo", "next") == "next"
@@ -61,7 +59,7 @@ async def test_ids_that_are_not_numbers_answer_no_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "expected"),
+    ("fields", "expected"),
     [
         ({"result": 1, "error": None}, 1),
         ({"result": None}, None),
@@ -69,16 +67,16 @@ async def test_ids_that_are_not_numbers_answer_no_request() -> None:
         ({"unknown": 1, "result": "r"}, "r"),
     ],
 )
-async def test_answers_of_odd_but_readable_shapes_are_answers(
-    shape: dict[str, Any], expected: Any
+async def test_replies_with_missing_or_unknown_fields_are_accepted(
+    fields: dict[str, Any], expected: Any
 ) -> None:
     async with hostile() as ext:
-        assert await ext.call("odd_answers", shape) == expected
+        assert await ext.call("odd_answers", fields) == expected
         accounted(ext, 1, result=1)
 
 
 @pytest.mark.parametrize(
-    ("shape", "text"),
+    ("fields", "text"),
     [
         ({"result": 1, "error": "no"}, "no"),
         ({"error": ""}, ""),
@@ -87,11 +85,11 @@ async def test_answers_of_odd_but_readable_shapes_are_answers(
         ({"error": False}, "false"),
     ],
 )
-async def test_an_error_wins_over_a_result_and_is_shown_as_text(
-    shape: dict[str, Any], text: str
+async def test_a_reply_with_an_error_and_a_result_is_an_error(
+    fields: dict[str, Any], text: str
 ) -> None:
     async with hostile() as ext:
-        error = await failing(ext.call("odd_answers", shape))
+        error = await failing(ext.call("odd_answers", fields))
         assert isinstance(error, CallFailed)
         assert (error.code, error.extension, error.error_message) == ("X0701", "hostile", text)
         assert error.help
@@ -99,7 +97,7 @@ async def test_an_error_wins_over_a_result_and_is_shown_as_text(
 
 
 @pytest.mark.parametrize("text", ['{"id":$ID,"result":NaN}', '{"id":$ID,"result":Infinity}'])
-async def test_a_reply_with_a_number_that_json_does_not_allow_fails_its_own_call_at_once(
+async def test_a_reply_with_an_invalid_number_fails_its_call_at_once(
     text: str,
 ) -> None:
     async with hostile() as ext:
@@ -111,18 +109,20 @@ async def test_a_reply_with_a_number_that_json_does_not_allow_fails_its_own_call
         accounted(ext, 2, result=1, error=1)
 
 
-async def test_a_timeout_has_the_output_with_its_id_that_is_not_a_message(clock: Clock) -> None:
+async def test_the_timeout_error_has_an_unreadable_reply_with_the_id_of_the_call(
+    clock: Clock,
+) -> None:
     async with hostile() as ext:
-        await ext.call("garbage", None)  # stray lines that are nobody's answer
+        await ext.call("garbage", None)  # stray lines without the id of a call
         error = await failing(ext.call("keep", None, timeout=0.2))
         assert error.message.endswith("no answer came") and not error.evidence.bytes
         clock.stop()
         text = '{"id": $ID, "result": NaN} (printed for debugging)'
-        unread = asyncio.ensure_future(failing(ext.call("raw", {"text": text}, timeout=0.5)))
-        await run_loop()  # so that it is the first
-        await ext.call("echo")  # answered after that
+        unreadable = asyncio.ensure_future(failing(ext.call("raw", {"text": text}, timeout=0.5)))
+        await run_loop()  # this call is sent first
+        await ext.call("echo")  # answered after the unreadable reply
         await clock.advance(0.5)
-        error = await unread
+        error = await unreadable
         assert isinstance(error, CallTimeout) and "is not a message (not JSON" in error.message
         assert "NaN" in error.evidence.bytes
 
@@ -133,13 +133,13 @@ async def test_lone_surrogates_arrive_as_they_were_written() -> None:
         assert await ext.call("raw", {"text": text}) == "\ud83d alone"
 
 
-async def test_members_named_twice_count_once() -> None:
+async def test_the_last_of_repeated_members_is_used() -> None:
     async with hostile() as ext:
         assert await ext.call("raw", {"text": '{"id":1,"result":1,"id":$ID,"result":2}'}) == 2
         accounted(ext, 1, result=1)
 
 
-async def test_an_answer_nested_a_hundred_thousand_deep_fails_its_own_call_at_once() -> None:
+async def test_a_reply_nested_a_hundred_thousand_deep_fails_its_call_at_once() -> None:
     async with hostile() as ext:
         error = await failing(ext.call("deep", {"depth": 100_000}))
         assert isinstance(error, ProtocolViolation) and error.code == "X0606"
@@ -147,7 +147,7 @@ async def test_an_answer_nested_a_hundred_thousand_deep_fails_its_own_call_at_on
         assert ext.stats.dropped == {STRAY: 1, "late or repeated replies": 1}
 
 
-async def test_an_answer_that_comes_byte_by_byte_is_an_answer() -> None:
+async def test_a_reply_may_arrive_byte_by_byte() -> None:
     async with hostile() as ext:
         slow = asyncio.ensure_future(ext.call("loris", {"text": "ü" * 50}))
         quick = [ext.call("echo", n) for n in range(20)]
@@ -156,7 +156,7 @@ async def test_an_answer_that_comes_byte_by_byte_is_an_answer() -> None:
         accounted(ext, 21, result=21)
 
 
-async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are_reported() -> None:
+async def test_log_notifications_become_log_lines_with_their_level() -> None:
     bus = Bus()
     lines: list[LogLine] = []
     notifications: list[Noticed] = []
@@ -170,13 +170,13 @@ async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are
         (logging.ERROR, "it hurts"),
         (logging.INFO, '{"a":1}'),
     ]
-    assert [notice.method for notice in notifications] == ["log"] * 3
+    assert [notification.method for notification in notifications] == ["log"] * 3
 
 
-async def test_a_flood_of_notices_delays_but_loses_no_answer() -> None:
+async def test_a_flood_of_notifications_loses_no_reply() -> None:
     async with hostile() as ext:
         flood = asyncio.ensure_future(ext.call("notices", {"thousands": 10}))
-        await run_loop()  # so that it is the first
+        await run_loop()  # this call is sent first
         assert await ext.call("echo", 1) == 1
         assert await flood == "noticed"
         assert ext.stats.dropped == {}
@@ -195,38 +195,40 @@ async def test_drops_are_reported_on_the_bus_with_their_number() -> None:
     assert drops == [Dropped("hostile", LATE, times) for times in (1, 2, 3)]
 
 
-async def test_an_unwritable_value_is_the_callers_error_and_is_not_sent() -> None:
+async def test_a_value_that_cannot_be_encoded_is_a_usage_error() -> None:
     async with hostile(limits={"max_message": 1000}) as ext:
-        unwritable = await failing(ext.call("echo", object()))
-        too_long = await failing(ext.call("echo", "x" * 2000))
-        assert (unwritable.kind, unwritable.code) == ("UsageError", "X1302")
-        assert (too_long.kind, too_long.code) == ("UsageError", "X1303")
+        encode_error = await failing(ext.call("echo", object()))
+        size_error = await failing(ext.call("echo", "x" * 2000))
+        assert (encode_error.kind, encode_error.code) == ("UsageError", "X1302")
+        assert (size_error.kind, size_error.code) == ("UsageError", "X1303")
         assert await ext.call("echo", 1) == 1
-        accounted(ext, 1, result=1)  # neither was accepted
+        accounted(ext, 1, result=1)  # neither of them was accepted as a call
 
 
-async def test_unwritable_calls_that_had_to_wait_fail_alone_however_many_they_are() -> None:
-    """One behind the other they must not pile up on the stack, nor end the session."""
+async def test_many_waiting_calls_that_cannot_be_encoded_fail_without_ending_the_session() -> None:
+    """2000 calls in a row must not exceed the recursion limit."""
     async with hostile(limits={"max_in_flight": 1}) as ext:
         first = asyncio.ensure_future(ext.call("echo", "first"))
-        bad = [asyncio.ensure_future(failing(ext.call("echo", object()))) for _ in range(2000)]
+        invalid_calls = [
+            asyncio.ensure_future(failing(ext.call("echo", object()))) for _ in range(2000)
+        ]
         last = asyncio.ensure_future(ext.call("echo", "last"))
         assert await first == "first"
-        assert {(await error).code for error in bad} == {"X1302"}
+        assert {(await error).code for error in invalid_calls} == {"X1302"}
         assert await last == "last"
         assert ext.stats.restarts == 0
         accounted(ext, 2002, result=2, error=2000)
 
 
-async def test_an_over_long_answer_fails_its_own_call_and_no_other() -> None:
+async def test_an_over_long_reply_fails_only_its_call() -> None:
     async with hostile(limits={"max_message": 1000}) as ext:
-        long = asyncio.ensure_future(failing(ext.call("huge", {"bytes": 5000})))
-        short = asyncio.ensure_future(ext.call("echo", "short"))
-        error = await long
+        too_long_call = asyncio.ensure_future(failing(ext.call("huge", {"bytes": 5000})))
+        short_call = asyncio.ensure_future(ext.call("echo", "short"))
+        error = await too_long_call
         assert isinstance(error, ProtocolViolation)
         assert error.code == "X0603" and "1,000" in error.message
         assert error.evidence.bytes.startswith('{"id":2,"result":"xxx')
         assert "max_message" in error.help
-        assert await short == "short"
+        assert await short_call == "short"
         assert ext.stats.dropped == {"messages over the size limit": 1}
         accounted(ext, 2, result=1, error=1)

@@ -1,4 +1,4 @@
-"""Time: a call ends when its limit is up, says what it was waiting for, and harms no other."""
+"""A call ends at its time limit; the error says what the call waited for."""
 
 import asyncio
 import time
@@ -22,17 +22,17 @@ from tests.extensions.harness import (
 
 
 @pytest.mark.both_loops
-async def test_a_call_ends_at_its_own_limit_and_its_late_reply_is_dropped_and_counted() -> None:
+async def test_a_call_ends_at_its_limit_and_its_late_reply_is_counted() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus, limits={"call": NEVER}) as ext:
-        began = time.monotonic()
+        started_at = time.monotonic()
         error = await failing(ext.call("keep", "late", timeout=0.1))
         assert isinstance(error, CallTimeout)
-        assert time.monotonic() - began > 0.09
+        assert time.monotonic() - started_at > 0.09
         assert error.code == "X0801" and error.extension == "hostile"
         assert "keep took longer than 0.1 s: no answer came" in error.message
         assert error.evidence.argv
-        assert await ext.call("release") == 1  # the late one was written before this answer
+        assert await ext.call("release") == 1  # the late reply was written before this reply
         assert ext.stats.dropped == {"late or repeated replies": 1}
         assert await ext.call("echo", "next") == "next"
         ledger.settle(ext, result=2, timeout=1)
@@ -40,18 +40,18 @@ async def test_a_call_ends_at_its_own_limit_and_its_late_reply_is_dropped_and_co
 
 @pytest.mark.both_loops
 async def test_stderr_of_an_earlier_call_is_marked_as_older(clock: Clock) -> None:
-    read = asyncio.Event()
+    line_received = asyncio.Event()
     bus = Bus()
-    bus.subscribe(LogLine, lambda line: read.set())
+    bus.subscribe(LogLine, lambda line: line_received.set())
     async with hostile(events=bus) as ext:
         await ext.call("stderr", {"bytes": 0})
-        await read.wait()
+        await line_received.wait()
         clock.move(1)
         error = await failing(ext.call("keep", timeout=0.05))
         assert error.evidence.stderr == (OLDER, "the last line of stderr")
 
 
-async def test_a_timeout_names_the_older_call_that_has_no_answer_either(clock: Clock) -> None:
+async def test_a_timeout_names_an_older_unanswered_call(clock: Clock) -> None:
     async with hostile() as ext:
         older = asyncio.ensure_future(ext.call("keep"))
         await run_loop()
@@ -63,43 +63,41 @@ async def test_a_timeout_names_the_older_call_that_has_no_answer_either(clock: C
 
 
 @pytest.mark.parametrize("step", [1, 9], ids=["one by one", "all at once"])
-async def test_limits_of_many_lengths_each_end_their_own_call_in_order(
-    step: int, clock: Clock
-) -> None:
-    """Also where the loop comes to look only when the last of them is up."""
+async def test_calls_end_in_the_order_of_their_limits(step: int, clock: Clock) -> None:
+    """The order is kept even if the loop runs only after the last limit."""
     async with hostile() as ext:
-        ended: list[int] = []
+        ended_limits: list[int] = []
 
-        async def one(length: int) -> None:
-            error = await failing(ext.call("keep", timeout=length / 50))
+        async def call_with_limit(limit: int) -> None:
+            error = await failing(ext.call("keep", timeout=limit / 50))
             assert isinstance(error, CallTimeout)
-            ended.append(length)
+            ended_limits.append(limit)
 
         clock.stop()
-        lengths = [5, 1, 9, 3, 7, 2, 8, 4, 6]
-        calls = [asyncio.ensure_future(one(length)) for length in lengths]
+        limits = [5, 1, 9, 3, 7, 2, 8, 4, 6]
+        calls = [asyncio.ensure_future(call_with_limit(limit)) for limit in limits]
         await run_loop()
-        assert ext.stats.in_flight == 9
+        assert ext.stats.in_flight == len(limits)
         for passed in range(step, 10, step):
             await clock.advance(step / 50)
-            assert ended == list(range(1, passed + 1))
+            assert ended_limits == list(range(1, passed + 1))
         await asyncio.gather(*calls)
         accounted(ext, 9, timeout=9)
 
 
-async def test_the_configured_limit_applies_where_the_call_names_none() -> None:
+async def test_a_call_without_a_limit_has_the_configured_limit() -> None:
     async with hostile(limits={"call": "0.1s"}) as ext:
         error = await failing(ext.call("keep"))
         assert "took longer than 0.1 s" in error.message
 
 
-async def test_a_limit_that_is_up_while_waiting_for_a_turn_says_so_and_nothing_is_sent(
+async def test_a_call_that_times_out_in_the_queue_is_not_sent(
     clock: Clock,
 ) -> None:
     async with hostile(limits={"max_in_flight": 1}) as ext:
         clock.stop()
         first = asyncio.ensure_future(failing(ext.call("keep", timeout=0.5)))
-        await asyncio.sleep(0)  # so that it is the first
+        await asyncio.sleep(0)  # the first call is sent first
         second = asyncio.ensure_future(failing(ext.call("echo", timeout=0.1)))
         await run_loop()
         await clock.advance(0.1)
@@ -108,30 +106,30 @@ async def test_a_limit_that_is_up_while_waiting_for_a_turn_says_so_and_nothing_i
         assert not first.done()
         await clock.advance(0.4)
         await first
-        assert await ext.call("release") == 1  # the kept one alone ever reached the child
+        assert await ext.call("release") == 1  # only the first call reached the extension
         accounted(ext, 3, result=1, timeout=2)
 
 
 @pytest.mark.both_loops
-async def test_a_call_that_timed_out_gives_its_place_to_the_next() -> None:
+async def test_after_a_timeout_the_next_call_is_sent() -> None:
     async with hostile(limits={"max_in_flight": 1, "call": NEVER}) as ext:
-        stuck = asyncio.ensure_future(failing(ext.call("keep", timeout=0.1)))
+        unanswered = asyncio.ensure_future(failing(ext.call("keep", timeout=0.1)))
         assert await asyncio.gather(*(ext.call("echo", n) for n in range(10))) == list(range(10))
-        assert isinstance(await stuck, CallTimeout)
+        assert isinstance(await unanswered, CallTimeout)
         accounted(ext, 11, result=10, timeout=1)
 
 
-async def test_a_call_that_was_cancelled_gives_its_place_to_the_next() -> None:
+async def test_after_a_cancellation_the_next_call_is_sent() -> None:
     async with hostile(limits={"max_in_flight": 1}) as ext:
-        stuck = asyncio.ensure_future(ext.call("keep"))
-        waiting = [asyncio.ensure_future(ext.call("echo", n)) for n in range(10)]
+        unanswered = asyncio.ensure_future(ext.call("keep"))
+        waiting_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(10)]
         await asyncio.sleep(0)
-        stuck.cancel()
-        assert await asyncio.gather(*waiting) == list(range(10))
+        unanswered.cancel()
+        assert await asyncio.gather(*waiting_calls) == list(range(10))
         accounted(ext, 11, result=10, cancelled=1)
 
 
-async def test_a_limit_that_is_up_while_it_starts_says_so() -> None:
+async def test_the_timeout_during_the_start_says_that_the_extension_was_not_ready() -> None:
     ext = unstarted("hang_at=initialize")
     async with closing(ext):
         error = await failing(ext.call("echo", timeout=0.1))
@@ -141,22 +139,22 @@ async def test_a_limit_that_is_up_while_it_starts_says_so() -> None:
     accounted(ext, 1, timeout=1)
 
 
-async def test_without_waiting_a_call_to_one_that_is_not_ready_fails_at_once() -> None:
+async def test_with_wait_false_a_call_fails_if_the_extension_is_not_ready() -> None:
     ext = unstarted()
     async with closing(ext):
         error = await failing(ext.call("echo", wait=False))
         assert isinstance(error, ExtensionGone) and error.code == "X1007"
-        assert ext.state == "discovered"  # and it started nothing
+        assert ext.state == "discovered"  # the call did not start it
         await ext.start()
         assert await ext.call("echo", 1, wait=False) == 1
         accounted(ext, 1, result=1)
 
 
-async def test_a_reply_and_a_limit_in_the_same_moment_make_one_outcome() -> None:
+async def test_a_reply_at_the_moment_of_the_limit_gives_one_outcome() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
-        tries = [outcome(ext.call("echo", n, timeout=0.0005 * (n % 8))) for n in range(400)]
-        results = await asyncio.gather(*tries)
+        calls = [outcome(ext.call("echo", n, timeout=0.0005 * (n % 8))) for n in range(400)]
+        results = await asyncio.gather(*calls)
         for n, result in enumerate(results):
             assert result == n or isinstance(result, CallTimeout)
         assert await ext.call("echo", "still") == "still"

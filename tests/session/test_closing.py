@@ -1,4 +1,4 @@
-"""The end of a session: by any task, in any order, at any moment; nothing is left of it."""
+"""Closing an extension, by any task and at any moment: its process always ends."""
 
 import asyncio
 import os
@@ -35,11 +35,11 @@ from tests.extensions.proc import gone
 ROOT = Path(__file__).parents[2]
 
 
-# -- who closes, and when --------------------------------------------------------------------
+# -- closing by other tasks --------------------------------------------------------------------
 
 
 @pytest.mark.both_loops
-async def test_fifty_extensions_are_closed_by_fifty_foreign_tasks_in_random_order() -> None:
+async def test_fifty_extensions_are_closed_by_fifty_other_tasks() -> None:
     extensions = [unstarted() for _ in range(50)]
     await asyncio.gather(*(ext.start() for ext in extensions))
     pids = [pid_of(ext) for ext in extensions]
@@ -49,12 +49,13 @@ async def test_fifty_extensions_are_closed_by_fifty_foreign_tasks_in_random_orde
     assert all(map(gone, pids))
 
 
+# Starts fifty extensions, calls and closes each in its own task. `{run}` runs `main`.
 PROGRAM = """
 import asyncio, random
 from tests.extensions.harness import unstarted
 
 async def main():
-    asyncio.get_running_loop().slow_callback_duration = 60  # a slow machine is no warning of ours
+    asyncio.get_running_loop().slow_callback_duration = 60  # no warnings because of a slow machine
     extensions = [unstarted() for _ in range(50)]
     await asyncio.gather(*(ext.start() for ext in extensions))
     random.shuffle(extensions)
@@ -75,13 +76,13 @@ print("closed")
     ["asyncio.run(main())", "import uvloop\nuvloop.run(main())"],
     ids=["asyncio", "uvloop"],
 )
-def test_closing_fifty_gives_no_warning_in_a_program_that_treats_them_as_errors(run: str) -> None:
-    ran = run_program(PROGRAM.replace("{run}", run))
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "closed\n", "")
+def test_closing_fifty_extensions_causes_no_warning(run: str) -> None:
+    result = run_program(PROGRAM.replace("{run}", run))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "closed\n", "")
 
 
 def run_program(text: str, *, timeout: float = 55) -> subprocess.CompletedProcess[str]:
-    """A program of its own, with every warning an error and asyncio's debug mode on."""
+    """Run a Python program with every warning as an error, and with asyncio's debug mode."""
     return subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", text],
         cwd=ROOT,
@@ -92,7 +93,7 @@ def run_program(text: str, *, timeout: float = 55) -> subprocess.CompletedProces
     )
 
 
-async def test_closing_twice_or_from_many_tasks_at_once_is_closing() -> None:
+async def test_closing_is_idempotent() -> None:
     ext = unstarted()
     await ext.start()
     pid = pid_of(ext)
@@ -104,7 +105,7 @@ async def test_closing_twice_or_from_many_tasks_at_once_is_closing() -> None:
     accounted(ext, 0)
 
 
-async def test_closing_one_that_was_never_started_starts_nothing() -> None:
+async def test_closing_an_unstarted_extension_starts_no_process() -> None:
     bus = Bus()
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
@@ -129,7 +130,7 @@ async def test_closing_during_the_handshake_ends_it_at_once(stage: str) -> None:
 
 
 @pytest.mark.both_loops
-async def test_closing_during_a_call_is_named_as_the_reason_to_the_caller() -> None:
+async def test_calls_in_flight_fail_with_the_closing_as_the_reason() -> None:
     ledger = Ledger()
     ext = unstarted(bus=ledger.bus)
     await ext.start()
@@ -143,31 +144,31 @@ async def test_closing_during_a_call_is_named_as_the_reason_to_the_caller() -> N
     ledger.settle(ext, gone=5)
 
 
-async def test_answers_that_were_under_way_still_arrive_while_it_closes() -> None:
-    """A polite child reads what was sent before end-of-file, and answers it."""
+async def test_replies_to_calls_in_flight_arrive_while_the_extension_closes() -> None:
+    """The extension reads all requests before the end of stdin, and answers them."""
     ext = unstarted()
     await ext.start()
     calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
-    await asyncio.sleep(0)  # the calls are made, the end of the tick has not come
+    await asyncio.sleep(0)  # the calls are made in this iteration of the loop
     assert ext.stats.in_flight == 50
     await ext.close()
     assert await asyncio.gather(*calls) == list(range(50))
     accounted(ext, 50, result=50)
 
 
-async def test_calls_made_in_the_same_tick_as_the_close_are_not_lost_in_silence() -> None:
+async def test_calls_made_together_with_the_close_have_an_outcome() -> None:
     ext = unstarted()
     await ext.start()
     calls = [asyncio.ensure_future(outcome(ext.call("echo", n))) for n in range(20)]
     closer = asyncio.ensure_future(ext.close())
-    ends = await asyncio.gather(*calls)
+    outcomes = await asyncio.gather(*calls)
     await closer
-    assert all(end == n or isinstance(end, ExtensionGone) for n, end in enumerate(ends))
+    assert all(end == n or isinstance(end, ExtensionGone) for n, end in enumerate(outcomes))
     accounted(ext, 20)
 
 
 @pytest.mark.both_loops
-async def test_a_closer_that_is_cancelled_does_not_stop_the_closing() -> None:
+async def test_closing_continues_if_its_task_is_cancelled() -> None:
     ext = unstarted("ignore_eof", dialect=IMPATIENT)
     await ext.start()
     pid = pid_of(ext)
@@ -193,34 +194,34 @@ async def test_leaving_the_block_by_an_exception_ends_the_process() -> None:
 async def test_leaving_the_block_by_cancellation_ends_the_process() -> None:
     pids: list[int] = []
 
-    async def use() -> None:
+    async def use_extension() -> None:
         async with hostile() as ext:
             pids.append(pid_of(ext))
             await ext.call("keep")
 
-    user = asyncio.ensure_future(use())
+    user = asyncio.ensure_future(use_extension())
     await until(lambda: bool(pids))
     user.cancel()
     await asyncio.wait([user])
     assert user.cancelled() and gone(pids[0])
 
 
-# -- a loop that ends around it --------------------------------------------------------------
+# -- the end of the event loop --------------------------------------------------------------
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("when", ["ready", "in a call", "in the handshake", "closing", "stopped"])
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_a_loop_torn_down_without_a_close_leaves_no_process(when: str, loop: str) -> None:
+def test_the_end_of_the_loop_without_a_close_leaves_no_process(when: str, loop: str) -> None:
     import uvloop
 
-    held: list[Extension] = []
+    extensions: list[Extension] = []
     pids: list[int] = []
 
     async def main() -> None:
         flags = {"in the handshake": ["hang_at=initialize"], "closing": ["stubborn"]}
         ext = unstarted(*flags.get(when, []))
-        held.append(ext)  # still referred to when the loop is gone
+        extensions.append(ext)  # a reference that remains after the end of the loop
         if when == "in the handshake":
             asyncio.get_running_loop().create_task(outcome(ext.start()))
             await until(lambda: ext.stats.pid is not None)
@@ -236,15 +237,15 @@ def test_a_loop_torn_down_without_a_close_leaves_no_process(when: str, loop: str
         if when == "stopped":
             os.kill(pids[0], signal.SIGSTOP)
 
-    make = uvloop.new_event_loop if loop == "uvloop" else None
-    with asyncio.Runner(loop_factory=make) as runner:
+    loop_factory = uvloop.new_event_loop if loop == "uvloop" else None
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
     assert gone(pids[0])
-    del held[:]
+    del extensions[:]
 
 
-def test_a_loop_that_simply_stops_leaves_no_process_once_the_extension_is_dropped() -> None:
-    """Nobody cancelled anything: asyncio itself warns of the tasks, so it is a program apart."""
+def test_a_closed_loop_leaves_no_process_after_the_extension_is_deleted() -> None:
+    """No task is cancelled. asyncio warns of the tasks, so this is a separate program."""
     program = """
 import asyncio
 from tests.extensions.harness import unstarted
@@ -262,71 +263,71 @@ loop.close()
 del ext, loop
 import gc
 gc.collect()
-print("gone" if gone(pid) else "left")
+print("gone" if gone(pid) else "running")
 """
-    ran = run_program(program)
-    assert ran.stdout == "gone\n"
+    result = run_program(program)
+    assert result.stdout == "gone\n"
 
 
 # -- shutdown steps -------------------------------------------------------------------------
 
 
-async def ended_by(ext: Extension, bus: Bus) -> tuple[str, float]:
-    """How its process ended when it was closed, and how long that took."""
+async def close_and_measure(ext: Extension, bus: Bus) -> tuple[str, float]:
+    """Start and close the extension; return its exit status and the seconds until its end."""
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)
     await ext.start()
     assert await ext.call("echo", 1) == 1
-    began = time.monotonic()
+    started_at = time.monotonic()
     await ext.close()
     (exit,) = exits
-    return exit.status, time.monotonic() - began
+    return exit.status, time.monotonic() - started_at
 
 
-async def test_a_polite_child_ends_at_end_of_file_without_a_wait() -> None:
+async def test_an_extension_that_exits_at_end_of_file_is_not_waited_for() -> None:
     bus = Bus()
-    status, _ = await ended_by(unstarted(bus=bus, dialect=PATIENT), bus)
+    status, _ = await close_and_measure(unstarted(bus=bus, dialect=PATIENT), bus)
     assert status == "exited with 0"
 
 
-async def test_a_child_that_ignores_end_of_file_is_terminated_after_its_grace(
+async def test_an_extension_that_ignores_end_of_file_is_terminated_after_the_wait(
     tmp_path: Path,
 ) -> None:
     bus = Bus()
-    report = tmp_path / "told"
+    report = tmp_path / "report"
     ext = unstarted("ignore_eof", f"term_file={report}", dialect=with_ladder(0.1, 3600), bus=bus)
-    status, seconds = await ended_by(ext, bus)
+    status, seconds = await close_and_measure(ext, bus)
     assert status == "exited with 0" and report.read_text() == "told"
     assert seconds >= 0.1
 
 
 @pytest.mark.both_loops
-async def test_a_child_that_ignores_end_of_file_and_sigterm_is_killed() -> None:
+async def test_an_extension_that_ignores_end_of_file_and_sigterm_is_killed() -> None:
     bus = Bus()
     ext = unstarted("stubborn", dialect=IMPATIENT, bus=bus)
-    status, seconds = await ended_by(ext, bus)
+    status, seconds = await close_and_measure(ext, bus)
     assert status == "killed by SIGKILL"
-    assert seconds >= 0.2
+    assert seconds >= 0.2  # both waits of IMPATIENT
 
 
 @pytest.mark.parametrize("stop", ["0s", "400ms"])
-async def test_the_operator_limits_the_time_of_all_steps(stop: str) -> None:
+async def test_limits_stop_limits_the_time_of_all_steps(stop: str) -> None:
     bus = Bus()
     ext = unstarted("stubborn", dialect=PATIENT, bus=bus, limits={"stop": stop})
-    status, seconds = await ended_by(ext, bus)
+    status, seconds = await close_and_measure(ext, bus)
     assert status == "killed by SIGKILL"
-    assert (0.0 if stop == "0s" else 0.4) <= seconds < 60
+    assert (0.0 if stop == "0s" else 0.4) <= seconds < 60  # far less than the waits of PATIENT
 
 
 @shows("nexo-life-07")
-def test_each_step_gets_its_share_of_the_time() -> None:
+def test_the_waits_of_the_steps_are_scaled_to_the_limit() -> None:
     steps = (Write(b"\n"), CloseStdin(wait=3), Terminate(wait=1))
     assert scale_steps(steps, 1) == (Write(b"\n"), CloseStdin(wait=0.75), Terminate(wait=0.25))
     assert scale_steps(steps, None) == steps
     assert scale_steps((), 5) == ()
 
 
-async def test_a_stopped_child_is_dead_at_the_end_of_its_grace() -> None:
+async def test_a_stopped_process_is_killed_after_the_waits() -> None:
     ext = unstarted(dialect=IMPATIENT)
     await ext.start()
     pid = pid_of(ext)
@@ -335,7 +336,7 @@ async def test_a_stopped_child_is_dead_at_the_end_of_its_grace() -> None:
     assert gone(pid)
 
 
-async def test_a_child_that_dies_by_itself_while_it_is_asked_to_end_is_not_an_error() -> None:
+async def test_an_exit_during_the_closing_is_not_an_error() -> None:
     ext = unstarted("stubborn", dialect=PATIENT)
     await ext.start()
     pid = pid_of(ext)

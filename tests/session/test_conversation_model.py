@@ -1,7 +1,7 @@
-"""The conversation against a model: calls, replies, garbage, giving up, and the end, in any order.
+"""Random sequences of calls, replies, garbage and abandoned calls, compared with a simple model.
 
-The model keeps plain sets. Each call ends at most once, no id is used twice, and nothing is left in
-any table after the end.
+Each call ends at most once, no id is used twice, and no table has an entry after the end of the
+conversation.
 """
 
 from collections import Counter
@@ -20,53 +20,53 @@ from exthost.session.effects import Effect, End, Failed, RunHandler, StreamAccep
 from exthost.session.phase import Phase
 from exthost.session.replies import GeneratorHandler, OneRequestOrMoreHandler
 from tests.session.conversation_peer import (
-    BOTH,
+    BY_ID_DIALECTS,
     BY_ORDER,
     StubCall,
+    begin_operation,
     failure,
-    generator,
+    frame_bytes,
     is_empty,
     line,
     notification,
-    opened,
+    open_conversation,
+    open_stream,
     reply,
-    sent,
-    stream,
-    whole,
-    written,
+    send_call,
+    written_messages,
 )
 
 
-def more(params: Any) -> Generator[Any, Any, Any]:
+def send_second_request(params: Any) -> Generator[Any, Any, Any]:
     return (yield Request("more"))
 
 
 def operation() -> Generator[Any, Any, Any]:
-    """Every kind of step."""
+    """An operation with every kind of step."""
     yield Subscribe(Request("subscribe"))
     yield TryRequest(Request("maybe"), 1.0)
-    received = yield AskHost("config.get", None)
-    second = yield Request("second", received.result)
-    if not isinstance(second, Reply):
+    answer_of_host = yield AskHost("config.get", None)
+    second_reply = yield Request("second", answer_of_host.result)
+    if not isinstance(second_reply, Reply):
         raise CallFailed("X0701", "no")
-    return second.result
+    return second_reply.result
 
 
-class Talk(RuleBasedStateMachine):
-    """One conversation by id, with calls of every kind."""
+class ConversationById(RuleBasedStateMachine):
+    """A conversation whose replies have ids, with calls of every kind."""
 
-    @initialize(dialect=st.sampled_from(BOTH), first=st.integers(0, 3))
+    @initialize(dialect=st.sampled_from(BY_ID_DIALECTS), first=st.integers(0, 3))
     def begin(self, dialect: Any, first: int) -> None:
-        self.conversation = opened(dialect, first)
-        self.made: list[Call] = []
-        self.ends: Counter[Call] = Counter()
-        self.given_up: set[Call] = set()
-        self.asking: list[RunHandler] = []
+        self.conversation = open_conversation(dialect, first)
+        self.calls: list[Call] = []
+        self.times_ended: Counter[Call] = Counter()
+        self.abandoned: set[Call] = set()
+        self.requests_to_host: list[RunHandler] = []
         self.ids: list[int] = []
-        self.names = 0
-        self.is_over = False
+        self.streams_opened = 0
+        self.is_closed = False
 
-    def perform(self, effects: list[Effect]) -> None:
+    def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, list):
                 for call, _ in effect:
@@ -74,62 +74,66 @@ class Talk(RuleBasedStateMachine):
             elif isinstance(effect, Failed):
                 self.end_call(effect.call)
             elif isinstance(effect, WriteFrame):
-                self.ids += [output["id"] for output in written([effect]) if "id" in output]
+                self.ids += [
+                    output["id"] for output in written_messages([effect]) if "id" in output
+                ]
             elif isinstance(effect, RunHandler):
-                self.asking.append(effect)
+                self.requests_to_host.append(effect)
             elif isinstance(effect, StreamAccepted):
-                assert effect.stream.call not in self.given_up
+                assert effect.stream.call not in self.abandoned
             else:
                 assert not isinstance(effect, End), effect
 
     def end_call(self, call: Call) -> None:
-        assert call in self.made and call not in self.given_up
-        self.ends[call] += 1
+        assert call in self.calls and call not in self.abandoned
+        self.times_ended[call] += 1
 
     def in_flight(self) -> list[Call]:
-        return [call for call in self.made if not self.ends[call] and call not in self.given_up]
+        return [
+            call for call in self.calls if not self.times_ended[call] and call not in self.abandoned
+        ]
 
-    is_open = precondition(lambda self: not self.is_over)
+    is_open = precondition(lambda self: not self.is_closed)
 
     @is_open
     @rule()
     def call(self) -> None:
-        call = sent(self.conversation)
+        call = send_call(self.conversation)
         assert isinstance(call.id, int)
         self.ids.append(call.id)
-        self.made.append(call)
+        self.calls.append(call)
 
     @is_open
     @rule()
-    def call_that_may_ask_for_more(self) -> None:
-        once = OneRequestOrMore(
-            lambda params: ("wire", params), lambda params, result: more(params)
+    def call_with_one_request_or_more(self) -> None:
+        one_request_or_more = OneRequestOrMore(
+            lambda params: ("wire", params), lambda params, result: send_second_request(params)
         )
-        call = StubCall("tool", None, OneRequestOrMoreHandler(once))
-        self.made.append(call)
-        self.perform([WriteFrame(self.conversation.send(call))])
+        call = StubCall("tool", None, OneRequestOrMoreHandler(one_request_or_more))
+        self.calls.append(call)
+        self.apply([WriteFrame(self.conversation.send(call))])
 
     @is_open
     @rule(method=st.sampled_from(["run", "watch"]))
     def open_stream(self, method: str) -> None:
-        self.names += 1
-        queue = stream(self.conversation, method, {"stream": self.names % 3})
+        self.streams_opened += 1
+        queue = open_stream(self.conversation, method, {"stream": self.streams_opened % 3})
         assert isinstance(queue.call.id, int)
         self.ids.append(queue.call.id)
-        self.made.append(queue.call)
+        self.calls.append(queue.call)
 
     @is_open
     @rule()
-    def operate(self) -> None:
-        call, effects = generator(self.conversation, operation())
-        self.made.append(call)
-        self.perform(effects)
+    def begin_operation(self) -> None:
+        call, effects = begin_operation(self.conversation, operation())
+        self.calls.append(call)
+        self.apply(effects)
 
     @is_open
-    @rule(id=st.integers(-1, 40), kind=st.sampled_from([reply, failure]), twice=st.booleans())
-    def answer(self, id: int, kind: Any, twice: bool) -> None:
-        """To any id, used or not."""
-        self.perform(self.conversation.receive_bytes(kind(id) * (1 + twice)))
+    @rule(id=st.integers(-1, 40), kind=st.sampled_from([reply, failure]), repeats=st.booleans())
+    def answer(self, id: int, kind: Any, repeats: bool) -> None:
+        """The reply may have any id, used or not."""
+        self.apply(self.conversation.receive_bytes(kind(id) * (1 + repeats)))
 
     @is_open
     @rule(data=st.data(), acknowledges=st.booleans())
@@ -138,36 +142,38 @@ class Talk(RuleBasedStateMachine):
             call = data.draw(st.sampled_from(calls))
             name = call.params["stream"] if call.reply_handler.stream is not None else 0
             result = {"stream": name} if acknowledges else 1
-            self.perform(self.conversation.receive_bytes(reply(call.id, result)))
+            self.apply(self.conversation.receive_bytes(reply(call.id, result)))
 
     @is_open
-    @rule(name=st.integers(0, 4), word=st.sampled_from([1, "done"]))
-    def event(self, name: int, word: Any) -> None:
-        data = notification("watch.event", stream=name, event=word) + notification("run.event", n=1)
-        self.perform(self.conversation.receive_bytes(data))
+    @rule(name=st.integers(0, 4), value=st.sampled_from([1, "done"]))
+    def event(self, name: int, value: Any) -> None:
+        data = notification("watch.event", stream=name, event=value) + notification(
+            "run.event", n=1
+        )
+        self.apply(self.conversation.receive_bytes(data))
 
     @is_open
     @rule(data=st.binary(max_size=30), id=st.integers(0, 9))
     def garbage(self, data: bytes, id: int) -> None:
         noise = b'{"id":%d,"result":' % id + data.replace(b"\n", b"") + b"?\n"
-        long = line({"id": id, "result": "x" * 5000})
-        self.perform(self.conversation.receive_bytes(noise + long))
+        long_line = line({"id": id, "result": "x" * 5000})
+        self.apply(self.conversation.receive_bytes(noise + long_line))
 
     @is_open
-    @rule(data=st.data(), twice=st.booleans())
-    def give_up(self, data: st.DataObject, twice: bool) -> None:
+    @rule(data=st.data(), repeats=st.booleans())
+    def abandon(self, data: st.DataObject, repeats: bool) -> None:
         if calls := self.in_flight():
             call = data.draw(st.sampled_from(calls))
-            self.given_up.add(call)
-            self.perform(self.conversation.abandon(call, "enough"))
-            if twice:
+            self.abandoned.add(call)
+            self.apply(self.conversation.abandon(call, "enough"))
+            if repeats:
                 assert self.conversation.abandon(call, "enough") == []
 
     @is_open
     @rule(data=st.data())
-    def let_time_pass(self, data: st.DataObject) -> None:
-        """A request that may stay unanswered is not answered in its time."""
-        waiting = [
+    def optional_request_times_out(self, data: st.DataObject) -> None:
+        """An optional request gets no reply within its limit."""
+        optional_calls = [
             call
             for call in self.in_flight()
             if isinstance(call.reply_handler, GeneratorHandler)
@@ -175,36 +181,36 @@ class Talk(RuleBasedStateMachine):
             and call.id in self.conversation.pending
             and type(call.id) is int
         ]
-        if waiting:
-            call = data.draw(st.sampled_from(waiting))
-            self.perform(self.conversation.continue_without_reply(call))
+        if optional_calls:
+            call = data.draw(st.sampled_from(optional_calls))
+            self.apply(self.conversation.continue_without_reply(call))
 
     @is_open
     @rule(data=st.data())
-    def host_answers(self, data: st.DataObject) -> None:
-        """Perhaps too late, perhaps twice."""
-        if self.asking:
-            call, request = data.draw(st.sampled_from(self.asking))
-            self.perform(self.conversation.resume(call, request.id, Reply(None, 1)))
+    def answer_of_host(self, data: st.DataObject) -> None:
+        """The answer may be too late or repeated."""
+        if self.requests_to_host:
+            call, request = data.draw(st.sampled_from(self.requests_to_host))
+            self.apply(self.conversation.resume(call, request.id, Reply(None, 1)))
 
     @is_open
     @rule()
     def end(self) -> None:
-        left = self.conversation.end()
-        assert Counter(left) == Counter(self.in_flight())
-        self.is_over = True
+        remaining_calls = self.conversation.end()
+        assert Counter(remaining_calls) == Counter(self.in_flight())
+        self.is_closed = True
 
-    @precondition(lambda self: self.is_over)
+    @precondition(lambda self: self.is_closed)
     @rule(id=st.integers(0, 40), name=st.integers(0, 2))
-    def hear_more_after_the_end(self, id: int, name: int) -> None:
+    def receive_after_the_end(self, id: int, name: int) -> None:
         data = reply(id) + notification("watch.event", stream=name, event="done")
-        before = sum(self.ends.values())
-        self.perform(self.conversation.receive_bytes(data))
-        assert sum(self.ends.values()) == before
+        before = sum(self.times_ended.values())
+        self.apply(self.conversation.receive_bytes(data))
+        assert sum(self.times_ended.values()) == before
 
     @invariant()
     def each_call_ends_at_most_once(self) -> None:
-        assert all(times == 1 for times in self.ends.values())
+        assert all(times == 1 for times in self.times_ended.values())
 
     @invariant()
     def no_id_is_used_twice(self) -> None:
@@ -212,7 +218,7 @@ class Talk(RuleBasedStateMachine):
 
     @invariant()
     def the_tables_have_exactly_the_calls_in_flight(self) -> None:
-        if self.is_over:
+        if self.is_closed:
             assert is_empty(self.conversation)
             assert self.conversation.phase is Phase.CLOSED
         else:
@@ -221,29 +227,29 @@ class Talk(RuleBasedStateMachine):
             assert self.conversation.streams() <= queues
 
     def teardown(self) -> None:
-        if not self.is_over:
+        if not self.is_closed:
             self.end()
             assert is_empty(self.conversation)
 
 
-class TalkByOrder(RuleBasedStateMachine):
-    """One conversation in which the order of replies is all there is."""
+class ConversationByOrder(RuleBasedStateMachine):
+    """A conversation whose replies have no ids, and are in the order of the requests."""
 
     @initialize()
     def begin(self) -> None:
-        self.conversation = opened(BY_ORDER)
+        self.conversation = open_conversation(BY_ORDER)
         self.waiting: list[Call] = []
-        self.numbers = 0
-        self.is_over = False
+        self.calls_made = 0
+        self.is_closed = False
 
-    is_open = precondition(lambda self: not self.is_over)
+    is_open = precondition(lambda self: not self.is_closed)
 
     @is_open
     @rule()
     def call(self) -> None:
-        self.numbers += 1
-        call = StubCall("say", self.numbers)
-        whole(self.conversation.send(call))
+        self.calls_made += 1
+        call = StubCall("say", self.calls_made)
+        frame_bytes(self.conversation.send(call))
         self.waiting.append(call)
 
     @is_open
@@ -251,19 +257,21 @@ class TalkByOrder(RuleBasedStateMachine):
     def answer(self, fails: list[bool], byte_by_byte: bool) -> None:
         payloads = [b"!no" if fail else b"7" for fail in fails]
         data = b"".join(self.conversation.framing.wrap(payload) for payload in payloads)
-        chunks = [data[at : at + 1] for at in range(len(data))] if byte_by_byte else [data]
+        chunks = [data[n : n + 1] for n in range(len(data))] if byte_by_byte else [data]
         for chunk in chunks:
             for effect in self.conversation.receive_bytes(chunk):
                 if isinstance(effect, End):
-                    assert not self.waiting, "only a reply that nobody waits for ends it"
+                    assert not self.waiting, "only a reply without a call ends the conversation"
                     self.end()
                     return
-                ended = effect.call if isinstance(effect, Failed) else effect[0][0]  # type: ignore[index]
-                assert ended is self.waiting.pop(0), "the one that has waited longest"
+                ended_call = effect.call if isinstance(effect, Failed) else effect[0][0]  # type: ignore[index]
+                assert ended_call is self.waiting.pop(0), (
+                    "the call that has waited longest ends first"
+                )
 
     @is_open
     @rule(data=st.data())
-    def give_up(self, data: st.DataObject) -> None:
+    def abandon(self, data: st.DataObject) -> None:
         if self.waiting:
             call = data.draw(st.sampled_from(self.waiting))
             (effect,) = self.conversation.abandon(call, "enough")
@@ -276,13 +284,13 @@ class TalkByOrder(RuleBasedStateMachine):
     def end(self) -> None:
         assert self.conversation.end() == self.waiting
         self.waiting = []
-        self.is_over = True
+        self.is_closed = True
 
-    @precondition(lambda self: self.is_over)
+    @precondition(lambda self: self.is_closed)
     @rule()
-    def hear_more_after_the_end(self) -> None:
+    def receive_after_the_end(self) -> None:
         data = self.conversation.framing.wrap(b"7")
-        assert all(isinstance(byte, End) for byte in self.conversation.receive_bytes(data))
+        assert all(isinstance(effect, End) for effect in self.conversation.receive_bytes(data))
         self.begin()
 
     @invariant()
@@ -290,7 +298,11 @@ class TalkByOrder(RuleBasedStateMachine):
         assert self.conversation.calls() == self.waiting
 
 
-Talk.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
-TestTalk = Talk.TestCase
-TalkByOrder.TestCase.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
-TestTalkByOrder = TalkByOrder.TestCase
+ConversationById.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None
+)
+TestConversationById = ConversationById.TestCase
+ConversationByOrder.TestCase.settings = settings(
+    max_examples=80, stateful_step_count=20, deadline=None
+)
+TestConversationByOrder = ConversationByOrder.TestCase

@@ -1,4 +1,4 @@
-"""A conversation of each role: the host's end and the extension's end exchange frames in memory."""
+"""Conversations of the host and of the extension (role GUEST) exchange frames in memory."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from exthost.dialects.find import BUILT_IN, find_dialect
 from exthost.model.messages import Failure, Notification, Reply, Request
 from exthost.session.conversation import NOT_TAKEN, Conversation
 from exthost.session.effects import Count, Notified, ServeRequest, join_frame
-from tests.session.conversation_peer import MAX_MESSAGE, StubCall, opened, sent
+from tests.session.conversation_peer import MAX_MESSAGE, StubCall, open_conversation, send_call
 
 DIALECTS = [find_dialect(name) for name in BUILT_IN]
 JSON_RPC = [dialect for dialect in DIALECTS if not dialect.traits.positional]
@@ -22,25 +22,25 @@ def by_name(dialects: list[Dialect]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("dialect", dialects, ids=lambda dialect: dialect.name)
 
 
-def guest_of(dialect: Dialect) -> Conversation:
+def guest_conversation(dialect: Dialect) -> Conversation:
     return Conversation(dialect, MAX_MESSAGE, role=Role.GUEST)
 
 
 @by_name(JSON_RPC)
 def test_a_guest_gets_the_request_and_the_host_gets_its_answer(dialect: Dialect) -> None:
-    host, guest = opened(dialect), guest_of(dialect)
+    host, guest = open_conversation(dialect), guest_conversation(dialect)
     call = StubCall("some/method", {"a": 1})
-    (served,) = guest.receive_bytes(join_frame(host.send(call)))
-    assert isinstance(served, ServeRequest)
-    assert (served.request.method, served.request.id) == ("some/method", call.id)
-    answer = guest.encode(Reply(served.request.id, {"b": 2}))
+    (effect,) = guest.receive_bytes(join_frame(host.send(call)))
+    assert isinstance(effect, ServeRequest)
+    assert (effect.request.method, effect.request.id) == ("some/method", call.id)
+    answer = guest.encode(Reply(effect.request.id, {"b": 2}))
     assert host.receive_bytes(answer) == [[(call, {"b": 2})]]
     assert not host.pending and not guest.pending
 
 
 @by_name(BOTH_WAYS)
 def test_a_guest_numbers_its_requests_and_matches_the_answers(dialect: Dialect) -> None:
-    host, guest = opened(dialect), guest_of(dialect)
+    host, guest = open_conversation(dialect), guest_conversation(dialect)
     frames = [guest.request(Request("ask", {"n": n})) for n in range(2)]
     requests = [host.receive_bytes(frame)[0] for frame in frames]
     first, second = (effect.request for effect in requests if isinstance(effect, ServeRequest))
@@ -58,8 +58,8 @@ def test_a_guest_numbers_its_requests_and_matches_the_answers(dialect: Dialect) 
 
 
 @by_name(BOTH_WAYS)
-def test_a_guest_reads_no_meaning_and_no_stream_into_a_notification(dialect: Dialect) -> None:
-    host, guest = opened(dialect), guest_of(dialect)
+def test_notifications_to_a_guest_have_no_meaning_and_no_stream(dialect: Dialect) -> None:
+    host, guest = open_conversation(dialect), guest_conversation(dialect)
     for method in (*dialect.notifications, "other"):
         frame = host.encode(Notification(method, {"level": "info"}))
         (effect,) = guest.receive_bytes(frame)
@@ -69,22 +69,22 @@ def test_a_guest_reads_no_meaning_and_no_stream_into_a_notification(dialect: Dia
 
 @by_name(DIALECTS)
 def test_the_method_of_the_next_frame_can_be_set_in_every_dialect(dialect: Dialect) -> None:
-    guest_of(dialect).expect("initialize")
+    guest_conversation(dialect).expect("initialize")
 
 
-def test_only_the_plain_result_of_a_call_is_taken_by_its_caller() -> None:
-    conversation = opened()
-    call, other = sent(conversation), sent(conversation)
-    guest = guest_of(conversation.dialect)
+def test_receive_result_accepts_only_the_result_of_its_call() -> None:
+    conversation = open_conversation()
+    call, other = send_call(conversation), send_call(conversation)
+    guest = guest_conversation(conversation.dialect)
 
-    def take(frame: bytes, may_end: bool = True) -> object:
+    def receive_result(frame: bytes, may_end: bool = True) -> object:
         return conversation.receive_result(call, frame, lambda _: may_end)
 
-    assert take(guest.encode(Reply(other.id, 1))) is NOT_TAKEN
-    assert take(guest.encode(Failure(call.id, "no"))) is NOT_TAKEN
-    assert take(guest.encode(Notification("log", {}))) is NOT_TAKEN
-    assert take(guest.encode(Reply(call.id, 1)), may_end=False) is NOT_TAKEN
+    assert receive_result(guest.encode(Reply(other.id, 1))) is NOT_TAKEN
+    assert receive_result(guest.encode(Failure(call.id, "no"))) is NOT_TAKEN
+    assert receive_result(guest.encode(Notification("log", {}))) is NOT_TAKEN
+    assert receive_result(guest.encode(Reply(call.id, 1)), may_end=False) is NOT_TAKEN
     assert list(conversation.pending.values()) == [call, other]
-    assert take(guest.encode(Reply(call.id, 1))) == 1
-    assert take(guest.encode(Reply(call.id, 1))) is NOT_TAKEN
+    assert receive_result(guest.encode(Reply(call.id, 1))) == 1
+    assert receive_result(guest.encode(Reply(call.id, 1))) is NOT_TAKEN
     assert list(conversation.pending.values()) == [other]

@@ -1,7 +1,8 @@
-"""Every vector of every dialect, played through the pure conversation: no loop, no process.
+"""Every test vector of every dialect, run with a `Conversation` without a loop and a process.
 
-What a child says comes whole, byte by byte, cut at every offset, and two in one read. The effects
-must be the same each time. `value` vectors test functions that no conversation calls.
+The bytes of the extension arrive all at once, byte by byte, cut at every offset, and twice in one
+read. The effects must be the same each time. `value` vectors are not used here: they test functions
+that a conversation does not call.
 """
 
 import asyncio
@@ -51,17 +52,17 @@ from exthost.session.effects import (
 )
 from exthost.session.failures import Violated
 from tests.dialects.all_vectors import vectors
-from tests.session.conversation_peer import StubCall, is_empty, whole
+from tests.session.conversation_peer import StubCall, frame_bytes, is_empty
 
-Cut: TypeAlias = Callable[[bytes], list[bytes]]
+SplitData: TypeAlias = Callable[[bytes], list[bytes]]
 
 
 @pytest.fixture(autouse=True)
 def no_loop_and_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pure part needs neither."""
+    """Fail if a conversation uses an event loop or starts a process."""
 
-    def needed(*_: object, **__: object) -> NoReturn:
-        raise AssertionError("a pure conversation asked for this")
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("a conversation used an event loop or a process")
 
     for module, name in (
         (asyncio, "get_event_loop"),
@@ -73,52 +74,53 @@ def no_loop_and_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
         (os, "fork"),
         (os, "pipe"),
     ):
-        monkeypatch.setattr(module, name, needed)
+        monkeypatch.setattr(module, name, fail)
 
 
-def each(*tables: str) -> pytest.MarkDecorator:
+def for_each_vector(*tables: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("vector", vectors(*tables), ids=str)
 
 
-def entire(data: bytes) -> list[bytes]:
+def keep_whole(data: bytes) -> list[bytes]:
     return [data]
 
 
-def bytewise(data: bytes) -> list[bytes]:
-    return [data[at : at + 1] for at in range(len(data))]
+def split_into_bytes(data: bytes) -> list[bytes]:
+    return [data[n : n + 1] for n in range(len(data))]
 
 
-def cut_at(offset: int) -> Cut:
+def split_at(offset: int) -> SplitData:
     return lambda data: [data[:offset], data[offset:]]
 
 
-def test_every_dialect_is_played() -> None:
-    played = {vector.dialect.name for vector in vectors("read", "handshake", "refusal")}
-    assert played >= {*BUILT_IN}
+def test_every_dialect_has_vectors() -> None:
+    dialects = {vector.dialect.name for vector in vectors("read", "handshake", "refusal")}
+    assert dialects >= {*BUILT_IN}
 
 
 # -- read ------------------------------------------------------------------------------------
 
 
-class Received:
-    """A conversation that has asked for everything that a `read` vector answers."""
+class ConversationOfVector:
+    """A conversation with a pending call for each reply of a `read` vector."""
 
     def __init__(self, reading: ReadVector, times: int) -> None:
         self.conversation = Conversation(reading.dialect, reading.max_message_bytes, 1_000_000)
         self.calls: list[Call] = []
         for _ in range(times):
-            for role, stated in reading.earlier_messages:
+            for role, earlier_message in reading.earlier_messages:
                 assert role is Role.HOST
-                self._ask(stated.build())
-        known = set(self.conversation.pending)
-        for meant in reading.expected:
-            id = meant.fields.get("id") if isinstance(meant, MessagePattern) else None
-            is_reply = isinstance(meant, MessagePattern) and meant.type_name in ("Reply", "Failure")
-            if is_reply and type(id) in (int, str) and id not in known:
-                self._ask(Request("asked", {}, id))
-                known.add(id)
+                self.send(earlier_message.build())
+        known_ids = set(self.conversation.pending)
+        for pattern in reading.expected:
+            if isinstance(pattern, GarbagePattern) or pattern.type_name not in ("Reply", "Failure"):
+                continue
+            id = pattern.fields.get("id")
+            if type(id) in (int, str) and id not in known_ids:
+                self.send(Request("asked", {}, id))
+                known_ids.add(id)
 
-    def _ask(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         if not isinstance(message, Request):
             self.conversation.requests.encode(message)
             return
@@ -126,39 +128,41 @@ class Received:
         if message.id is None:
             self.conversation.send(call)
         else:
-            # By hand, because the limit of some vectors is less than any request needs.
+            # Not sent: the size limit of some vectors is smaller than any request.
             call.id = message.id
             self.conversation.pending[message.id] = call
         self.calls.append(call)
 
-    def effects(self, chunks: list[bytes]) -> list[Any]:
-        """What the session would have to do, a run of completed calls spelt out."""
-        found: list[Any] = []
+    def receive(self, chunks: list[bytes]) -> list[Any]:
+        """Receive the chunks; return the effects, with each completed call as a separate effect."""
+        effects: list[Any] = []
         for chunk in chunks:
             for effect in self.conversation.receive_bytes(chunk):
-                found += effect if isinstance(effect, list) else [effect]
+                effects += effect if isinstance(effect, list) else [effect]
                 if isinstance(effect, End):
-                    return found
-        return found
+                    return effects
+        return effects
 
 
-def assert_effects(reading: ReadVector, heard: Received, effects: list[Any], times: int) -> None:
-    """Each message that the vector states has its effect, in order, and there is no other."""
+def assert_effects(
+    reading: ReadVector, received: ConversationOfVector, effects: list[Any], times: int
+) -> None:
+    """Check that the effects are those of the messages of the vector, in their order."""
     remaining = deque(effect for effect in effects if not _is_unclaimed_event(effect))
-    open_calls = list(heard.calls)
-    for stated in reading.expected * times:
-        assert remaining, f"no effect of {stated}"
+    open_calls = list(received.calls)
+    for pattern in reading.expected * times:
+        assert remaining, f"no effect of {pattern}"
         effect: Any = remaining.popleft()
-        if isinstance(stated, GarbagePattern):
-            _assert_garbage(stated, effect, remaining, open_calls)
+        if isinstance(pattern, GarbagePattern):
+            _assert_garbage(pattern, effect, remaining, open_calls)
             continue
-        message = stated.build()
+        message = pattern.build()
         if isinstance(message, Notification):
-            assert isinstance(effect, Notified) and stated.matches(effect.notification)
+            assert isinstance(effect, Notified) and pattern.matches(effect.notification)
         elif isinstance(message, Request):
-            assert isinstance(effect, ServeRequest) and stated.matches(effect.request)
+            assert isinstance(effect, ServeRequest) and pattern.matches(effect.request)
         else:
-            _assert_reply(message, effect, open_calls, heard.conversation)
+            _assert_reply(message, effect, open_calls, received.conversation)
         if isinstance(effect, End):
             break
     assert not remaining
@@ -176,7 +180,7 @@ def _assert_reply(
         call = open_calls[0] if open_calls else None
     else:
         call = next((call for call in open_calls if call.id == message.id), None)
-    if call is None:  # it comes a second time, or complains about nothing in particular
+    if call is None:  # a repeated reply, or an error without an id
         assert isinstance(effect, Count)
         return
     open_calls.remove(call)
@@ -189,18 +193,18 @@ def _assert_reply(
 
 
 def _assert_garbage(
-    stated: GarbagePattern, effect: Any, remaining: deque[Any], open_calls: list[Call]
+    pattern: GarbagePattern, effect: Any, remaining: deque[Any], open_calls: list[Call]
 ) -> None:
-    if stated.type_name in ("Noise", "Skipped") and isinstance(effect, Stray):
-        assert stated.reason_part in effect.why
-    elif stated.type_name == "Skipped":
+    if pattern.type_name in ("Noise", "Skipped") and isinstance(effect, Stray):
+        assert pattern.reason_part in effect.why
+    elif pattern.type_name == "Skipped":
         assert isinstance(effect, Count) and "size limit" in effect.name
         if remaining and isinstance(remaining[0], Failed):
             failed = remaining.popleft()
             open_calls.remove(failed.call)
     else:
         assert isinstance(effect, End) and isinstance(effect.cause, Violated)
-        assert stated.reason_part in effect.cause.violation.message
+        assert pattern.reason_part in effect.cause.violation.message
 
 
 HOST_READS = [vector for vector in vectors("read") if ReadVector(vector).role is Role.HOST]
@@ -208,20 +212,20 @@ GUEST_READS = [vector for vector in vectors("read") if ReadVector(vector).role i
 
 
 @pytest.mark.parametrize("vector", HOST_READS, ids=str)
-def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
+def test_the_effects_do_not_depend_on_how_the_bytes_arrive(vector: Vector) -> None:
     reading = ReadVector(vector)
     data = reading.data
 
-    def play(chunks: list[bytes], times: int = 1) -> None:
-        received = Received(reading, times)
-        assert_effects(reading, received, received.effects(chunks), times)
+    def check(chunks: list[bytes], times: int = 1) -> None:
+        received = ConversationOfVector(reading, times)
+        assert_effects(reading, received, received.receive(chunks), times)
 
-    play([data])
-    play(bytewise(data))
-    for at in range(len(data) + 1):
-        play([data[:at], data[at:]])
+    check([data])
+    check(split_into_bytes(data))
+    for offset in range(len(data) + 1):
+        check([data[:offset], data[offset:]])
     if not vector.fields.get("alone") and "end" not in vector.fields:
-        play([data + data], times=2)
+        check([data + data], times=2)
 
 
 @pytest.mark.parametrize(
@@ -230,11 +234,11 @@ def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
 def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> None:
     reading = ReadVector(vector)
     answers = vector.fields["answers"]
-    for chunks in ([reading.data], bytewise(reading.data)):
-        received = Received(reading, 1)
+    for chunks in ([reading.data], split_into_bytes(reading.data)):
+        received = ConversationOfVector(reading, 1)
         if answers != "nothing":
-            received._ask(Request("asked", {}, answers))
-        effects = received.effects(chunks)
+            received.send(Request("asked", {}, answers))
+        effects = received.receive(chunks)
         failed = [effect.call.id for effect in effects if isinstance(effect, Failed)]
         assert failed == ([] if answers == "nothing" else [answers])
 
@@ -242,154 +246,165 @@ def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> No
 @pytest.mark.parametrize(
     "vector", [vector for vector in GUEST_READS if vector.fields.get("canonical")], ids=str
 )
-def test_a_conversation_writes_the_very_bytes_that_a_child_reads(vector: Vector) -> None:
+def test_a_conversation_writes_exactly_the_bytes_of_the_vector(vector: Vector) -> None:
     reading = ReadVector(vector)
     conversation = Conversation(reading.dialect, reading.max_message_bytes)
     guest = reading.dialect.codec(Role.GUEST)
-    for role, stated in reading.earlier_messages:
+    for role, pattern in reading.earlier_messages:
         if role is Role.HOST:
-            frame = _write(conversation, stated.build())
-            if isinstance(guest, Positional) and stated.type_name == "Request":
-                guest.expect(stated.fields["method"])
+            frame = _encode(conversation, pattern.build())
+            if isinstance(guest, Positional) and pattern.type_name == "Request":
+                guest.expect(pattern.fields["method"])
             for item in reading.dialect.framing(reading.max_message_bytes).feed(frame):
                 assert isinstance(item, bytes | bytearray | memoryview)
                 guest.decode(item)
         else:
             framing = reading.dialect.framing(reading.max_message_bytes)
-            conversation.receive_bytes(framing.wrap(guest.encode(stated.build())))
-    written = b""
-    for meant in reading.expected:
-        assert isinstance(meant, MessagePattern)
-        written += _write(conversation, meant.build())
-    assert written == reading.data
+            conversation.receive_bytes(framing.wrap(guest.encode(pattern.build())))
+    output = b""
+    for expected in reading.expected:
+        assert isinstance(expected, MessagePattern)
+        output += _encode(conversation, expected.build())
+    assert output == reading.data
 
 
-def _write(conversation: Conversation, message: Message) -> bytes:
+def _encode(conversation: Conversation, message: Message) -> bytes:
     if not isinstance(message, Request):
-        return whole(conversation.requests.encode(message))
+        return frame_bytes(conversation.requests.encode(message))
     call = StubCall(message.method, message.params)
     if message.id is None:
-        return whole(conversation.send(call))
+        return frame_bytes(conversation.send(call))
     requests = conversation.requests
-    return whole(requests.send_step(call, message.method, message.params, message.id))
+    return frame_bytes(requests.send_step(call, message.method, message.params, message.id))
 
 
-@each("meaning")
-def test_a_notification_comes_with_the_meaning_that_its_dialect_reads(vector: Vector) -> None:
-    stated = parse_message_pattern(vector.fields["notification"])
-    notice = stated.build()
-    assert isinstance(notice, Notification)
+@for_each_vector("meaning")
+def test_a_notification_has_the_meaning_that_its_dialect_decodes(vector: Vector) -> None:
+    pattern = parse_message_pattern(vector.fields["notification"])
+    notification = pattern.build()
+    assert isinstance(notification, Notification)
     dialect = vector.dialect
-    data = dialect.framing(MAX_MESSAGE_BYTES).wrap(dialect.codec(Role.GUEST).encode(notice))
-    read = dialect.notifications.get(notice.method)
-    expected = read(notice.params) if read is not None else None
-    for chunks in ([data], bytewise(data)):
+    data = dialect.framing(MAX_MESSAGE_BYTES).wrap(dialect.codec(Role.GUEST).encode(notification))
+    decode_meaning = dialect.notifications.get(notification.method)
+    expected = None if decode_meaning is None else decode_meaning(notification.params)
+    for chunks in ([data], split_into_bytes(data)):
         conversation = Conversation(dialect, MAX_MESSAGE_BYTES)
         effects = [item for chunk in chunks for item in conversation.receive_bytes(chunk)]
         (effect,) = (item for item in effects if not _is_unclaimed_event(item))
-        assert isinstance(effect, Notified) and stated.matches(effect.notification)
+        assert isinstance(effect, Notified) and pattern.matches(effect.notification)
         assert effect.meaning == expected and type(effect.meaning) is type(expected)
 
 
 # -- scripts ---------------------------------------------------------------------------------
 
 
-class Player(ScriptPlayer):
-    """Plays a script with the extension's bytes cut, or with each reply doubled."""
+class SplittingPlayer(ScriptPlayer):
+    """Plays a script, and splits the bytes of the extension or repeats each of its replies."""
 
-    def __init__(self, vector: Vector, cut: Cut, *, doubled: bool = False) -> None:
+    def __init__(self, vector: Vector, split: SplitData, *, repeats_replies: bool = False) -> None:
         super().__init__(vector)
-        self._cut = cut
-        self._doubled = doubled and not self.dialect.traits.positional
+        self._split = split
+        self._repeats_replies = repeats_replies and not self.dialect.traits.positional
 
     def receive(self, data: bytes, *, is_reply: bool) -> None:
-        for chunk in self._cut(data * 2 if self._doubled and is_reply else data):
+        if self._repeats_replies and is_reply:
+            data *= 2
+        for chunk in self._split(data):
             super().receive(chunk, is_reply=is_reply)
 
 
-def handshake(player: Player, about: HandshakeContext, script: list[str]) -> Any:
-    steps = player.dialect.handshake(about)
+def run_handshake(player: SplittingPlayer, context: HandshakeContext, script: list[str]) -> Any:
+    steps = player.dialect.handshake(context)
     return player.run_steps("the handshake", steps, script)
 
 
-def cuts(script: list[str]) -> Iterator[Cut]:
-    """Whole, byte by byte, and each message cut at every offset that the longest of them has."""
-    yield entire
-    yield bytewise
+def ways_to_split(script: list[str]) -> Iterator[SplitData]:
+    """Yield functions that split each message: not at all, into bytes, and at every offset."""
+    yield keep_whole
+    yield split_into_bytes
     longest = max((len(line) for line in script if line[0] in "<!"), default=0)
-    for at in range(1, longest):
-        yield cut_at(at)
+    for offset in range(1, longest):
+        yield split_at(offset)
 
 
-@each("handshake")
-def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
-    script, about = vector.fields["script"], handshake_context(vector)
-    for cut in cuts(script):
-        player = Player(vector, cut)
-        assert_offer(vector, handshake(player, about, script))
+@for_each_vector("handshake")
+def test_a_handshake_has_the_offer_of_its_vector(vector: Vector) -> None:
+    script, context = vector.fields["script"], handshake_context(vector)
+    for split in ways_to_split(script):
+        player = SplittingPlayer(vector, split)
+        assert_offer(vector, run_handshake(player, context, script))
         assert not player.conversation.pending
-    player = Player(vector, entire, doubled=True)
-    assert_offer(vector, handshake(player, about, script))
+    player = SplittingPlayer(vector, keep_whole, repeats_replies=True)
+    assert_offer(vector, run_handshake(player, context, script))
 
 
-@each("refusal")
+@for_each_vector("refusal")
 def test_a_refusal_is_reported(vector: Vector) -> None:
-    script, about = vector.fields["script"], handshake_context(vector)
-    for cut, number in zip(cuts(script), count(), strict=False):
-        player = Player(vector, cut, doubled=number == 0)
-        with pytest.raises((ExthostError, NoReply, ExtensionExited, ConversationEnded)) as refused:
-            handshake(player, about, script)
-        assert_refused(vector, refused.value)
-        assert not player.conversation.pending or isinstance(refused.value, ConversationEnded)
+    script, context = vector.fields["script"], handshake_context(vector)
+    for split, number in zip(ways_to_split(script), count(), strict=False):
+        player = SplittingPlayer(vector, split, repeats_replies=number == 0)
+        with pytest.raises((ExthostError, NoReply, ExtensionExited, ConversationEnded)) as caught:
+            run_handshake(player, context, script)
+        assert_handshake_error(vector, caught.value)
+        assert not player.conversation.pending or isinstance(caught.value, ConversationEnded)
 
 
-def assert_refused(vector: Vector, error: BaseException) -> None:
-    """The handshake ended for the reason that the vector states. Which error a session makes of an
-    exit, a silence or a violation, and what it finds in the first bytes, is not seen here."""
-    code, says = vector.fields["code"], vector.fields["says"]
+def assert_handshake_error(vector: Vector, error: BaseException) -> None:
+    """Check that the handshake ended for the reason of the vector.
+
+    A session turns an exit, a silence or a violation into an error of its own, and examines the
+    first bytes of the output; a conversation without a session does not.
+    """
+    code, message_part = vector.fields["code"], vector.fields["says"]
     match error:
         case HandshakeFailed():
             assert_error(vector, error)
         case CallFailed():
-            assert code == "X0502" and says in error.message
+            assert code == "X0502" and message_part in error.message
         case ProtocolViolation():
-            assert code == "X0505" and says in error.message
+            assert code == "X0505" and message_part in error.message
         case NoReply():
             assert code in ("X0504", "X0507")
         case ExtensionExited():
             assert code in ("X0501", "X0506")
-            if code == "X0501" and "exited with" not in says:
-                assert says in str(error)
+            if code == "X0501" and "exited with" not in message_part:
+                assert message_part in str(error)
         case ConversationEnded(cause=cause):
             assert code in ("X0505", "X0506")
             assert isinstance(cause, Violated)
-            assert code == "X0506" or says in cause.violation.message
+            assert code == "X0506" or message_part in cause.violation.message
         case _:
             raise error
 
 
-@each("operation")
+@for_each_vector("operation")
 def test_an_operation_has_the_fields_of_the_script(vector: Vector) -> None:
     assert vector.first_handshake is not None
-    kept = {"config", "options", "handlers"}
-    before = {key: value for key, value in vector.first_handshake.items() if key in kept}
-    joined = replace(vector, fields=before | vector.fields)
-    script, about, spec = vector.fields["script"], handshake_context(joined), joined.spec()
-    for cut in (*cuts(script), None):
-        player = Player(joined, cut or entire, doubled=cut is None)
-        offer = handshake(player, about, vector.first_handshake["script"])
+    settings = {"config", "options", "handlers"}
+    of_handshake = {key: value for key, value in vector.first_handshake.items() if key in settings}
+    vector_with_settings = replace(vector, fields=of_handshake | vector.fields)
+    script, context, spec = (
+        vector.fields["script"],
+        handshake_context(vector_with_settings),
+        vector_with_settings.spec(),
+    )
+    for split in (*ways_to_split(script), None):
+        player = SplittingPlayer(
+            vector_with_settings, split or keep_whole, repeats_replies=split is None
+        )
+        offer = run_handshake(player, context, vector.first_handshake["script"])
         player.conversation.open(offer)
-        call = operation_call(joined, spec, offer.tools)
+        call = operation_call(vector_with_settings, spec, offer.tools)
         if "error" in vector.fields:
-            with pytest.raises(ExthostError) as refused:
+            with pytest.raises(ExthostError) as caught:
                 player.run(call, script)
-            assert refused.value.code == vector.fields["code"]
+            assert caught.value.code == vector.fields["code"]
         else:
             assert player.run(call, script) == vector.json("result")
-        assert not player.conversation.pending and is_empty_but_subscriptions(player)
+        assert not player.conversation.pending and is_empty_without_subscriptions(player)
 
 
-def is_empty_but_subscriptions(player: Player) -> bool:
+def is_empty_without_subscriptions(player: SplittingPlayer) -> bool:
     player.conversation.requests.subscriptions = None
     return is_empty(player.conversation)
 
@@ -402,7 +417,7 @@ def operation_call(vector: Vector, spec: Spec, offered: tuple[Tool, ...]) -> Cal
     else:
         name = vector.fields["operation"]
         if name == "call_tool":
-            tools = {tool.name: tool for tool in (*spec.tools, *offered)}
+            tools = {tool.name: tool for tool in (*spec.declared_tools, *offered)}
             tool, context = params["name"], params.get("context", {})
             params = ToolCall(tool, params["arguments"], context, tools.get(tool), spec)
         parts = factory.for_operation(name, params, None)

@@ -1,4 +1,4 @@
-"""A handshake that fails says why: exit, stderr, the bytes that came; and nothing is left."""
+"""The error for a failed handshake has the exit status, stderr and the first bytes of stdout."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.extensions.harness import NEVER, closing, failing, unstarted
 
 
 @pytest.mark.parametrize("stage", ["start", "initialize", "capabilities"])
-async def test_death_in_the_handshake_is_reported_with_exit_and_stderr(stage: str) -> None:
+async def test_an_exit_during_the_handshake_is_reported_with_status_and_stderr(stage: str) -> None:
     ext = unstarted(f"die_at={stage}", "code=7")
     async with closing(ext):
         error = await failing(ext.start())
@@ -23,7 +23,7 @@ async def test_death_in_the_handshake_is_reported_with_exit_and_stderr(stage: st
         assert (await failing(ext.call("echo"))).code == "X0501"
 
 
-async def test_death_inside_the_first_line_shows_the_line() -> None:
+async def test_an_exit_within_the_first_line_is_reported_with_that_line() -> None:
     ext = unstarted("half_at=initialize")
     async with closing(ext):
         error = await failing(ext.start())
@@ -33,32 +33,36 @@ async def test_death_inside_the_first_line_shows_the_line() -> None:
 
 @pytest.mark.parametrize("stage", ["start", "initialize", "capabilities"])
 async def test_hanging_in_the_handshake_ends_at_its_limit(stage: str, clock: Clock) -> None:
-    bus, hangs = Bus(), asyncio.Event()
-    bus.subscribe(LogLine, lambda line: hangs.set() if line.text.startswith("hanging") else None)
+    bus, is_hanging = Bus(), asyncio.Event()
+    bus.subscribe(
+        LogLine, lambda line: is_hanging.set() if line.text.startswith("hanging") else None
+    )
     clock.stop()
     ext = unstarted(f"hang_at={stage}", limits={"handshake": "0.2s"}, bus=bus)
     async with closing(ext):
         starting = asyncio.ensure_future(failing(ext.start()))
-        await hangs.wait()
+        await is_hanging.wait()
         assert not starting.done()
         await clock.advance(0.2)
         error = await starting
     assert isinstance(error, HandshakeFailed) and error.code == "X0504"
     assert "0.2 s" in error.message and error.evidence.stderr == (f"hanging at {stage}",)
-    silent = "wrote nothing to stdout" in error.message
-    assert silent == (stage != "capabilities")
-    names_steps = "it answered initialize, but not capabilities" in error.message
-    assert names_steps == (stage == "capabilities")
+    says_silent = "wrote nothing to stdout" in error.message
+    assert says_silent == (stage != "capabilities")
+    names_missing_step = "it answered initialize, but not capabilities" in error.message
+    assert names_missing_step == (stage == "capabilities")
 
 
-async def test_the_whole_start_has_a_limit_of_its_own(clock: Clock) -> None:
-    bus, hangs = Bus(), asyncio.Event()
-    bus.subscribe(LogLine, lambda line: hangs.set() if line.text.startswith("hanging") else None)
+async def test_the_whole_start_has_a_limit(clock: Clock) -> None:
+    bus, is_hanging = Bus(), asyncio.Event()
+    bus.subscribe(
+        LogLine, lambda line: is_hanging.set() if line.text.startswith("hanging") else None
+    )
     clock.stop()
     ext = unstarted("hang_at=capabilities", limits={"start": "0.2s"}, bus=bus)
     async with closing(ext):
         starting = asyncio.ensure_future(failing(ext.start()))
-        await hangs.wait()
+        await is_hanging.wait()
         await clock.advance(0.2)
         error = await starting
         assert (error.kind, error.code) == ("HandshakeFailed", "X0507")
@@ -76,7 +80,7 @@ async def test_the_whole_start_has_a_limit_of_its_own(clock: Clock) -> None:
         ("close_at=initialize", "X0501", "closed its stdout and still runs"),
     ],
 )
-async def test_a_bad_handshake_names_its_fault_and_leaves_nothing(
+async def test_the_error_for_an_invalid_handshake_names_the_fault(
     flag: str, code: str, text: str
 ) -> None:
     ext = unstarted(flag, limits={"handshake": NEVER})
@@ -87,16 +91,16 @@ async def test_a_bad_handshake_names_its_fault_and_leaves_nothing(
         assert ext.state == "failed" and ext.stats.pid is None and dict(ext.tools) == {}
 
 
-async def test_frames_of_another_dialect_are_named_when_the_handshake_s_time_is_up(
+async def test_the_handshake_error_names_frames_of_another_dialect(
     clock: Clock,
 ) -> None:
-    bus, framed = Bus(), asyncio.Event()
-    bus.subscribe(LogLine, lambda line: framed.set() if line.text == "framed" else None)
+    bus, has_written_frame = Bus(), asyncio.Event()
+    bus.subscribe(LogLine, lambda line: has_written_frame.set() if line.text == "framed" else None)
     clock.stop()
     ext = unstarted("content_length", limits={"handshake": "0.4s"}, bus=bus)
     async with closing(ext):
         starting = asyncio.ensure_future(failing(ext.start()))
-        await framed.wait()
+        await has_written_frame.wait()
         await clock.advance(0.4)
         error = await starting
         assert isinstance(error, HandshakeFailed)
@@ -104,7 +108,7 @@ async def test_frames_of_another_dialect_are_named_when_the_handshake_s_time_is_
         assert ext.state == "failed" and ext.stats.pid is None and dict(ext.tools) == {}
 
 
-async def test_stderr_after_the_last_newline_is_handed_on_too() -> None:
+async def test_stderr_without_a_newline_at_the_end_is_logged() -> None:
     bus = Bus()
     lines: list[LogLine] = []
     bus.subscribe(LogLine, lines.append)

@@ -1,6 +1,6 @@
-"""The pure conversation against a model: ids, replies by id or by order, streams, phases.
+"""Random sequences of calls, replies and streams: the effects are those of a simple model.
 
-It does no I/O, so thousands of steps take a second. The model keeps plain lists.
+A conversation does no I/O, so thousands of steps take a second. The model uses only lists.
 """
 
 import json
@@ -37,25 +37,25 @@ from exthost.session.stream_queue import StreamQueue
 MAX_MESSAGE = 2**20
 
 
-def read_event(method: str, params: Any) -> StreamEvent:
+def decode_event(method: str, params: Any) -> StreamEvent:
     return StreamEvent(params, terminal=isinstance(params, dict) and "last" in params)
 
 
-# A stream that its last event ends, and one that its reply ends.
+# A stream that ends with its last event, and a stream that ends with its reply.
 NAMED = StreamKind(
     notifications=MappingProxyType({"event": "key", "other": "key"}),
-    decode=read_event,
+    decode=decode_event,
     key="key",
     ends="terminal",
 )
 NAMELESS = StreamKind(
-    notifications=MappingProxyType({"said": None}),
+    notifications=MappingProxyType({"unnamed event": None}),
     decode=lambda method, params: StreamEvent(params),
 )
 
 
-class WithoutIds(MorphirHostCodec):
-    """morphir, as if its replies had no id."""
+class CodecWithoutIds(MorphirHostCodec):
+    """The codec of morphir, but replies have no id."""
 
     decode_replies = None  # type: ignore[assignment]
 
@@ -69,7 +69,7 @@ class WithoutIds(MorphirHostCodec):
 BY_ID = replace(DIALECT, streams={"named": NAMED, "nameless": NAMELESS})
 BY_ORDER = replace(
     BY_ID,
-    codec=lambda role: WithoutIds(),
+    codec=lambda role: CodecWithoutIds(),
     traits=replace(DIALECT.traits, positional=True),
 )
 
@@ -78,50 +78,52 @@ def line(**message: Any) -> bytes:
     return json.dumps(message).encode()
 
 
-def id_in(frame: Any) -> int:
+def request_id(frame: Any) -> int:
     """Return the id of a request in a frame."""
     id: int = json.loads(frame)["id"]
     return id
 
 
 class Conversations(RuleBasedStateMachine):
-    """Calls are sent, answered, given up; streams open and end; the conversation ends."""
+    """Calls are sent, answered or abandoned; streams open and end; the conversation ends."""
 
     @initialize(dialect=st.sampled_from([BY_ID, BY_ORDER]), first=st.integers(0, 5))
     def begin(self, dialect: Dialect, first: int) -> None:
         self.conversation = Conversation(dialect, MAX_MESSAGE, first)
         self.by_order = dialect is BY_ORDER
-        self.next = first
+        self.next_id = first
         self.calls: list[tuple[int, Call]] = []  # in flight, the oldest first
         self.streams: list[StreamQueue] = []  # open
-        self.last_events: dict[StreamQueue, Any] = {}  # those that came before the acknowledgement
+        self.last_events: dict[
+            StreamQueue, Any
+        ] = {}  # last events that came before the acknowledgement
         self.phase = Phase.HANDSHAKE
 
     # -- sending -------------------------------------------------------------------------------
 
-    def _remember(self, call: Call, frame: Any) -> None:
-        assert call.id == id_in(frame) == self.next  # never used before
-        self.calls.append((self.next, call))
-        self.next += 1
+    def _add_call(self, call: Call, frame: Any) -> None:
+        assert call.id == request_id(frame) == self.next_id  # never used before
+        self.calls.append((self.next_id, call))
+        self.next_id += 1
 
     @rule()
     def send(self) -> None:
-        call = Call("echo", self.next, DELIVER, 5.0, 0.0)
-        self._remember(call, self.conversation.send(call))
+        call = Call("echo", self.next_id, DELIVER, 5.0, 0.0)
+        self._add_call(call, self.conversation.send(call))
 
-    @rule(what=st.sampled_from(["no JSON", "too long"]), streaming=st.booleans())
-    def send_unwritable_request(self, what: str, streaming: bool) -> None:
-        params: Any = object() if what == "no JSON" else "x" * (MAX_MESSAGE + 1)
-        handler = StreamHandler(StreamQueue(NAMED, "a")) if streaming else DELIVER
+    @rule(reason=st.sampled_from(["no JSON", "too long"]), is_stream=st.booleans())
+    def send_unwritable_request(self, reason: str, is_stream: bool) -> None:
+        params: Any = object() if reason == "no JSON" else "x" * (MAX_MESSAGE + 1)
+        handler = StreamHandler(StreamQueue(NAMED, "a")) if is_stream else DELIVER
         call = Call("echo", params, handler, 5.0, 0.0)
         try:
-            if streaming:
+            if is_stream:
                 self.conversation.begin(call)
             else:
                 self.conversation.send(call)
         except ExthostError:
-            return  # the invariant: nothing of it is remembered
-        raise AssertionError("it was sent")
+            return  # the invariant checks that the conversation does not remember the call
+        raise AssertionError("the request was sent")
 
     @rule(kind=st.sampled_from([NAMED, NAMELESS]), key=st.sampled_from(["a", "b", 1]))
     def open_stream(self, kind: StreamKind, key: Any) -> None:
@@ -130,28 +132,30 @@ class Conversations(RuleBasedStateMachine):
         stream.call, stream.params = call, call.params
         (write,) = self.conversation.begin(call)
         assert isinstance(write, WriteFrame)
-        self._remember(call, write.frame)
+        self._add_call(call, write.frame)
         self.streams.append(stream)
 
     # -- receiving -----------------------------------------------------------------------------
 
-    def _take(self, id: int) -> Call | None:
-        """Return the call that a reply under this id answers, and remove it from the model."""
+    def _pop_call(self, id: int) -> Call | None:
+        """Remove and return the call that a reply with this id answers."""
         if self.by_order:
             return self.calls.pop(0)[1] if self.calls else None
         found = next((call for number, call in self.calls if number == id), None)
         self.calls = [(number, call) for number, call in self.calls if number != id]
         return found
 
-    def _expect_reply(self, id: int, refused: bool) -> list[tuple[Any, ...]]:
-        call = self._take(id)
+    def _expect_reply(self, id: int, is_error: bool) -> list[tuple[Any, ...]]:
+        call = self._pop_call(id)
         if call is None:
             if self.by_order:
                 return [("end",)]
-            late = "late or repeated replies" if id < self.next else "replies to no question"
-            return [("count", late)]
+            counter_name = (
+                "late or repeated replies" if id < self.next_id else "replies to no question"
+            )
+            return [("count", counter_name)]
         stream = call.reply_handler.stream
-        if refused:
+        if is_error:
             if stream in self.streams:
                 self.streams.remove(stream)
             return [("failed", call)]
@@ -165,7 +169,7 @@ class Conversations(RuleBasedStateMachine):
         return expected
 
     def _expect_event(self, method: str, params: Any) -> list[tuple[Any, ...]]:
-        if method == "said":
+        if method == "unnamed event":
             streams = [item for item in self.streams if item.kind is NAMELESS]
         else:
             key = params.get("key") if isinstance(params, dict) else None
@@ -186,22 +190,22 @@ class Conversations(RuleBasedStateMachine):
     @precondition(lambda self: self.phase is not Phase.CLOSED)
     @rule(
         replies=st.lists(st.tuples(st.integers(-6, 3), st.booleans()), min_size=1, max_size=6),
-        cut=st.booleans(),
+        in_two_reads=st.booleans(),
     )
-    def replies_come(self, replies: list[tuple[int, bool]], cut: bool) -> None:
-        """In one read or in several: to calls in flight, to others, to none."""
+    def receive_replies(self, replies: list[tuple[int, bool]], in_two_reads: bool) -> None:
+        """Receive replies to calls in flight, to ended calls and to unknown ids."""
         frames, expected = [], []
-        for ahead, refused in replies:
-            id = max(0, self.next + ahead)
-            frames.append(line(id=id, error="no") if refused else line(id=id, result=id))
-            expected += self._expect_reply(id, refused)
+        for difference, is_error in replies:
+            id = max(0, self.next_id + difference)
+            frames.append(line(id=id, error="no") if is_error else line(id=id, result=id))
+            expected += self._expect_reply(id, is_error)
             if expected[-1] == ("end",):
                 break
-        assert self._receive(frames, cut) == expected
+        assert self._receive(frames, in_two_reads) == expected
 
     @precondition(lambda self: self.phase is not Phase.CLOSED)
     @rule(
-        method=st.sampled_from(["event", "other", "said"]),
+        method=st.sampled_from(["event", "other", "unnamed event"]),
         params=st.sampled_from(
             [
                 {"key": "a"},
@@ -215,34 +219,34 @@ class Conversations(RuleBasedStateMachine):
             ]
         ),
     )
-    def event_comes(self, method: str, params: Any) -> None:
+    def receive_event(self, method: str, params: Any) -> None:
         expected = self._expect_event(method, params)
-        assert self._receive([line(method=method, params=params)], cut=False) == expected
+        assert self._receive([line(method=method, params=params)], in_two_reads=False) == expected
 
-    def _receive(self, frames: list[bytes], cut: bool) -> list[tuple[Any, ...]]:
+    def _receive(self, frames: list[bytes], in_two_reads: bool) -> list[tuple[Any, ...]]:
         data = b"".join(frame + b"\n" for frame in frames)
-        parts = [data[: len(data) // 2], data[len(data) // 2 :]] if cut else [data]
+        parts = [data[: len(data) // 2], data[len(data) // 2 :]] if in_two_reads else [data]
         effects: list[Effect] = []
         for part in parts:
             effects += self.conversation.receive_bytes(part)
-        observed = [item for effect in effects for item in described(effect)]
-        if ("end",) in observed:  # as its session does
+        descriptions = [item for effect in effects for item in describe(effect)]
+        if ("end",) in descriptions:  # a session then ends the conversation
             self.end()
-        return observed
+        return descriptions
 
-    # -- giving up, ending ---------------------------------------------------------------------
+    # -- abandoning and ending ---------------------------------------------------------------------
 
     @precondition(lambda self: self.calls and self.phase is not Phase.CLOSED)
-    @rule(data=st.data(), twice=st.booleans())
-    def give_up(self, data: st.DataObject, twice: bool) -> None:
+    @rule(data=st.data(), repeats=st.booleans())
+    def abandon(self, data: st.DataObject, repeats: bool) -> None:
         number, call = data.draw(st.sampled_from(self.calls))
         self.calls.remove((number, call))
         if call.reply_handler.stream in self.streams:
             self.streams.remove(call.reply_handler.stream)
         effects = self.conversation.abandon(call, "enough")
-        if twice:
+        if repeats:
             assert self.conversation.abandon(call, "enough") == []
-        if self.by_order:  # its late reply could not be recognised
+        if self.by_order:  # a late reply could not be recognised
             (effect,) = effects
             assert isinstance(effect, End)
             self.end()
@@ -252,7 +256,7 @@ class Conversations(RuleBasedStateMachine):
     @precondition(lambda self: self.streams)
     @rule(data=st.data())
     def leave_stream(self, data: st.DataObject) -> None:
-        """Its consumer leaves; the reply to its request, if it is still due, has its call."""
+        """The consumer of a stream leaves; a reply to its request still belongs to its call."""
         stream = data.draw(st.sampled_from(self.streams))
         self.streams.remove(stream)
         assert self.conversation.leave(stream, "enough") == []
@@ -279,12 +283,12 @@ class Conversations(RuleBasedStateMachine):
         self.phase = Phase.CLOSED
 
     @invariant()
-    def it_matches_the_model(self) -> None:
+    def conversation_equals_model(self) -> None:
         if not hasattr(self, "conversation"):
             return
         conversation = self.conversation
         assert list(conversation.pending.items()) == self.calls
-        assert conversation.requests.next_id == self.next
+        assert conversation.requests.next_id == self.next_id
         assert conversation.streams() == set(self.streams)
         assert conversation.phase is self.phase
         acknowledged = [stream.call for stream in self.streams if stream.acknowledged]
@@ -292,8 +296,8 @@ class Conversations(RuleBasedStateMachine):
         assert conversation.is_idle == (not self.calls and not self.streams)
 
 
-def described(effect: Effect) -> list[tuple[Any, ...]]:
-    """Return what an effect says, as the model says it."""
+def describe(effect: Effect) -> list[tuple[Any, ...]]:
+    """Return an effect in the notation of the model."""
     match effect:
         case list():
             return [("completed", call, value) for call, value in effect]
@@ -305,8 +309,8 @@ def described(effect: Effect) -> list[tuple[Any, ...]]:
         case DeliverEvent(stream, event, size, is_last):
             assert size > 0
             return [("event", stream, event, is_last)]
-        case Count(what):
-            return [("count", what)]
+        case Count(reason):
+            return [("count", reason)]
         case Notified(notification, None, None):
             return [("notified", notification.method)]
         case End():
@@ -319,7 +323,7 @@ TestConversations = Conversations.TestCase
 TestConversations.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 
 
-def two_requests() -> Exchanges:
+def send_two_requests() -> Exchanges:
     first = yield Request("first", None)
     assert isinstance(first, Reply)
     second = yield Request("second", None)
@@ -328,9 +332,9 @@ def two_requests() -> Exchanges:
 
 
 def test_by_order_a_reply_does_not_answer_a_request_that_was_sent_after_it_was_read() -> None:
-    """The reply to the first request causes the second, which the next reply cannot know."""
+    """The first reply causes the second request, so the next reply of that read is too early."""
     conversation = Conversation(BY_ORDER, MAX_MESSAGE)
-    call = Call("both", None, GeneratorHandler(two_requests()), 5.0, 0.0)
+    call = Call("both", None, GeneratorHandler(send_two_requests()), 5.0, 0.0)
     conversation.begin(call)
     replies = [line(id=0, result="one"), line(id=0, result="too early")]
     second, end = conversation.receive(list(replies))
@@ -341,7 +345,7 @@ def test_by_order_a_reply_does_not_answer_a_request_that_was_sent_after_it_was_r
 
 def test_by_order_the_same_replies_in_two_reads_answer_both_requests() -> None:
     conversation = Conversation(BY_ORDER, MAX_MESSAGE)
-    call = Call("both", None, GeneratorHandler(two_requests()), 5.0, 0.0)
+    call = Call("both", None, GeneratorHandler(send_two_requests()), 5.0, 0.0)
     conversation.begin(call)
     conversation.receive([line(id=0, result="one")])
     (completed,) = conversation.receive([line(id=0, result="two")])

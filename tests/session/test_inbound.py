@@ -1,4 +1,4 @@
-"""Requests of the child: what is held back while it waits for an answer, and for how long."""
+"""Requests of the extension: messages to it are held back until its requests are answered."""
 
 import asyncio
 from typing import Any
@@ -10,47 +10,49 @@ from exthost.session.inbound import InboundRequests
 from tests.dialects.requirements import shows
 
 
-class Log:
-    """Stands for the hold, the pipe and the diagnostics, and records what happens in order."""
+class Recorder:
+    """Replaces the hold, the pipe and the diagnostics, and records all their calls in order."""
 
     def __init__(self) -> None:
-        self.seen: list[Any] = []
+        self.calls: list[Any] = []
 
     def begin(self) -> None:
-        self.seen.append("hold")
+        self.calls.append("hold")
 
     def end(self) -> None:
-        self.seen.append("go")
+        self.calls.append("release")
 
     def send(self, answer: Reply | Failure) -> None:
-        self.seen.append(answer.id)
+        self.calls.append(answer.id)
 
     def count(self, name: str) -> None:
-        self.seen.append(name)
+        self.calls.append(name)
 
 
-class Served:
-    """Requests that are answered when the test says so."""
+class ControlledRequests:
+    """Requests of an extension, whose handlers return when the test calls `answer`."""
 
     def __init__(self) -> None:
-        self.log = Log()
-        self._gates: dict[int, asyncio.Event] = {}
-        log: Any = self.log
+        self.recorder = Recorder()
+        self._may_answer: dict[int, asyncio.Event] = {}
+        recorder: Any = self.recorder
         loop = asyncio.get_running_loop()
-        self.inbound = InboundRequests({"q": self._serve}, _refuse, log.send, log, loop, hold=log)
+        self.inbound = InboundRequests(
+            {"q": self._serve}, _refuse, recorder.send, recorder, loop, hold=recorder
+        )
 
     async def _serve(self, id: Any) -> Any:
-        await self._gates[id].wait()
+        await self._may_answer[id].wait()
 
-    def ask(self, *ids: int) -> None:
+    def receive(self, *ids: int) -> None:
         for id in ids:
-            self._gates[id] = asyncio.Event()
+            self._may_answer[id] = asyncio.Event()
             self.inbound.serve(Request("q", id, id))
 
     async def answer(self, *ids: int) -> None:
         for id in ids:
-            self._gates[id].set()
-            for _ in range(5):
+            self._may_answer[id].set()
+            for _ in range(5):  # iterations of the loop, until the answer was sent
                 await asyncio.sleep(0)
 
 
@@ -59,51 +61,51 @@ def _refuse(request: Request) -> Failure:
 
 
 @shows("synaps-turn-03")
-async def test_the_rest_goes_out_after_the_answer() -> None:
-    served = Served()
-    served.ask(1)
-    await served.answer(1)
-    served.ask(2)
-    await served.answer(2)
-    assert served.log.seen == ["hold", 1, "go", "hold", 2, "go"]
+async def test_held_messages_are_sent_after_the_answer() -> None:
+    requests = ControlledRequests()
+    requests.receive(1)
+    await requests.answer(1)
+    requests.receive(2)
+    await requests.answer(2)
+    assert requests.recorder.calls == ["hold", 1, "release", "hold", 2, "release"]
 
 
-async def test_questions_that_come_together_are_all_answered_first() -> None:
-    served = Served()
-    served.ask(1, 2, 3)
-    await served.answer(2, 1, 3)
-    assert served.log.seen == ["hold", 2, 1, 3, "go"]
+async def test_requests_that_arrive_together_are_all_answered_first() -> None:
+    requests = ControlledRequests()
+    requests.receive(1, 2, 3)
+    await requests.answer(2, 1, 3)
+    assert requests.recorder.calls == ["hold", 2, 1, 3, "release"]
 
 
-async def test_a_child_that_goes_on_asking_does_not_keep_the_rest_away() -> None:
-    served = Served()
-    served.ask(1, 2)
-    await served.answer(1)
-    served.ask(3)
-    await served.answer(2)
-    assert served.log.seen == ["hold", 1, 2, "go"]
-    served.ask(4)
-    await served.answer(3, 4)
-    assert served.log.seen[4:] == ["hold", 3, 4, "go"]
+async def test_later_requests_do_not_hold_messages_longer() -> None:
+    requests = ControlledRequests()
+    requests.receive(1, 2)
+    await requests.answer(1)
+    requests.receive(3)
+    await requests.answer(2)
+    assert requests.recorder.calls == ["hold", 1, 2, "release"]
+    requests.receive(4)
+    await requests.answer(3, 4)
+    assert requests.recorder.calls[4:] == ["hold", 3, 4, "release"]
 
 
-async def test_when_the_child_is_gone_nothing_is_kept_back_for_it() -> None:
-    served = Served()
-    served.ask(1, 2)
-    served.inbound.cancel()
-    assert served.log.seen == ["hold", "go"]
+async def test_cancelling_releases_the_held_messages() -> None:
+    requests = ControlledRequests()
+    requests.receive(1, 2)
+    requests.inbound.cancel()
+    assert requests.recorder.calls == ["hold", "release"]
     await asyncio.sleep(0)
-    assert served.log.seen == ["hold", "go"]
+    assert requests.recorder.calls == ["hold", "release"]
 
 
-async def test_an_unserved_question_delays_nothing() -> None:
-    served = Served()
-    served.inbound.serve(Request("unknown", None, 9))
-    assert served.log.seen == [9]
+async def test_a_request_without_a_handler_holds_nothing() -> None:
+    requests = ControlledRequests()
+    requests.inbound.serve(Request("unknown", None, 9))
+    assert requests.recorder.calls == [9]
 
 
 @pytest.mark.parametrize("is_inside_a_reply", [False, True])
-async def test_a_handler_whose_own_task_was_cancelled_still_answers(
+async def test_a_cancelled_handler_is_answered_with_an_error(
     is_inside_a_reply: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers: asyncio.Queue[Reply | Failure] = asyncio.Queue()
@@ -114,7 +116,7 @@ async def test_a_handler_whose_own_task_was_cancelled_still_answers(
         return await lookup
 
     loop = asyncio.get_running_loop()
-    inbound = InboundRequests({"q": serve}, _refuse, answers.put_nowait, Log(), loop)
+    inbound = InboundRequests({"q": serve}, _refuse, answers.put_nowait, Recorder(), loop)
     request = Request("q", None, 7)
     if is_inside_a_reply:
         inbound.ask(request, answers.put_nowait)

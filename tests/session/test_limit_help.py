@@ -1,4 +1,4 @@
-"""The help of an extension that a limit has ended."""
+"""The help of the error for an extension that was ended by a limit."""
 
 import sys
 
@@ -7,8 +7,8 @@ import pytest
 import exthost
 from exthost.errors import ExtensionGone
 
-# Answers its handshake, and computes for ever at any other request.
-SPINNING = """
+# An extension that answers its handshake, and computes for ever after the request "spin".
+PROGRAM = """
 import json, sys
 for line in sys.stdin:
     request = json.loads(line)
@@ -20,8 +20,8 @@ for line in sys.stdin:
 """
 
 
-async def test_the_error_for_an_extension_that_a_limit_ended_advises_to_raise_it() -> None:
-    command = [sys.executable, "-S", "-E", "-c", SPINNING]
+async def test_the_help_advises_to_raise_the_limit_that_ended_the_extension() -> None:
+    command = [sys.executable, "-S", "-E", "-c", PROGRAM]
     async with exthost.connect(command, dialect="morphir", limits={"cpu": "1s"}) as extension:
         with pytest.raises(ExtensionGone) as caught:
             await extension.call("spin", timeout=100)

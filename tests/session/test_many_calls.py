@@ -1,4 +1,4 @@
-"""Many calls at once: each gets its own answer, ends once, and leaves no entry behind."""
+"""Many calls at the same time: each gets its own reply, and each ends exactly once."""
 
 import asyncio
 import gc
@@ -21,14 +21,14 @@ from tests.extensions.harness import (
 )
 
 
-def without_debug() -> None:
-    """asyncio's debug mode takes a traceback for each future: most of the time of such a test."""
+def disable_debug_mode() -> None:
+    """Disable asyncio's debug mode, whose tracebacks for each future make such a test slow."""
     asyncio.get_running_loop().set_debug(False)
 
 
 @pytest.mark.both_loops
-async def test_ten_thousand_calls_answered_in_random_order_each_get_their_own() -> None:
-    without_debug()
+async def test_ten_thousand_calls_answered_in_random_order_get_their_replies() -> None:
+    disable_debug_mode()
     async with hostile(limits={"max_in_flight": 10_000}) as ext:
         calls = [ext.call("together", {"n": n, "of": 10_000}) for n in range(10_000)]
         assert await asyncio.gather(*calls) == list(range(10_000))
@@ -36,62 +36,64 @@ async def test_ten_thousand_calls_answered_in_random_order_each_get_their_own() 
         assert ext.stats.dropped == {}
 
 
-async def test_ten_thousand_calls_through_a_narrow_door_each_get_their_own() -> None:
-    without_debug()
+async def test_ten_thousand_calls_with_a_hundred_in_flight_get_their_replies() -> None:
+    disable_debug_mode()
     async with hostile(limits={"max_in_flight": 100}) as ext:
         calls = [ext.call("together", {"n": n, "of": 100}) for n in range(10_000)]
-        most = 0
+        max_in_flight = 0
 
-        async def watch() -> None:
-            nonlocal most
+        async def record_maximum() -> None:
+            nonlocal max_in_flight
             while True:
-                most = max(most, ext.stats.in_flight)
+                max_in_flight = max(max_in_flight, ext.stats.in_flight)
                 await asyncio.sleep(0)
 
-        watching = asyncio.ensure_future(watch())
+        recorder = asyncio.ensure_future(record_maximum())
         assert await asyncio.gather(*calls) == list(range(10_000))
-        watching.cancel()
-        assert most == 100
+        recorder.cancel()
+        assert max_in_flight == 100
         accounted(ext, 10_000, result=10_000)
 
 
-async def test_calls_that_wait_are_sent_in_the_order_they_came() -> None:
+async def test_waiting_calls_are_sent_in_order() -> None:
     async with hostile(limits={"max_in_flight": 1}) as ext:
-        done: list[int] = []
+        results: list[int] = []
 
-        async def one(n: int) -> None:
-            done.append(await ext.call("echo", n))
+        async def call_echo(n: int) -> None:
+            results.append(await ext.call("echo", n))
 
-        await asyncio.gather(*map(one, range(200)))
-        assert done == list(range(200))
+        await asyncio.gather(*map(call_echo, range(200)))
+        assert results == list(range(200))
 
 
 @pytest.mark.both_loops
-async def test_a_storm_of_cancellations_leaks_no_entry_and_harms_no_other_call() -> None:
+async def test_many_cancellations_affect_no_other_call() -> None:
     ledger = Ledger()
-    chance = random.Random(7)
+    random_numbers = random.Random(7)
     async with hostile(events=ledger.bus, limits={"max_in_flight": 200}) as ext:
-        doomed = [asyncio.ensure_future(ext.call("keep", n)) for n in range(1000)]
-        others = [asyncio.ensure_future(ext.call("echo", n)) for n in range(1000)]
-        chance.shuffle(doomed)
-        for n, call in enumerate(doomed):
+        cancelled_calls = [asyncio.ensure_future(ext.call("keep", n)) for n in range(1000)]
+        other_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(1000)]
+        random_numbers.shuffle(cancelled_calls)
+        for n, call in enumerate(cancelled_calls):
             call.cancel()
             if n % 10 == 0:
-                for _ in range(chance.randrange(3)):
+                for _ in range(random_numbers.randrange(3)):
                     await asyncio.sleep(0)
-        ends = await asyncio.gather(*doomed, return_exceptions=True)
-        assert all(isinstance(end, asyncio.CancelledError) for end in ends)
-        assert await asyncio.gather(*others) == list(range(1000))
+        outcomes = await asyncio.gather(*cancelled_calls, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in outcomes)
+        assert await asyncio.gather(*other_calls) == list(range(1000))
         assert ext.stats.in_flight == ext.stats.waiting == 0
-        late = await ext.call("release")  # those that had been sent are answered now, to nobody
-        assert ext.stats.dropped == ({"late or repeated replies": late} if late else {})
+        late_replies = await ext.call("release")  # calls that had been sent are answered now
+        assert ext.stats.dropped == (
+            {"late or repeated replies": late_replies} if late_replies else {}
+        )
         ledger.settle(ext)
         assert ledger.ended["result"] == 1001
-        # Cancelled before its task ever ran, a call was never made.
+        # A call whose task was cancelled before its first step was never made.
         assert ledger.ended["cancelled"] == ledger.accepted - 1001 > 0
 
 
-async def test_cancelling_at_the_very_moment_of_the_answer_counts_once() -> None:
+async def test_cancelling_at_the_moment_of_the_reply_gives_one_outcome() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
         for n in range(300):
@@ -105,21 +107,21 @@ async def test_cancelling_at_the_very_moment_of_the_answer_counts_once() -> None
         ledger.settle(ext)
 
 
-async def test_a_storm_of_everything_ends_each_call_once() -> None:
-    """Answers, refusals, timeouts, cancellations and a death, all in one flight."""
+async def test_replies_errors_timeouts_cancellations_and_an_exit_end_each_call_once() -> None:
+    """All of them happen at the same time."""
     ledger = Ledger()
-    chance = random.Random(11)
+    random_numbers = random.Random(11)
     async with hostile(events=ledger.bus, limits={"max_in_flight": 50}) as ext:
         tasks: list[asyncio.Future[object]] = []
         for n in range(600):
-            kind = chance.choice(["echo", "refuse", "keep", "cancel"])
+            kind = random_numbers.choice(["echo", "refuse", "keep", "cancel"])
             limit = 0.05 if kind == "keep" else 20
             method = "keep" if kind == "cancel" else kind
             params = {"text": str(n)}
             task = asyncio.ensure_future(outcome(ext.call(method, params, timeout=limit)))
             tasks.append(task)
             if kind == "cancel":
-                asyncio.get_running_loop().call_later(chance.random() / 5, task.cancel)
+                asyncio.get_running_loop().call_later(random_numbers.random() / 5, task.cancel)
         await until(lambda: ledger.ended["result"] > 20 and ledger.ended["timeout"] > 20)
         tasks.append(asyncio.ensure_future(outcome(ext.call("leave", {"code": 1}, timeout=20))))
         ends = await asyncio.gather(*tasks, return_exceptions=True)
@@ -130,30 +132,30 @@ async def test_a_storm_of_everything_ends_each_call_once() -> None:
 
 
 @pytest.mark.both_loops
-async def test_many_tasks_call_one_extension_and_a_neighbour_is_not_harmed() -> None:
-    """A hostile neighbour changes nobody else's thousand calls."""
+async def test_a_hostile_extension_does_not_affect_calls_of_another() -> None:
+    """Twenty tasks make a thousand calls."""
     async with hostile() as good, hostile() as bad:
 
-        async def pester() -> None:
+        async def call_hostile_methods() -> None:
             for _ in range(5):
                 await bad.call("garbage")
                 await bad.call("notices", {"thousands": 2})
                 await bad.call("stderr", {"bytes": 100_000})
             await outcome(bad.call("killed", {"signal": 9}))
 
-        async def work(start: int) -> None:
+        async def make_calls(start: int) -> None:
             for n in range(start, start + 50):
                 assert await good.call("echo", n) == n
 
-        await asyncio.gather(pester(), *(work(1000 * n) for n in range(20)))
+        await asyncio.gather(call_hostile_methods(), *(make_calls(1000 * n) for n in range(20)))
         accounted(good, 1000, result=1000)
 
 
-async def test_an_error_in_the_moment_of_a_cancellation_is_not_reported_as_unseen() -> None:
-    """asyncio complains of exceptions that nobody took; this one's caller had just gone."""
-    complaints: list[object] = []
+async def test_an_error_at_the_moment_of_a_cancellation_is_not_logged() -> None:
+    """asyncio reports exceptions that were never retrieved; here the caller was just cancelled."""
+    reports: list[object] = []
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: complaints.append(context))
+    loop.set_exception_handler(lambda _, context: reports.append(context))
     async with hostile() as ext:
         task = asyncio.ensure_future(ext.call("keep"))
         await until(lambda: ext.stats.in_flight == 1)
@@ -161,23 +163,23 @@ async def test_an_error_in_the_moment_of_a_cancellation_is_not_reported_as_unsee
         ((number, call),) = session.pending.items()
         del session.pending[number]
         ext.internals.queue.fail(call, CallFailed("X0701", "no"))
-        task.cancel()  # before its task could run: it never sees the error
+        task.cancel()  # before the task can get the error
         await asyncio.wait([task])
         assert task.cancelled()
         del task, call
         gc.collect()
         await asyncio.sleep(0)
-        assert complaints == []
+        assert reports == []
         accounted(ext, 1, error=1)
 
 
-async def test_a_stream_that_could_not_be_asked_for_is_not_left_open() -> None:
+async def test_a_stream_whose_request_cannot_be_sent_is_not_left_open() -> None:
     kind = StreamKind(notifications={"event": None}, decode=lambda method, params: None)
     dialect = replace(DIALECT, streams={"watch": kind})
     async with closing(unstarted(dialect=dialect)) as ext:
         await ext.start()
         with pytest.raises(UsageError):
             async with ext.stream("watch", object()):
-                raise AssertionError("it cannot have been opened")
+                raise AssertionError("the stream was opened")
         assert ext.internals.queue.sessions[0].conversation.streams() == set()
         assert await ext.call("echo", 1) == 1

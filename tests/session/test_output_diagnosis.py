@@ -1,4 +1,4 @@
-"""What the first output of a child says about a handshake that does not go on."""
+"""Finding the fault in the first output of an extension whose handshake makes no progress."""
 
 import asyncio
 import os
@@ -33,15 +33,15 @@ from exthost.session.output_diagnosis import diagnose_output
         ("cigen", b"\0\0\0\x09abc", "stops"),
     ],
 )
-def test_a_fault_is_named(dialect: str, output: bytes, message: str) -> None:
-    found = diagnose_output(find_dialect(dialect), output, range(2))
-    assert found is not None and message in found.message and found.help
+def test_a_fault_is_found_in_the_output(dialect: str, output: bytes, message: str) -> None:
+    diagnosis = diagnose_output(find_dialect(dialect), output, range(2))
+    assert diagnosis is not None and message in diagnosis.message and diagnosis.help
 
 
-def test_the_help_is_that_of_the_mistake_rather_than_of_its_rule() -> None:
+def test_the_help_is_about_the_mistake_not_the_rule() -> None:
     output = b'{"id":0,"method":"initialize","result":{}}\n'
-    found = diagnose_output(find_dialect("morphir"), output, range(2))
-    assert found is not None and "omit `method` and `params`" in found.help
+    diagnosis = diagnose_output(find_dialect("morphir"), output, range(2))
+    assert diagnosis is not None and "omit `method` and `params`" in diagnosis.help
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_help_is_that_of_the_mistake_rather_than_of_its_rule() -> None:
         b'{"method":"log"}\n',
     ],
 )
-def test_the_output_of_programs_during_their_start_is_not_a_fault(output: bytes) -> None:
+def test_usual_output_during_a_start_is_not_a_fault(output: bytes) -> None:
     assert diagnose_output(find_dialect("morphir"), output, range(2)) is None
 
 
@@ -68,18 +68,19 @@ def test_the_output_of_programs_during_their_start_is_not_a_fault(output: bytes)
         b'{"jsonrpc":"2.0","id":null,"method":"notifications/message","result":null}\n',
     ],
 )
-def test_input_that_the_host_accepts_anyway_is_not_a_fault(output: bytes) -> None:
-    """The reply to the next request may only be late."""
+def test_output_that_the_host_accepts_is_not_a_fault(output: bytes) -> None:
+    """The handshake may be waiting for the reply to the next request."""
     assert diagnose_output(find_dialect("mcp"), output, range(3)) is None
 
 
 def test_a_reply_with_a_method_is_a_fault() -> None:
     output = b'{"jsonrpc":"2.0","id":1,"method":"initialize","result":{}}\n'
-    found = diagnose_output(find_dialect("mcp"), output, range(3))
-    assert found is not None and "a response has a method as well" in found.message
+    diagnosis = diagnose_output(find_dialect("mcp"), output, range(3))
+    assert diagnosis is not None and "a response has a method as well" in diagnosis.message
 
 
-SLOW = """
+# An extension that prints stray lines, and answers its first request when the test opens the FIFO.
+SLOW_PROGRAM = """
 import json, sys
 print("loading {")
 print(json.dumps({"level": "info", "msg": "starting"}))
@@ -87,41 +88,41 @@ print("{", flush=True)
 for number, line in enumerate(sys.stdin):
     if number == 0:
         open("gate").read()  # until the test has opened and closed it
-    asked = json.loads(line)
-    print(json.dumps({"id": asked["id"], "result": []}), flush=True)
+    request = json.loads(line)
+    print(json.dumps({"id": request["id"], "result": []}), flush=True)
 """
 
 
-async def test_a_program_that_prints_and_takes_long_is_waited_for(
+async def test_a_slow_program_with_stray_output_is_not_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handshake, "_QUIET_SECONDS", 0.02)
-    (tmp_path / "slow.py").write_text(SLOW)
-    words = [sys.executable, "-S", "slow.py"]
+    (tmp_path / "slow.py").write_text(SLOW_PROGRAM)
+    command = [sys.executable, "-S", "slow.py"]
 
     os.mkfifo(tmp_path / "gate")
 
     def open_gate() -> None:
         with (tmp_path / "gate").open("w"):
-            time.sleep(0.2)  # ten times as long as a fault would take to end the handshake
+            time.sleep(0.2)  # ten times _QUIET_SECONDS, after which a fault ends the handshake
 
-    opening = asyncio.ensure_future(asyncio.to_thread(open_gate))
-    async with exthost.connect(words, dialect="morphir", cwd=str(tmp_path)) as ext:
+    task = asyncio.ensure_future(asyncio.to_thread(open_gate))
+    async with exthost.connect(command, dialect="morphir", cwd=str(tmp_path)) as ext:
         assert not ext.tools
-    await opening
+    await task
 
 
-async def test_a_handshake_that_cannot_succeed_ends_before_its_limit(
+async def test_a_handshake_with_a_fault_in_the_output_ends_before_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handshake, "_QUIET_SECONDS", 0.02)
     (tmp_path / "wrong.py").write_text(
         'import sys\nfor line in sys.stdin: print(\'{"id": 7, "result": []}\', flush=True)\n'
     )
-    words = [sys.executable, "-S", "wrong.py"]
+    command = [sys.executable, "-S", "wrong.py"]
     with pytest.raises(HandshakeFailed) as caught:
         async with exthost.connect(
-            words, dialect="morphir", cwd=str(tmp_path), limits={"handshake": "150s"}
+            command, dialect="morphir", cwd=str(tmp_path), limits={"handshake": "150s"}
         ):
             pass
     assert caught.value.code == "X0508" and "the id 7" in caught.value.message

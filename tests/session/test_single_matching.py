@@ -1,8 +1,8 @@
-"""Only the conversation matches replies to requests: no other module does it a second time.
+"""Only the conversation matches replies to requests; no other module implements this again.
 
-Three signs of a second matching are searched for in the source: a module makes a codec of its own,
-runs the steps of an operation, or finds a request in a table by the id of a message. Each module
-that has a sign and may have it is listed with the reason.
+The tests search the source for three signs of such code: a module makes a codec, runs the steps of
+an operation, or finds a request in a table by the id of a message. Modules that may do so are
+listed with the reason.
 """
 
 import ast
@@ -22,14 +22,14 @@ CONVERSATION = {
 }
 SDK = "the SDK imports nothing of the host: the conversation would double the time of its import"
 
-MAKE_CODECS = {
+MAY_MAKE_CODECS = {
     "session/trace/session_trace.py": "decodes what the host sends, to show it as the other end",
     "session/output_diagnosis.py": "finds the fault in output that the conversation rejected",
     "authoring/testing/vectors/read_vector.py": "tests a codec by itself",
     "authoring/testing/hostile.py": "breaks the rules of conversations on purpose",
 }
-RUN_STEPS: dict[str, str] = {}
-FIND_BY_ID = {
+MAY_RUN_STEPS: dict[str, str] = {}
+MAY_FIND_BY_ID = {
     "session/subscriptions.py": "sends a request again whose end the conversation has reported",
     "session/trace/session_trace.py": "names the method in the record of a reply",
     "authoring/replay/host_role.py": "answers with the id that a request of the program has now",
@@ -42,10 +42,10 @@ OTHER_PROTOCOLS = {
     "faces/gateway": "the gateway is a server, and the mcp package matches its requests",
 }
 
-STEPS = {"AskHost", "GetOffer", "RetireProcess", "TryRequest", "WaitFor"}
+STEP_CLASSES = {"AskHost", "GetOffer", "RetireProcess", "TryRequest", "WaitFor"}
 
 
-def codecs_made(tree: ast.AST) -> Iterator[int]:
+def find_codecs(tree: ast.AST) -> Iterator[int]:
     """Yield the lines that make a codec: `dialect.codec(…)`."""
     for node in ast.walk(tree):
         match node:
@@ -53,7 +53,7 @@ def codecs_made(tree: ast.AST) -> Iterator[int]:
                 yield line
 
 
-def steps_run(tree: ast.AST) -> Iterator[int]:
+def find_steps(tree: ast.AST) -> Iterator[int]:
     """Yield the lines that distinguish the steps of an operation, by a pattern or `isinstance`."""
     for node in ast.walk(tree):
         names: list[ast.expr] = []
@@ -65,20 +65,22 @@ def steps_run(tree: ast.AST) -> Iterator[int]:
             and node.func.id == "isinstance"
         ):
             names = [name for name in ast.walk(node.args[1]) if isinstance(name, ast.expr)]
-        if any(ast.unparse(name).rpartition(".")[2] in STEPS for name in names):
+        if any(ast.unparse(name).rpartition(".")[2] in STEP_CLASSES for name in names):
             yield names[0].lineno
 
 
 def handles_messages(tree: ast.AST) -> bool:
-    modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    parse_modules = [
+        node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+    ]
     return any(
         module.endswith((".messages", "session.call", "session.effects"))
         or module.startswith("exthost.authoring.sdk")
-        for module in modules
+        for module in parse_modules
     )
 
 
-def requests_found(tree: ast.AST) -> Iterator[int]:
+def find_lookups_by_id(tree: ast.AST) -> Iterator[int]:
     """Yield the lines that find something by the id of a message: `table.pop(reply.id)`, or `get`,
     or `table[reply.id]`. In a module without messages, an id is that of an extension."""
     if not handles_messages(tree):
@@ -98,7 +100,7 @@ def requests_found(tree: ast.AST) -> Iterator[int]:
                 yield key.lineno
 
 
-def modules() -> Iterator[tuple[str, ast.AST]]:
+def parse_modules() -> Iterator[tuple[str, ast.AST]]:
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
         if not name.startswith(("dialects/", *OTHER_PROTOCOLS)):
@@ -107,39 +109,46 @@ def modules() -> Iterator[tuple[str, ast.AST]]:
 
 @pytest.mark.parametrize(
     ("search", "permitted"),
-    [(codecs_made, MAKE_CODECS), (steps_run, RUN_STEPS), (requests_found, FIND_BY_ID)],
+    [
+        (find_codecs, MAY_MAKE_CODECS),
+        (find_steps, MAY_RUN_STEPS),
+        (find_lookups_by_id, MAY_FIND_BY_ID),
+    ],
 )
 def test_only_the_conversation_matches_replies_to_requests(
     search: Search, permitted: dict[str, str]
 ) -> None:
-    found = {name: lines for name, tree in modules() if (lines := list(search(tree)))}
+    found = {name: lines for name, tree in parse_modules() if (lines := list(search(tree)))}
     unexpected = {name: found[name] for name in found.keys() - permitted - CONVERSATION.keys()}
-    assert not unexpected, f"a second matching, or a reason is missing: {unexpected}"
+    assert not unexpected, f"these modules match replies, and no reason is listed: {unexpected}"
     assert found.keys() & CONVERSATION.keys(), "the search finds nothing in the conversation itself"
-    assert permitted.keys() <= found.keys(), f"not needed: {permitted.keys() - found.keys()}"
+    assert permitted.keys() <= found.keys(), (
+        f"these entries are not needed: {permitted.keys() - found.keys()}"
+    )
 
 
-IMPORT = "from exthost.model.messages import Reply\n"
+IMPORT_OF_MESSAGES = "from exthost.model.messages import Reply\n"
 
 
 @pytest.mark.parametrize(
     ("search", "code"),
     [
-        (codecs_made, "self._codec = dialect.codec(Role.HOST)"),
-        (codecs_made, "self.codec = dialect.codec(role)"),
-        (steps_run, "match step:\n    case TryRequest(request, limit): pass"),
-        (steps_run, "while isinstance(step, GetOffer | RetireProcess): pass"),
-        (steps_run, "if isinstance(step, WaitFor): pass"),
-        (steps_run, "if isinstance(step, steps.WaitFor): pass"),
-        (requests_found, IMPORT + "future = self._waiting.pop(incoming.id, None)"),
-        (requests_found, IMPORT + "method = self._methods.get(actual.id, '')"),
+        (find_codecs, "self._codec = dialect.codec(Role.HOST)"),
+        (find_codecs, "self.codec = dialect.codec(role)"),
+        (find_steps, "match step:\n    case TryRequest(request, limit): pass"),
+        (find_steps, "while isinstance(step, GetOffer | RetireProcess): pass"),
+        (find_steps, "if isinstance(step, WaitFor): pass"),
+        (find_steps, "if isinstance(step, steps.WaitFor): pass"),
+        (find_lookups_by_id, IMPORT_OF_MESSAGES + "future = self._waiting.pop(incoming.id, None)"),
+        (find_lookups_by_id, IMPORT_OF_MESSAGES + "method = self._methods.get(actual.id, '')"),
         (
-            requests_found,
-            IMPORT + "if self._conversation.pending.pop(call.id, None) is not call: pass",
+            find_lookups_by_id,
+            IMPORT_OF_MESSAGES
+            + "if self._conversation.pending.pop(call.id, None) is not call: pass",
         ),
-        (requests_found, IMPORT + "return self._waiting[request.id]"),
+        (find_lookups_by_id, IMPORT_OF_MESSAGES + "return self._waiting[request.id]"),
     ],
 )
-def test_each_search_finds_a_second_matching(search: Search, code: str) -> None:
-    """These lines were in modules that matched replies themselves."""
+def test_each_search_finds_code_that_matches_replies(search: Search, code: str) -> None:
+    """These lines are from earlier modules that matched replies."""
     assert list(search(ast.parse(code)))

@@ -1,4 +1,4 @@
-"""Which messages serve a call, and which are charged to the budget of floods. No process."""
+"""Messages that no call waits for are charged to the extension's flood budget; replies are not."""
 
 import json
 from typing import Any
@@ -14,12 +14,12 @@ from exthost.session.conversation import Conversation
 from exthost.session.replies import DELIVER
 from tests.faults.harness import frame
 
-MB = 2**20
+MIB = 2**20
 
 
-def conversation(dialect: str) -> tuple[Conversation, int]:
+def conversation_with_call(dialect: str) -> tuple[Conversation, int]:
     """Return a conversation, and the id of its call in flight."""
-    conversation = Conversation(find.find_dialect(dialect), 64 * MB)
+    conversation = Conversation(find.find_dialect(dialect), 64 * MIB)
     call = Call("m", {}, DELIVER, timeout=60.0, now=0.0)
     conversation.send(call)
     assert isinstance(call.id, int)
@@ -30,27 +30,28 @@ def line(**fields: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **fields}).encode() + b"\n"
 
 
-def units(talk: Conversation, data: bytes) -> int:
-    talk.receive_bytes(data)
-    return talk.take_unawaited_units()
+def charged_units(conversation: Conversation, data: bytes) -> int:
+    conversation.receive_bytes(data)
+    return conversation.take_unawaited_units()
 
 
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "mcp"])
-def test_a_reply_is_free_once(dialect: str) -> None:
-    talk, id = conversation(dialect)
-    assert units(talk, line(id=id, result={})) == 0
-    assert units(talk, line(id=id, result={})) == 1  # repeated
-    assert units(talk, line(id=id + 10, result={})) == 1  # unknown
-    assert units(talk, line(id=id + 10, result={}) * 50) == 50  # decoded together
+def test_only_the_first_reply_to_a_call_is_free(dialect: str) -> None:
+    conversation, id = conversation_with_call(dialect)
+    assert charged_units(conversation, line(id=id, result={})) == 0
+    assert charged_units(conversation, line(id=id, result={})) == 1  # repeated
+    assert charged_units(conversation, line(id=id + 10, result={})) == 1  # unknown
+    assert charged_units(conversation, line(id=id + 10, result={}) * 50) == 50  # decoded together
 
 
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "mcp"])
 def test_the_size_of_a_message_is_part_of_its_cost(dialect: str) -> None:
-    talk, id = conversation(dialect)
-    large = line(id=id + 1, result="x" * MB)
-    assert units(talk, large) > 1024
-    assert units(talk, large + line(id=id + 1, result=1)) > 1024
-    assert units(talk, line(id=id, result="x" * MB)) == 0
+    conversation, id = conversation_with_call(dialect)
+    large = line(id=id + 1, result="x" * MIB)
+    # At least one unit for each KiB.
+    assert charged_units(conversation, large) > 1024
+    assert charged_units(conversation, large + line(id=id + 1, result=1)) > 1024
+    assert charged_units(conversation, line(id=id, result="x" * MIB)) == 0
 
 
 @pytest.mark.parametrize(
@@ -67,39 +68,40 @@ def test_the_size_of_a_message_is_part_of_its_cost(dialect: str) -> None:
     ],
 )
 def test_a_message_that_no_caller_waits_for_costs_one_unit(dialect: str, message: Any) -> None:
-    talk, _ = conversation(dialect)
-    assert units(talk, line(**message)) == 1
+    conversation, _ = conversation_with_call(dialect)
+    assert charged_units(conversation, line(**message)) == 1
 
 
 def test_progress_of_a_call_in_flight_is_charged_too() -> None:
-    talk, id = conversation("mcp")
+    conversation, id = conversation_with_call("mcp")
     params = {"progressToken": id, "progress": 1}
-    assert units(talk, line(method="notifications/progress", params=params)) == 1
+    assert charged_units(conversation, line(method="notifications/progress", params=params)) == 1
 
 
 @pytest.mark.parametrize("dialect", ["nexo", "mcp"])
-def test_a_request_to_the_host_costs_more(dialect: str) -> None:
-    talk, _ = conversation(dialect)
-    assert units(talk, line(method="ping", id=1)) == REQUEST_UNITS
+def test_a_request_to_the_host_costs_request_units(dialect: str) -> None:
+    conversation, _ = conversation_with_call(dialect)
+    assert charged_units(conversation, line(method="ping", id=1)) == REQUEST_UNITS
 
 
-def test_the_parts_of_a_batch_are_charged_one_by_one() -> None:
-    talk, id = conversation("mcp")
-    parts = [{"jsonrpc": "2.0", "method": "notifications/x"}] * 9
-    batch = line(id=id, result={})[:-1], *[line(**part)[:-1] for part in parts]
-    assert units(talk, b"[" + b",".join(batch) + b"]\n") == 9
-    assert units(talk, b"[]\n") == 1
+def test_each_message_of_a_batch_is_charged() -> None:
+    conversation, id = conversation_with_call("mcp")
+    notifications = [{"jsonrpc": "2.0", "method": "notifications/x"}] * 9
+    batch = [line(id=id, result={}), *(line(**part) for part in notifications)]
+    data = b"[" + b",".join(message.strip() for message in batch) + b"]\n"
+    assert charged_units(conversation, data) == len(notifications)
+    assert charged_units(conversation, b"[]\n") == 1
 
 
 def test_stray_lines_and_lines_that_are_too_long_are_charged() -> None:
-    talk = Conversation(find.find_dialect("nexo"), 10_000)
-    assert units(talk, b"x\n" * 10) == 10
-    assert units(talk, b"x" * 20_000 + b"\n") > 9
+    conversation = Conversation(find.find_dialect("nexo"), 10_000)
+    assert charged_units(conversation, b"x\n" * 10) == 10
+    assert charged_units(conversation, b"x" * 20_000 + b"\n") > 9  # more than a short line
 
 
 @pytest.mark.parametrize("dialect", [name for name, peer in PEERS.items() if peer.notification])
 def test_a_notification_is_charged_in_every_dialect(dialect: str) -> None:
     peer = PEERS[dialect]
     assert isinstance(peer.notification, Notification)
-    talk = Conversation(find.find_dialect(dialect), MB)
-    assert units(talk, frame(peer, peer.notification)) == 1
+    conversation = Conversation(find.find_dialect(dialect), MIB)
+    assert charged_units(conversation, frame(peer, peer.notification)) == 1

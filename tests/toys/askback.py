@@ -1,8 +1,10 @@
-"""A toy dialect in the manner of synaps and roder: Content-Length frames, JSON-RPC both ways.
+"""A toy dialect similar to synaps and roder: Content-Length frames, and JSON-RPC in both
+directions.
 
-One call at a time, because its child is a single thread that asks back in the middle of a call and
-must get that answer next. Two kinds of streams: `run` answers in events that belong to the call in
-flight, until its reply; `watch` is acknowledged, and its events carry its name until a last one.
+Only one call is in flight, because the child has a single thread, which sends requests during a
+call and reads the answer next. There are two kinds of streams: the events of `run` belong to the
+call in flight and end with its reply; `watch` is acknowledged, and its events have the name of the
+stream until the last one.
 """
 
 from types import MappingProxyType
@@ -33,7 +35,7 @@ from exthost.wire.headers import Headers
 
 
 class Codec:
-    """JSON-RPC 2.0; the same at both ends."""
+    """JSON-RPC 2.0, the same in both roles."""
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         return jsontext.encode({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
@@ -66,7 +68,7 @@ class Codec:
             return Notification(method, params) if id is None else Request(method, params, id)
         error = output.get("error")
         if isinstance(error, dict):
-            # Also under an id of null: JSON-RPC's answer to what could not be read.
+            # An id of null is allowed: it answers a request that could not be read.
             return Failure(id, str(error.get("message")), error.get("code"), error.get("data"))
         if type(id) is not int:
             return Noise(bytes(frame), "neither a method nor an id")
@@ -92,8 +94,8 @@ def _run_event(method: str, params: Any) -> StreamEvent | None:
     return StreamEvent(params["n"]) if isinstance(params, dict) and "n" in params else None
 
 
-def _cancel_run(params: Any, why: str) -> Outgoing:
-    return Notification("run.cancel", {"why": why})
+def _cancel_run(params: Any, reason: str) -> Outgoing:
+    return Notification("run.cancel", {"why": reason})
 
 
 def _watch_event(method: str, params: Any) -> StreamEvent | None:
@@ -104,8 +106,8 @@ def _acknowledged(params: Any, result: Any) -> bool:
     return bool(result == {"stream": params["stream"]})
 
 
-def _cancel_watch(params: Any, why: str) -> Outgoing:
-    return Request("watch.cancel", {"stream": params["stream"], "why": why})
+def _cancel_watch(params: Any, reason: str) -> Outgoing:
+    return Request("watch.cancel", {"stream": params["stream"], "why": reason})
 
 
 DIALECT = Dialect(
@@ -138,7 +140,7 @@ DIALECT = Dialect(
         }
     ),
     notifications=MappingProxyType({"say": lambda params: Log(20, str(params))}),
-    cancel_message=lambda request, why: Notification("cancelled", {"id": request.id}),
+    cancel_message=lambda request, reason: Notification("cancelled", {"id": request.id}),
     traits=Traits(
         limits=Limits(handshake=20, call=20, max_message=4 * 2**20, max_in_flight=1),
         first_id=1,

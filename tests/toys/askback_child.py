@@ -1,7 +1,7 @@
 """The child of the toy dialect `askback`: one thread. Standard library only; run with -S -E.
 
-When it asks its host something it reads exactly one frame, which must be the answer to that. With
-the word `lines` on its command line it says the same in lines.
+After a request to the host it reads exactly one frame, which must be the answer. With the argument
+`lines` it uses lines instead of Content-Length headers.
 """
 
 import json
@@ -13,15 +13,15 @@ from typing import Any
 
 LINES = "lines" in sys.argv
 ASKED = 0
-METHODS: list[str] = []  # of every request, in order
-HEARD: list[dict[str, Any]] = []  # every notice and cancel, in order
+METHODS: list[str] = []  # the methods of all requests, in order
+HEARD: list[dict[str, Any]] = []  # all notifications and cancellations, in order
 HELD: list[Any] = []
 INPUT = bytearray()
 TROUBLE = -32099
 
 
-class NotNow(Exception):
-    """The answer is sent after the next request has come."""
+class AnswerLater(Exception):
+    """Raised by a method whose answer is sent when the next request comes."""
 
 
 def read() -> dict[str, Any]:
@@ -82,8 +82,8 @@ def event(method: str, **params: Any) -> bytes:
     return frame(method=method, params=params)
 
 
-def stubborn_write(data: bytes, n: int, noted: Path) -> None:
-    """Write, and note at which event the pipe was full for a while."""
+def write_and_record(data: bytes, n: int, noted: Path) -> None:
+    """Write, and record the number of the event if the pipe is full for a while."""
     while data:
         while not select.select([], [1], [], 0.3)[1]:
             noted.write_text(str(n))
@@ -91,12 +91,12 @@ def stubborn_write(data: bytes, n: int, noted: Path) -> None:
 
 
 def run(params: dict[str, Any]) -> Any:
-    """Send events, then the reply; `noted` says at which event writing blocked."""
+    """Send events and then the reply. The file `noted` gets the event at which writing blocked."""
     pad = "x" * params.get("pad", 0)
     for n in range(params["events"]):
         data = event("run.event", n=n, pad=pad)
         if "noted" in params:
-            stubborn_write(data, n, Path(params["noted"]))
+            write_and_record(data, n, Path(params["noted"]))
         else:
             write(data)
     if params.get("bad"):
@@ -104,7 +104,7 @@ def run(params: dict[str, Any]) -> Any:
     if "fail" in params:
         raise RuntimeError(params["fail"])
     if params.get("hold"):
-        raise NotNow
+        raise AnswerLater
     if "die" in params:
         os._exit(params["die"])
     if "ask" in params:
@@ -137,7 +137,7 @@ def serve(method: str, params: Any, id: int) -> Any:
         return {"name": config.get("result"), "tools": ["hammer"], "learnt": learnt}
     if method == "relay":
         return ask(params["method"], params["params"])
-    if method == "chat":  # a notice between question and answer: the host must keep reading
+    if method == "chat":  # the host must read the notification before it answers
         send(method="say", params="wait for it")
         return ask("slow", None)
     if method == "tool":
@@ -177,7 +177,7 @@ def main() -> None:
         else:
             try:
                 send(id=id, result=serve(method, params, id))
-            except NotNow:
+            except AnswerLater:
                 HELD.append(id)
             except RuntimeError as error:
                 send(id=id, error={"code": -1, "message": str(error), "data": [1]})

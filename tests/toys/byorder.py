@@ -1,7 +1,7 @@
-"""A toy dialect in the manner of cigen: u32 frames, no ids, no types; position is everything.
+"""A toy dialect similar to cigen: frames with a length of four bytes, and messages without ids.
 
-A request is a verb, a space and JSON; `ping` is a frame of no bytes at all. An answer is JSON, or
-no bytes for null, or `!` and a text for a refusal. Which question it answers, only the order tells.
+A request is a verb, a space and JSON; `ping` is an empty frame. An answer is JSON, or an empty
+frame for null, or `!` and a text for an error. Answers have the order of their requests.
 """
 
 from collections import deque
@@ -26,25 +26,25 @@ class HostCodec:
     """Remembers the requests, because an answer does not name its request."""
 
     def __init__(self) -> None:
-        self._asked: deque[str] = deque()
+        self._sent_methods: deque[str] = deque()
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         payload = b"" if method == "ping" else method.encode() + b" " + jsontext.encode(params)
-        self._asked.append(method)
+        self._sent_methods.append(method)
         return payload
 
     def forget_last_request(self) -> None:
-        self._asked.pop()
+        self._sent_methods.pop()
 
     def encode(self, message: Message) -> bytes:
         if not isinstance(message, Request):
-            raise UsageError("X1304", "byorder knows nothing but questions")
+            raise UsageError("X1304", "byorder has only requests")
         return self.request(message.method, message.params, 0)
 
     def decode(self, frame: Bytes) -> Incoming:
-        if not self._asked:
+        if not self._sent_methods:
             raise ProtocolViolation("X0602", "it answered without a request")
-        expected = self._asked.popleft()
+        expected = self._sent_methods.popleft()
         data = bytes(frame)
         if not data:
             return Reply(None, None)
@@ -62,10 +62,10 @@ class HostCodec:
 
 
 class GuestCodec:
-    """The codec of the other end, which needs no memory."""
+    """The codec of the extension, which does not remember requests."""
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        raise UsageError("X1304", "a byorder child cannot ask")
+        raise UsageError("X1304", "a byorder extension cannot send requests")
 
     def forget_last_request(self) -> None:
         pass
@@ -88,7 +88,7 @@ class GuestCodec:
         try:
             return Request(verb.decode(), jsontext.decode(rest))
         except (UnicodeDecodeError, jsontext.NotJson):
-            return Noise(data, "not a question")
+            return Noise(data, "not a request")
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None
@@ -107,7 +107,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
 
 
 def _make(params: Any) -> Exchanges:
-    """Make two requests: plan, then make what was planned."""
+    """Send two requests: `plan`, and `build` with the plan."""
     received = yield Request("plan", params)
     plan = result_of(received, "plan")
     if "fault" in plan:

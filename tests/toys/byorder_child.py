@@ -1,7 +1,7 @@
 """The child of the toy dialect `byorder`. Standard library only; run with -S -E.
 
-It never sleeps: `hold` holds its answer back until a request of another kind comes, and then sends
-both, in order. A host that goes on after it gave a call up would confuse the two.
+It never sleeps: the answer to `hold` is sent only when another request comes, before the answer to
+that request. A host that uses the process after it abandoned a call would confuse both answers.
 """
 
 import json
@@ -15,13 +15,13 @@ HEARD: list[list[Any]] = []
 PLANNED: Any = None
 
 
-def read(size: int) -> bytes:
+def read_bytes(size: int) -> bytes:
     data = b""
     while len(data) < size:
-        part = os.read(0, size - len(data))
-        if not part:
+        data_read = os.read(0, size - len(data))
+        if not data_read:
             sys.exit(0)
-        data += part
+        data += data_read
     return data
 
 
@@ -30,17 +30,17 @@ def write(data: bytes) -> None:
         data = data[os.write(1, data) :]
 
 
-def frame(payload: bytes) -> None:
+def write_frame(payload: bytes) -> None:
     write(struct.pack(">I", len(payload)) + payload)
 
 
 def answer(value: Any) -> None:
-    frame(b"" if value is None else json.dumps(value).encode())
+    write_frame(b"" if value is None else json.dumps(value).encode())
 
 
 def serve(verb: str, params: Any) -> None:
     global PLANNED
-    planned, PLANNED = PLANNED, None
+    last_plan, PLANNED = PLANNED, None
     if verb == "hello":
         answer({"protocol": 1, "name": "toy"} if "old" not in sys.argv else {"protocol": 7})
     elif verb == "ping":
@@ -61,8 +61,8 @@ def serve(verb: str, params: Any) -> None:
         elif params["parts"][0] == "fatal-0":
             os.write(2, b"the build broke me\n")
             os._exit(3)
-        elif params != planned:
-            frame(b"!built without its plan")
+        elif params != last_plan:
+            write_frame(b"!built without its plan")
         else:
             answer({"built": params["parts"], "pid": os.getpid()})
     elif verb == "hold":
@@ -71,11 +71,11 @@ def serve(verb: str, params: Any) -> None:
         answer(params)
         answer("once more")
     elif verb == "garble":
-        frame(b"\xff\xfe{")
+        write_frame(b"\xff\xfe{")
     elif verb == "overrun":
         write(b"\xff\xff\xff\xff")
     elif verb == "refuse":
-        frame(b"!" + params.encode())
+        write_frame(b"!" + params.encode())
     elif verb == "die":
         write(struct.pack(">I", 100) + b"only the beginning")
         os._exit(params)
@@ -84,8 +84,8 @@ def serve(verb: str, params: Any) -> None:
 
 
 while True:
-    (length,) = struct.unpack(">I", read(4))
-    payload = read(length)
+    (length,) = struct.unpack(">I", read_bytes(4))
+    payload = read_bytes(length)
     verb, _, rest = payload.partition(b" ") if payload else (b"ping", b"", b"null")
     HEARD.append([verb.decode(), length])
     if verb != b"hold":

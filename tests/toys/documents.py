@@ -1,7 +1,7 @@
-"""A toy dialect with state, in the manner of a language server: JSON-RPC in lines.
+"""A toy dialect with state, similar to a language server: JSON-RPC in lines.
 
-Documents are opened by a notification, what is wrong with one comes as a notification, and a
-process that replaces another knows of no document until it is told again.
+The host opens a document by a notification, and the child reports the problems of a document by a
+notification. A new process knows no document until the host opens it again.
 """
 
 import sys
@@ -24,7 +24,7 @@ CHILD = Path(__file__).parent / "documents_child.py"
 
 
 def _check(params: Mapping[str, Any]) -> Exchanges:
-    """Open a document, and return its problems; None if they do not come in time."""
+    """Open a document, and return its problems, or None at the time limit."""
     yield Notification("open", params)
     received = yield WaitFor(
         "problems", lambda notice: bool(notice["name"] == params["name"]), params.get("seconds")
@@ -46,7 +46,7 @@ class Documents:
         self._open: dict[str, str] = {}
 
     async def open(self, name: str, text: str) -> Any:
-        """Open a document; return its problems."""
+        """Open a document, and return its problems."""
         self._open[name] = text
         return await self._caller.call("check", {"name": name, "text": text})
 

@@ -42,7 +42,7 @@ def spec(id: str) -> Spec:
 
 
 def installed(folder: Path) -> Path:
-    """Write what an installed package leaves behind; `folder` must be on the path then."""
+    """Write the metadata of an installed package. The caller puts `folder` into `sys.path`."""
     info = folder / "exthost_toys-1.0.dist-info"
     info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: exthost-toys\nVersion: 1.0\n")

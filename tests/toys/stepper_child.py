@@ -1,7 +1,7 @@
 """The child of the toy dialect `stepper`. Standard library only; run with -S -E.
 
-Tools: climb (reports each of its `steps`, then returns the ids that were cancelled so far), wait
-(never answers), heard (returns the ids that were cancelled).
+Tools: climb (reports each of its `steps` and returns their number), wait (never answers), heard
+(returns the ids of cancelled and of waiting calls).
 """
 
 import json
@@ -16,13 +16,13 @@ def say(**message: Any) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def step(call: Any, done: int, of: int) -> None:
+def send_progress(call: Any, done: int, of: int) -> None:
     say(method="progress", params={"call": call, "done": done, "of": of, "at": f"step {done}"})
 
 
 for line in sys.stdin:
-    heard = json.loads(line)
-    method, params, id = heard["method"], heard["params"], heard.get("id")
+    message = json.loads(line)
+    method, params, id = message["method"], message["params"], message.get("id")
     if method == "initialize":
         say(id=id, result={"name": "stepper", "tools": ["climb", "wait", "heard"]})
     elif method == "cancelled":
@@ -30,11 +30,11 @@ for line in sys.stdin:
     elif method == "tool" and params["name"] == "climb":
         steps = params["with"]["steps"]
         for done in range(1, steps + 1):
-            step(id, done, steps)
-        step("nobody's", 1, 1)
+            send_progress(id, done, steps)
+        send_progress("nobody's", 1, 1)
         say(id=id, result={"climbed": steps})
     elif method == "tool" and params["name"] == "wait":
         WAITING.append(id)
-        step(id, 1, 2)
+        send_progress(id, 1, 2)
     elif method == "tool":
         say(id=id, result={"cancelled": CANCELLED, "waiting": WAITING})

@@ -1,4 +1,5 @@
-"""Headers, one call at a time, a child that asks back, and streams by notices."""
+"""The toy dialect `askback`: Content-Length headers, one call at a time, requests of the child, and
+streams of notifications."""
 
 import asyncio
 import sys
@@ -30,57 +31,57 @@ async def config_get(params: Any) -> Any:
     return f"the {params['key']}"
 
 
-def toy(
+def make_extension(
     bus: Bus | None = None,
     handlers: Mapping[str, Handler] | None = None,
     *,
     dialect: Dialect = DIALECT,
-    words: tuple[str, ...] = (),
+    flags: tuple[str, ...] = (),
     **limits: Any,
 ) -> Extension:
-    argv = (sys.executable, "-S", "-E", str(CHILD), *words)
+    argv = (sys.executable, "-S", "-E", str(CHILD), *flags)
     spec = Spec(id="toy", argv=argv, dialect="askback", limits=Limits(**limits))
     handlers = {"config.get": config_get} | dict(handlers or {})
     return Extension(spec, dialect, bus=bus, handlers=handlers)
 
 
-async def events_of(ext: Extension, method: str, params: Any) -> tuple[list[Any], Any]:
+async def read_stream(ext: Extension, method: str, params: Any) -> tuple[list[Any], Any]:
     async with ext.stream(method, params) as stream:
         return [event async for event in stream], stream.result
 
 
-async def told_by(ext: Extension, method: str) -> list[Any]:
-    """The params of what the child heard under this name."""
+async def received_params(ext: Extension, method: str) -> list[Any]:
+    """Return the params of each message with this method that the child received."""
     return [output["params"] for output in await ext.call("heard") if output["method"] == method]
 
 
-# -- the child asks --------------------------------------------------------------------------
+# -- requests of the child -------------------------------------------------------------------------
 
 
 @pytest.mark.both_loops
-async def test_the_child_asks_inside_the_handshake_and_is_answered() -> None:
-    async with closing(toy()) as ext:
+async def test_requests_of_the_child_during_the_handshake_are_answered() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         assert ext.offer.name == "the name"
-        # It knew what it might ask, and was refused what nobody serves.
+        # The child knew the methods of the host, and an unknown method was refused.
         assert ext.offer.extra["learnt"] == {"serves": ["config.get"], "refused": -32601}
-        assert await told_by(ext, "initialized") == [None]
+        assert await received_params(ext, "initialized") == [None]
 
 
 @pytest.mark.both_loops
-async def test_the_child_asks_inside_a_call_and_gets_that_answer_next() -> None:
-    async with closing(toy()) as ext:
-        # Many at once: none may slip in between a question of the child and its answer.
-        asked = [
+async def test_a_request_of_the_child_during_a_call_is_answered_next() -> None:
+    async with closing(make_extension()) as ext:
+        # No other call may be sent between a request of the child and its answer.
+        calls = [
             ext.call("relay", {"method": "config.get", "params": {"key": n}}) for n in range(50)
         ]
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*calls)
         assert [answer["result"] for answer in answers] == [f"the {n}" for n in range(50)]
         accounted(ext, 50, result=50)
 
 
-async def test_an_unserved_question_is_refused_with_32601_and_the_call_goes_on() -> None:
-    async with closing(toy()) as ext:
+async def test_an_unknown_request_of_the_child_is_refused_with_32601() -> None:
+    async with closing(make_extension()) as ext:
         answer = await ext.call("relay", {"method": "no.such", "params": {}})
         assert answer["error"]["code"] == -32601 and "no.such" in answer["error"]["message"]
         assert await ext.call("echo", 1) == 1
@@ -90,16 +91,16 @@ async def test_a_handler_that_refuses_or_fails_is_reported_to_the_child() -> Non
     async def refuse(params: Any) -> Any:
         raise CallFailed("X0701", "no", error_code=-32602, error_message="bad key", data=[1])
 
-    async def trip(params: Any) -> Any:
+    async def raise_value_error(params: Any) -> Any:
         raise ValueError("tripped")
 
-    async def unsayable(params: Any) -> Any:
+    async def return_object(params: Any) -> Any:
         return object()
 
-    handlers = {"refuse": refuse, "trip": trip, "unsayable": unsayable}
-    async with closing(toy(handlers=handlers)) as ext:
-        reports = [await ext.call("relay", {"method": name, "params": None}) for name in handlers]
-        errors = [answer["error"] for answer in reports]
+    handlers = {"refuse": refuse, "trip": raise_value_error, "unsayable": return_object}
+    async with closing(make_extension(handlers=handlers)) as ext:
+        answers = [await ext.call("relay", {"method": name, "params": None}) for name in handlers]
+        errors = [answer["error"] for answer in answers]
         assert [error["code"] for error in errors] == [-32602, -32603, -32603]
         assert errors[0]["message"] == "bad key" and errors[0]["data"] == [1]
         assert "tripped" in errors[1]["message"]
@@ -108,59 +109,59 @@ async def test_a_handler_that_refuses_or_fails_is_reported_to_the_child() -> Non
 
 async def test_the_reader_does_not_wait_for_a_handler() -> None:
     bus = Bus()
-    received = asyncio.Event()
-    bus.subscribe(LogLine, lambda line: received.set() if line.text == "wait for it" else None)
+    has_log_line = asyncio.Event()
+    bus.subscribe(LogLine, lambda line: has_log_line.set() if line.text == "wait for it" else None)
 
-    async def slow(params: Any) -> Any:
-        await received.wait()
+    async def answer_after_log_line(params: Any) -> Any:
+        await has_log_line.wait()
         return "at last"
 
-    async with closing(toy(bus, {"slow": slow})) as ext:
+    async with closing(make_extension(bus, {"slow": answer_after_log_line})) as ext:
         answer = await ext.call("chat")
         assert answer["result"] == "at last"
 
 
 async def test_a_handler_that_calls_its_own_busy_extension_fails_at_its_time_limit() -> None:
-    """One call at a time: it would wait for the very call that waits for it."""
-    made: list[Extension] = []
+    """The second call waits for the first one, which waits for the handler."""
+    extensions: list[Extension] = []
 
     async def call_again(params: Any) -> Any:
-        error = await failing(made[0].call("echo", 1, timeout=0.2))
+        error = await failing(extensions[0].call("echo", 1, timeout=0.2))
         return error.kind
 
-    async with closing(toy(handlers={"again": call_again})) as ext:
-        made.append(ext)
+    async with closing(make_extension(handlers={"again": call_again})) as ext:
+        extensions.append(ext)
         answer = await ext.call("relay", {"method": "again", "params": None})
         assert answer["result"] == "CallTimeout"
         assert await ext.call("echo", 2) == 2
         assert await ext.call("asked") == ["relay", "echo"]
 
 
-async def test_handlers_still_at_work_when_the_child_goes_are_cancelled() -> None:
-    begun, ended = asyncio.Event(), asyncio.Event()
+async def test_running_handlers_are_cancelled_when_the_child_dies() -> None:
+    has_started, has_ended = asyncio.Event(), asyncio.Event()
 
-    async def endless(params: Any) -> Any:
-        begun.set()
+    async def wait_for_ever(params: Any) -> Any:
+        has_started.set()
         try:
             await asyncio.Event().wait()
         finally:
-            ended.set()
+            has_ended.set()
 
-    async with closing(toy(handlers={"endless": endless})) as ext:
+    async with closing(make_extension(handlers={"endless": wait_for_ever})) as ext:
         call = asyncio.ensure_future(
             failing(ext.call("relay", {"method": "endless", "params": None}))
         )
-        await begun.wait()
+        await has_started.wait()
         ext.kill()
         assert isinstance(await call, ExtensionGone)
-        await ended.wait()
+        await has_ended.wait()
 
 
 # -- one call at a time ----------------------------------------------------------------------
 
 
-async def test_only_one_call_is_in_flight_and_the_others_wait_in_order() -> None:
-    async with closing(toy()) as ext:
+async def test_only_one_call_is_in_flight_and_the_others_wait() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(10)]
         await asyncio.sleep(0)
@@ -169,22 +170,22 @@ async def test_only_one_call_is_in_flight_and_the_others_wait_in_order() -> None
 
 
 @pytest.mark.both_loops
-async def test_a_call_that_times_out_is_withdrawn_and_the_one_behind_it_is_served() -> None:
-    async with closing(toy()) as ext:
+async def test_a_call_that_times_out_is_cancelled_and_the_next_one_is_served() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         pid = ext.stats.pid
-        held = asyncio.ensure_future(failing(ext.call("hold", timeout=0.2)))
-        behind = asyncio.ensure_future(ext.call("echo", "mine", timeout=60))
-        assert isinstance(await held, CallTimeout)
-        assert await behind == "mine"
-        assert ext.stats.pid == pid, "by id, a late answer harms nobody"
+        held_call = asyncio.ensure_future(failing(ext.call("hold", timeout=0.2)))
+        next_call = asyncio.ensure_future(ext.call("echo", "mine", timeout=60))
+        assert isinstance(await held_call, CallTimeout)
+        assert await next_call == "mine"
+        assert ext.stats.pid == pid, "a late answer is recognised by its id"
         assert ext.stats.dropped == {"late or repeated replies": 1}
-        assert await told_by(ext, "cancelled") == [{"id": 2}]
+        assert await received_params(ext, "cancelled") == [{"id": 2}]
         accounted(ext, 3, result=2, timeout=1)
 
 
 async def test_a_failure_without_an_id_answers_no_request() -> None:
-    async with closing(toy()) as ext:
+    async with closing(make_extension()) as ext:
         assert await ext.call("null_error") == "right"
         assert ext.stats.dropped == {"errors that name no request": 1}
 
@@ -193,89 +194,87 @@ async def test_a_failure_without_an_id_answers_no_request() -> None:
 
 
 @pytest.mark.both_loops
-async def test_the_events_of_the_call_in_flight_come_in_order_and_its_reply_ends_them() -> None:
-    async with closing(toy()) as ext:
+async def test_the_reply_ends_the_events_of_a_call() -> None:
+    async with closing(make_extension()) as ext:
         for count in (0, 1, 1000):
-            events, result = await events_of(ext, "run", {"events": count})
+            events, result = await read_stream(ext, "run", {"events": count})
             assert events == list(range(count))
             assert result == {"sent": count}
         accounted(ext, 3, result=3)
 
 
-async def test_an_event_that_cannot_be_read_is_counted_and_the_stream_goes_on() -> None:
-    async with closing(toy()) as ext:
-        events, result = await events_of(ext, "run", {"events": 3, "bad": True})
+async def test_an_event_that_cannot_be_read_is_dropped_and_counted() -> None:
+    async with closing(make_extension()) as ext:
+        events, result = await read_stream(ext, "run", {"events": 3, "bad": True})
         assert (events, result) == ([0, 1, 2], {"sent": 3})
         assert ext.stats.dropped == {"events that could not be read": 1}
 
 
-async def test_the_child_may_ask_inside_a_stream() -> None:
-    async with closing(toy()) as ext:
-        events, result = await events_of(ext, "run", {"events": 5, "ask": "no.such"})
+async def test_the_child_can_send_a_request_during_a_stream() -> None:
+    async with closing(make_extension()) as ext:
+        events, result = await read_stream(ext, "run", {"events": 5, "ask": "no.such"})
         assert events == list(range(5))
         assert result["error"]["code"] == -32601
 
 
 async def test_a_stream_that_fails_raises_once_after_its_last_event() -> None:
-    async with closing(toy()) as ext:
+    async with closing(make_extension()) as ext:
         events = []
         async with ext.stream("run", {"events": 3, "fail": "out of paper"}) as stream:
-            with pytest.raises(CallFailed) as failed:
+            with pytest.raises(CallFailed) as caught:
                 async for event in stream:
-                    events.append(event)  # noqa: PERF401 - kept when it raises
+                    events.append(event)  # noqa: PERF401 - the list is used after the exception
             assert [event async for event in stream] == []
         assert events == [0, 1, 2]
-        assert failed.value.error_message == "out of paper" and failed.value.data == [1]
+        assert caught.value.error_message == "out of paper" and caught.value.data == [1]
         accounted(ext, 1, error=1)
 
 
 @pytest.mark.both_loops
 async def test_a_stream_whose_child_dies_raises_once_after_its_last_event() -> None:
-    async with closing(toy()) as ext:
+    async with closing(make_extension()) as ext:
         events = []
         async with ext.stream("run", {"events": 300, "die": 6}) as stream:
-            with pytest.raises(ExtensionGone) as gone:
+            with pytest.raises(ExtensionGone) as caught:
                 async for event in stream:
                     events.append(event)  # noqa: PERF401
         assert events == list(range(300))
-        assert gone.value.evidence.exit == "exited with 6"
+        assert caught.value.evidence.exit == "exited with 6"
 
 
-async def test_a_stream_that_cannot_be_asked_for_leaves_nothing_open() -> None:
-    async with closing(toy()) as ext:
+async def test_a_stream_with_invalid_params_is_not_opened() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         with pytest.raises(UsageError):
             async with ext.stream("run", object()):
                 pass
-        events, _ = await events_of(ext, "run", {"events": 2})
+        events, _ = await read_stream(ext, "run", {"events": 2})
         assert events == [0, 1]
 
 
 async def test_the_error_for_a_method_that_is_not_a_stream_lists_the_streams() -> None:
-    async with closing(toy()) as ext:
-        with pytest.raises(UsageError) as refused:
+    async with closing(make_extension()) as ext:
+        with pytest.raises(UsageError) as caught:
             ext.stream("echo", {})
-        assert "run, watch" in refused.value.help
+        assert "run, watch" in caught.value.help
 
 
-async def test_leaving_early_sends_the_cancel_and_the_next_stream_gets_only_its_own_events() -> (
-    None
-):
-    async with closing(toy()) as ext:
+async def test_leaving_a_stream_early_sends_a_cancellation() -> None:
+    async with closing(make_extension()) as ext:
         async with ext.stream("run", {"events": 2000}) as stream:
             async for event in stream:
                 assert event == 0
                 break
-        # The child is still at it; the events of the one that was left must not be taken for these.
-        events, result = await events_of(ext, "run", {"events": 3})
+        # The child still sends events of the first stream, which must not be in the second.
+        events, result = await read_stream(ext, "run", {"events": 3})
         assert (events, result) == ([0, 1, 2], {"sent": 3})
-        assert await told_by(ext, "run.cancel") == [{"why": "the consumer left"}]
+        assert await received_params(ext, "run.cancel") == [{"why": "the consumer left"}]
 
 
 async def test_a_stream_that_takes_too_long_is_cancelled_and_raises_after_its_events(
     clock: Clock,
 ) -> None:
-    async with closing(toy()) as ext:
+    async with closing(make_extension()) as ext:
         await ext.start()
         clock.stop()
         events = []
@@ -283,33 +282,33 @@ async def test_a_stream_that_takes_too_long_is_cancelled_and_raises_after_its_ev
             async with ext.stream("run", {"events": 3, "hold": True}, timeout=0.3) as stream:
                 async for event in stream:
                     events.append(event)
-                    if event == 2:  # the last that comes
+                    if event == 2:  # the last event
                         clock.move(0.3)
         assert events == [0, 1, 2]
         assert await ext.call("echo", "mine") == "mine"
-        assert len(await told_by(ext, "run.cancel")) == 1
+        assert len(await received_params(ext, "run.cancel")) == 1
         assert ext.stats.dropped == {"late or repeated replies": 1}
 
 
-async def test_a_stream_that_is_left_while_it_waits_for_its_turn_is_never_asked_for() -> None:
-    async with closing(toy()) as ext:
+async def test_a_stream_that_is_left_while_it_waits_is_never_sent() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
-        held = asyncio.ensure_future(ext.call("hold"))
+        held_call = asyncio.ensure_future(ext.call("hold"))
         await asyncio.sleep(0)
         async with ext.stream("run", {"events": 3}):
             assert ext.stats.waiting == 1
         assert ext.stats.waiting == 0
-        held.cancel()
+        held_call.cancel()
         assert await ext.call("asked") == ["hold"]
-        assert await told_by(ext, "run.cancel") == []
+        assert await received_params(ext, "run.cancel") == []
 
 
 async def test_a_stream_that_is_read_to_its_end_is_not_cancelled() -> None:
-    async with closing(toy()) as ext:
-        await events_of(ext, "run", {"events": 3})
-        await events_of(ext, "watch", {"stream": "a", "after": ["done"]})
-        assert await told_by(ext, "run.cancel") == []
-        assert await told_by(ext, "watch.cancel") == []
+    async with closing(make_extension()) as ext:
+        await read_stream(ext, "run", {"events": 3})
+        await read_stream(ext, "watch", {"stream": "a", "after": ["done"]})
+        assert await received_params(ext, "run.cancel") == []
+        assert await received_params(ext, "watch.cancel") == []
 
 
 # -- streams that a terminal event ends ------------------------------------------------------
@@ -317,33 +316,33 @@ async def test_a_stream_that_is_read_to_its_end_is_not_cancelled() -> None:
 
 @pytest.mark.both_loops
 async def test_a_terminal_event_ends_its_stream_and_is_its_result() -> None:
-    async with closing(toy()) as ext:
-        events, result = await events_of(ext, "watch", {"stream": "a", "after": [1, 2, "done"]})
+    async with closing(make_extension()) as ext:
+        events, result = await read_stream(ext, "watch", {"stream": "a", "after": [1, 2, "done"]})
         assert (events, result) == ([1, 2, "done"], "done")
         assert ext.stats.dropped == {}
 
 
 async def test_the_terminal_event_comes_exactly_once_and_later_events_are_dropped() -> None:
-    async with closing(toy()) as ext:
+    async with closing(make_extension()) as ext:
         after = [1, "done", 2, "done", "failed"]
-        events, result = await events_of(ext, "watch", {"stream": "a", "after": after})
+        events, result = await read_stream(ext, "watch", {"stream": "a", "after": after})
         assert (events, result) == ([1, "done"], "done")
         await ext.call("echo")
         assert ext.stats.dropped == {NO_STREAM: 3}
 
 
 async def test_events_before_the_acknowledgement_are_kept() -> None:
-    async with closing(toy()) as ext:
+    async with closing(make_extension()) as ext:
         params = {"stream": "a", "before": [1, 2], "after": [3, "done"]}
-        events, _ = await events_of(ext, "watch", params)
+        events, _ = await read_stream(ext, "watch", params)
         assert events == [1, 2, 3, "done"]
-        # Even when the whole of it came before.
-        events, _ = await events_of(ext, "watch", {"stream": "b", "before": [1, "done"]})
+        # This includes a stream whose last event comes before the acknowledgement.
+        events, _ = await read_stream(ext, "watch", {"stream": "b", "before": [1, "done"]})
         assert events == [1, "done"]
 
 
 async def test_streams_are_distinguished_by_their_names() -> None:
-    async with closing(toy()) as ext:
+    async with closing(make_extension()) as ext:
         async with (
             ext.stream("watch", {"stream": "a"}) as a,
             ext.stream("watch", {"stream": "b"}) as b,
@@ -357,63 +356,65 @@ async def test_streams_are_distinguished_by_their_names() -> None:
 
 
 async def test_an_acknowledgement_of_another_stream_fails_the_opening() -> None:
-    async with closing(toy()) as ext:
-        with pytest.raises(ProtocolViolation) as violation:
+    async with closing(make_extension()) as ext:
+        with pytest.raises(ProtocolViolation) as caught:
             async with ext.stream("watch", {"stream": "a", "acknowledge": "b", "before": [1]}):
                 pass
-        assert violation.value.code == "X0605"
-        assert await ext.call("echo", 1) == 1, "the session goes on"
+        assert caught.value.code == "X0605"
+        assert await ext.call("echo", 1) == 1, "the session continues"
         accounted(ext, 2, result=1, error=1)
 
 
-async def test_leaving_a_stream_early_cancels_it_by_name_once() -> None:
-    async with closing(toy()) as ext:
+async def test_leaving_a_named_stream_early_sends_one_cancellation() -> None:
+    async with closing(make_extension()) as ext:
         async with ext.stream("watch", {"stream": "a", "after": [1, 2]}) as stream:
             async for event in stream:
-                if event == 2:  # the last that was sent: none is on its way when we leave
+                if event == 2:  # the last event that was sent
                     break
-        assert await told_by(ext, "watch.cancel") == [{"stream": "a", "why": "the consumer left"}]
+        assert await received_params(ext, "watch.cancel") == [
+            {"stream": "a", "why": "the consumer left"}
+        ]
         await ext.call("emit", {"stream": "a", "events": [3]})
         assert ext.stats.dropped == {NO_STREAM: 1}
 
 
-async def test_leaving_by_an_exception_or_a_cancellation_cancels_too() -> None:
-    async with closing(toy()) as ext:
+async def test_leaving_a_stream_by_an_exception_sends_a_cancellation() -> None:
+    async with closing(make_extension()) as ext:
         with pytest.raises(KeyError):
             async with ext.stream("watch", {"stream": "a"}):
                 raise KeyError("a")
 
-        reached = asyncio.Event()
+        is_open = asyncio.Event()
 
         async def watch_for_ever() -> None:
             async with ext.stream("watch", {"stream": "b"}) as stream:
-                reached.set()
+                is_open.set()
                 async for _ in stream:
                     pass
 
         watcher = asyncio.ensure_future(watch_for_ever())
-        await reached.wait()
+        await is_open.wait()
         watcher.cancel()
         with pytest.raises(asyncio.CancelledError):
             await watcher
-        cancels = await told_by(ext, "watch.cancel")
+        cancels = await received_params(ext, "watch.cancel")
         assert [cancel["stream"] for cancel in cancels] == ["a", "b"]
 
 
-async def test_an_open_stream_takes_no_place_among_the_calls() -> None:
-    async with closing(toy()) as ext, ext.stream("watch", {"stream": "a"}) as stream:
+async def test_an_open_stream_does_not_count_towards_the_maximum_of_calls() -> None:
+    async with closing(make_extension()) as ext, ext.stream("watch", {"stream": "a"}) as stream:
         assert ext.internals.queue.max_in_flight == 1
         assert (ext.stats.in_flight, ext.stats.calls) == (1, 0)
         assert await ext.call("echo", 1, timeout=60) == 1
-        assert (ext.stats.in_flight, ext.stats.result) == (1, 1)  # it has not ended
+        assert (ext.stats.in_flight, ext.stats.result) == (1, 1)  # the stream is still open
         await ext.call("emit", {"stream": "a", "events": ["done"]})
         assert [event async for event in stream] == ["done"]
         assert (ext.stats.in_flight, ext.stats.calls, ext.stats.result) == (0, 3, 3)
 
 
-async def test_when_the_child_goes_each_open_stream_ends_with_one_failure() -> None:
+async def test_each_open_stream_raises_once_when_the_child_dies() -> None:
     async with (
-        closing(toy()) as ext,
+        closing(make_extension()) as ext,
         ext.stream("watch", {"stream": "a", "after": [1]}) as a,
         ext.stream("watch", {"stream": "b"}) as b,
     ):
@@ -428,8 +429,8 @@ async def test_when_the_child_goes_each_open_stream_ends_with_one_failure() -> N
             assert [event async for event in stream] == []
 
 
-async def test_when_the_extension_is_closed_its_streams_end() -> None:
-    ext = toy()
+async def test_closing_the_extension_ends_its_streams() -> None:
+    ext = make_extension()
     async with ext.stream("watch", {"stream": "a", "after": [1]}) as stream:
         assert await anext(stream) == 1
         await ext.close()
@@ -437,19 +438,21 @@ async def test_when_the_extension_is_closed_its_streams_end() -> None:
             await anext(stream)
 
 
-async def test_an_acknowledgement_over_the_size_limit_fails_the_opening_and_ends_it() -> None:
-    """The same dialect in lines, where a message that is too long is let go."""
+async def test_an_acknowledgement_over_the_size_limit_fails_the_opening() -> None:
+    """The dialect with lines instead of headers, where a message that is too long is dropped."""
     in_lines = replace(DIALECT, framing=Lines)
-    async with closing(toy(dialect=in_lines, words=("lines",), max_message=10_000)) as ext:
+    async with closing(
+        make_extension(dialect=in_lines, flags=("lines",), max_message=10_000)
+    ) as ext:
         after = list(range(2 * STREAM_EVENTS))
-        with pytest.raises(ProtocolViolation) as violation:
+        with pytest.raises(ProtocolViolation) as caught:
             async with ext.stream("watch", {"stream": "a", "padding": 10_000, "after": after}):
                 pass
-        assert violation.value.code == "X0603"
-        # A stream that was left behind would swallow these, and hold up the child for them.
+        assert caught.value.code == "X0603"
+        # If the stream were still open, it would receive these events and block the child.
         assert await ext.call("echo", 1) == 1
         assert ext.stats.dropped[NO_STREAM] == len(after)
-        events, _ = await events_of(ext, "watch", {"stream": "a", "after": [1, "done"]})
+        events, _ = await read_stream(ext, "watch", {"stream": "a", "after": [1, "done"]})
         assert events == [1, "done"]
 
 
@@ -458,33 +461,33 @@ async def test_an_acknowledgement_over_the_size_limit_fails_the_opening_and_ends
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize(
-    ("pad", "total", "most"),
+    ("event_bytes", "total", "max_events"),
     [(1000, 5000, STREAM_EVENTS), (200_000, 300, MAX_STREAM_BYTES // 200_000)],
     ids=["by number", "by size"],
 )
-async def test_a_child_whose_stream_is_not_read_is_left_unread_until_it_is(
-    pad: int, total: int, most: int, tmp_path: Path
+async def test_a_child_whose_stream_is_not_read_blocks(
+    event_bytes: int, total: int, max_events: int, tmp_path: Path
 ) -> None:
-    noted = tmp_path / "stuck_at"
+    position_file = tmp_path / "stuck_at"
 
-    def stuck_at() -> int:
-        return int(noted.read_text() or 0) if noted.exists() else 0
+    def blocked_at() -> int:
+        return int(position_file.read_text() or 0) if position_file.exists() else 0
 
-    params = {"events": total, "pad": pad, "noted": str(noted)}
-    async with closing(toy()) as ext, ext.stream("run", params) as stream:
-        await until(lambda: stuck_at() >= most - 1)
-        # Beside the queue there is one read, what the pipe holds (large frames widen both), and
-        # the one under way.
-        beside = 2 * (LARGE_READ_BYTES if pad > READ_BYTES else READ_BYTES)
-        assert stuck_at() <= most + beside // pad + 2
+    params = {"events": total, "pad": event_bytes, "noted": str(position_file)}
+    async with closing(make_extension()) as ext, ext.stream("run", params) as stream:
+        await until(lambda: blocked_at() >= max_events - 1)
+        # More events are in one read, in the pipe (both are larger for large frames), and in the
+        # current write.
+        buffered_bytes = 2 * (LARGE_READ_BYTES if event_bytes > READ_BYTES else READ_BYTES)
+        assert blocked_at() <= max_events + buffered_bytes // event_bytes + 2
         assert [event async for event in stream] == list(range(total))
         assert stream.result == {"sent": total}
 
 
-async def test_a_consumer_that_calls_the_same_extension_meanwhile_does_not_block_itself() -> None:
-    """The call's answer comes behind more events than the queue holds."""
+async def test_a_consumer_can_call_the_same_extension() -> None:
+    """The answer of the call comes after more events than the queue can have."""
     count = 3 * STREAM_EVENTS
-    async with closing(toy()) as ext, ext.stream("watch", {"stream": "a"}) as stream:
+    async with closing(make_extension()) as ext, ext.stream("watch", {"stream": "a"}) as stream:
         await ext.call("emit", {"stream": "a", "events": count})
         await ext.call("emit", {"stream": "a", "events": ["done"]})
         events = []
@@ -495,12 +498,10 @@ async def test_a_consumer_that_calls_the_same_extension_meanwhile_does_not_block
         assert events == [*range(count), "done"]
 
 
-async def test_a_consumer_whose_call_must_wait_for_its_own_streams_end_does_not_block_itself() -> (
-    None
-):
-    """One call at a time: what it asks inside the loop is sent when the stream's call is over."""
+async def test_a_consumer_can_make_a_call_that_waits_for_the_end_of_its_stream() -> None:
+    """Only one call is in flight, so the new call is sent after the end of the stream."""
     count = 3 * STREAM_EVENTS
-    async with closing(toy()) as ext, ext.stream("run", {"events": count}) as stream:
+    async with closing(make_extension()) as ext, ext.stream("run", {"events": count}) as stream:
         events = []
         async for event in stream:
             events.append(event)
@@ -509,47 +510,47 @@ async def test_a_consumer_whose_call_must_wait_for_its_own_streams_end_does_not_
         assert events == list(range(count))
 
 
-async def test_a_consumer_that_calls_after_the_child_was_left_unread_does_not_block_itself(
+async def test_a_consumer_can_make_a_call_after_the_child_was_blocked(
     tmp_path: Path,
 ) -> None:
-    noted, count = tmp_path / "stuck_at", 1500
-    params = {"events": count, "pad": 1000, "noted": str(noted)}
-    async with closing(toy()) as ext, ext.stream("run", params) as stream:
-        await until(noted.exists)
+    position_file, count = tmp_path / "stuck_at", 1500
+    params = {"events": count, "pad": 1000, "noted": str(position_file)}
+    async with closing(make_extension()) as ext, ext.stream("run", params) as stream:
+        await until(position_file.exists)
         assert await ext.call("echo", "inside", timeout=60) == "inside"
         assert [event async for event in stream] == list(range(count))
 
 
 @pytest.mark.both_loops
-async def test_a_stream_that_is_never_read_while_others_wait_is_overrun_alone() -> None:
+async def test_only_a_stream_that_is_never_read_is_overrun() -> None:
     async with (
-        closing(toy()) as ext,
-        ext.stream("watch", {"stream": "slow"}) as slow,
-        ext.stream("watch", {"stream": "quick"}) as quick,
+        closing(make_extension()) as ext,
+        ext.stream("watch", {"stream": "slow"}) as slow_stream,
+        ext.stream("watch", {"stream": "quick"}) as quick_stream,
     ):
-        # The answer of this call stands behind all those events.
+        # The answer of this call comes after all these events.
         assert await ext.call("emit", {"stream": "slow", "events": 6000}) == "emitted"
         await ext.call("emit", {"stream": "quick", "events": [1, "done"]})
-        assert [event async for event in quick] == [1, "done"]
+        assert [event async for event in quick_stream] == [1, "done"]
         events = []
-        with pytest.raises(UsageError) as overrun:
-            async for event in slow:
+        with pytest.raises(UsageError) as caught:
+            async for event in slow_stream:
                 events.append(event)  # noqa: PERF401
-        assert overrun.value.code == "X1306"
+        assert caught.value.code == "X1306"
         assert events == list(range(MAX_STREAM_EVENTS))
         assert await ext.call("echo", 1) == 1
-        # It was told to stop, once.
-        cancels = await told_by(ext, "watch.cancel")
+        # Only the slow stream was cancelled.
+        cancels = await received_params(ext, "watch.cancel")
         assert [cancel["stream"] for cancel in cancels] == ["slow"]
 
 
 # -- the end ---------------------------------------------------------------------------------
 
 
-async def test_it_is_asked_to_shut_down_before_anything_is_closed() -> None:
+async def test_the_child_exits_after_the_shutdown_request() -> None:
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)
-    async with closing(toy(bus)) as ext:
+    async with closing(make_extension(bus)) as ext:
         await ext.start()
     assert [event.status for event in exits] == ["exited with 0"]

@@ -1,4 +1,5 @@
-"""u32 frames without ids, one call at a time, two exchanges in one, poisoned by a timeout."""
+"""The toy dialect `byorder`: frames without ids, one call at a time, operations of two exchanges. A
+timeout ends the process, because a late answer could not be recognised."""
 
 import asyncio
 import sys
@@ -29,7 +30,7 @@ from tests.toys.byorder import DIALECT
 CHILD = Path(__file__).parent / "byorder_child.py"
 
 
-def toy(
+def make_extension(
     *flags: str, bus: Bus | None = None, dialect: Dialect = DIALECT, **limits: Any
 ) -> Extension:
     argv = (sys.executable, "-S", "-E", str(CHILD), *flags)
@@ -38,8 +39,8 @@ def toy(
 
 
 @pytest.mark.both_loops
-async def test_answers_without_ids_find_the_call_that_asked() -> None:
-    async with closing(toy()) as ext:
+async def test_answers_without_ids_are_delivered_to_their_calls() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         assert ext.offer.name == "toy"
         output = await asyncio.gather(*(ext.call("say", n) for n in range(100)))
@@ -47,17 +48,17 @@ async def test_answers_without_ids_find_the_call_that_asked() -> None:
         accounted(ext, 100, result=100)
 
 
-async def test_a_frame_of_no_bytes_is_a_message_both_ways() -> None:
-    async with closing(toy()) as ext:
+async def test_an_empty_frame_is_a_request_and_a_reply() -> None:
+    async with closing(make_extension()) as ext:
         assert [await ext.call("ping") for _ in range(3)] == [None, None, None]
         assert await ext.call("heard") == [["ping", 0]] * 3
 
 
 @pytest.mark.both_loops
 async def test_an_operation_of_two_exchanges_is_not_interrupted_by_other_calls() -> None:
-    async with closing(toy()) as ext:
-        mixed = [ext.call("make", n) if n % 2 else ext.call("say", n) for n in range(60)]
-        for n, result in enumerate(await asyncio.gather(*mixed)):
+    async with closing(make_extension()) as ext:
+        calls = [ext.call("make", n) if n % 2 else ext.call("say", n) for n in range(60)]
+        for n, result in enumerate(await asyncio.gather(*calls)):
             if n % 2:
                 assert result["built"] == [f"{n}-0", f"{n}-1", f"{n}-2"]
             else:
@@ -66,15 +67,15 @@ async def test_an_operation_of_two_exchanges_is_not_interrupted_by_other_calls()
 
 
 async def test_an_operation_that_stops_after_its_first_exchange_sends_no_second() -> None:
-    async with closing(toy()) as ext:
+    async with closing(make_extension()) as ext:
         error = await failing(ext.call("make", "impossible"))
         assert isinstance(error, CallFailed) and error.data == {"fault": "cannot be done"}
         assert await ext.call("heard") == [["plan", len('plan "impossible"')]]
         accounted(ext, 2, result=1, error=1)
 
 
-async def test_a_refusal_is_an_answer_and_the_session_goes_on() -> None:
-    async with closing(toy()) as ext:
+async def test_an_error_reply_does_not_end_the_process() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         pid = ext.stats.pid
         error = await failing(ext.call("refuse", "not today"))
@@ -83,20 +84,20 @@ async def test_a_refusal_is_an_answer_and_the_session_goes_on() -> None:
         assert ext.stats.pid == pid
 
 
-# -- poisoned --------------------------------------------------------------------------------
+# -- timeouts and cancellations ----------------------------------------------------------------
 
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize(
     ("method", "params"), [("hold", "late"), ("make", "held"), ("make", "held-build")]
 )
-async def test_a_timeout_ends_the_process_and_the_next_call_gets_its_own_answer_from_a_fresh_one(
+async def test_after_a_timeout_the_next_call_is_answered_by_a_new_process(
     method: str, params: str
 ) -> None:
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)
-    async with closing(toy(bus=bus)) as ext:
+    async with closing(make_extension(bus=bus)) as ext:
         await ext.start()
         pid = ext.stats.pid
         error = await failing(ext.call(method, params, timeout=0.3))
@@ -108,92 +109,90 @@ async def test_a_timeout_ends_the_process_and_the_next_call_gets_its_own_answer_
 
 
 @pytest.mark.both_loops
-async def test_calls_queued_behind_one_that_times_out_are_served_by_the_fresh_process() -> None:
-    async with closing(toy()) as ext:
+async def test_calls_behind_a_timed_out_call_are_answered_by_a_new_process() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         pid = ext.stats.pid
-        poisoned = asyncio.ensure_future(failing(ext.call("hold", "late", timeout=0.3)))
-        queued = [asyncio.ensure_future(ext.call("say", n)) for n in range(5)]
-        assert isinstance(await poisoned, CallTimeout)
-        assert await asyncio.gather(*queued) == list(range(5))
+        abandoned_call = asyncio.ensure_future(failing(ext.call("hold", "late", timeout=0.3)))
+        waiting_calls = [asyncio.ensure_future(ext.call("say", n)) for n in range(5)]
+        assert isinstance(await abandoned_call, CallTimeout)
+        assert await asyncio.gather(*waiting_calls) == list(range(5))
         assert ext.stats.pid != pid
         accounted(ext, 6, result=5, timeout=1)
 
 
-async def test_calls_queued_behind_one_that_is_cancelled_are_served_by_the_fresh_process() -> None:
-    async with closing(toy()) as ext:
+async def test_calls_behind_a_cancelled_call_are_answered_by_a_new_process() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         pid = ext.stats.pid
-        poisoned = asyncio.ensure_future(ext.call("hold", "late"))
-        queued = [asyncio.ensure_future(ext.call("say", n)) for n in range(5)]
+        abandoned_call = asyncio.ensure_future(ext.call("hold", "late"))
+        waiting_calls = [asyncio.ensure_future(ext.call("say", n)) for n in range(5)]
         await until(lambda: ext.stats.in_flight == 1)
-        poisoned.cancel()
-        assert await asyncio.gather(*queued) == list(range(5))
-        assert poisoned.cancelled()
+        abandoned_call.cancel()
+        assert await asyncio.gather(*waiting_calls) == list(range(5))
+        assert abandoned_call.cancelled()
         assert ext.stats.pid != pid
         accounted(ext, 6, result=5, cancelled=1)
 
 
-async def test_a_call_that_gives_up_before_it_was_sent_poisons_nothing() -> None:
-    async with closing(toy()) as ext:
+async def test_a_call_that_times_out_before_it_was_sent_does_not_end_the_process() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         pid = ext.stats.pid
         first = asyncio.ensure_future(ext.call("hold", "late", timeout=60))
         await asyncio.sleep(0)
-        waited = await failing(ext.call("say", 1, timeout=0.05))
-        assert isinstance(waited, CallTimeout) and "its turn" in waited.message
+        error = await failing(ext.call("say", 1, timeout=0.05))
+        assert isinstance(error, CallTimeout) and "its turn" in error.message
         assert ext.stats.pid == pid and not first.done()
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
 
 
-async def test_there_is_one_call_at_a_time_so_one_that_times_out_takes_no_other_with_it() -> None:
-    """Whatever max_in_flight says. What would be lost with several in flight is shown in
-    tests/session/test_answers_by_order.py."""
-    async with closing(toy(max_in_flight=3)) as ext:
+async def test_max_in_flight_is_one_so_a_timeout_fails_no_other_call() -> None:
+    """The setting max_in_flight has no effect. tests/session/test_answers_by_order.py shows what
+    would be lost with several calls in flight."""
+    async with closing(make_extension(max_in_flight=3)) as ext:
         await ext.start()
         pid = ext.stats.pid
         assert await asyncio.gather(*(ext.call("say", n) for n in range(30))) == list(range(30))
-        poisoned = asyncio.ensure_future(failing(ext.call("hold", 1, timeout=0.3)))
+        abandoned_call = asyncio.ensure_future(failing(ext.call("hold", 1, timeout=0.3)))
         await asyncio.sleep(0)
         assert await ext.call("say", "mine") == "mine"
-        assert isinstance(await poisoned, CallTimeout)
+        assert isinstance(await abandoned_call, CallTimeout)
         assert ext.stats.pid != pid
 
 
 async def test_a_first_start_that_times_out_is_reported_to_the_call_that_caused_it() -> None:
-    async with closing(toy("old")) as ext:
+    async with closing(make_extension("old")) as ext:
         error = await failing(ext.call("say", 1))
         assert isinstance(error, HandshakeFailed)
 
 
-# -- broken ----------------------------------------------------------------------------------
+# -- invalid output and crashes ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("method", "code", "says"),
+    ("method", "code", "text"),
     [
         ("garble", "X0602", "its answer to garble"),
         ("overrun", "X0601", "4,294,967,295"),
     ],
 )
-async def test_unreadable_output_ends_the_process_and_the_next_call_gets_a_fresh_one(
-    method: str, code: str, says: str
-) -> None:
-    async with closing(toy()) as ext:
+async def test_unreadable_output_ends_the_process(method: str, code: str, text: str) -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         pid = ext.stats.pid
         error = await failing(ext.call(method))
         assert isinstance(error, ProtocolViolation)
-        assert error.code == code and says in error.message
+        assert error.code == code and text in error.message
         assert error.extension == "toy"
         assert await ext.call("say", 1) == 1
         assert ext.stats.pid != pid
 
 
-async def test_an_unrequested_answer_ends_the_process_before_it_can_answer_another() -> None:
-    async with closing(toy()) as ext:
+async def test_an_answer_without_a_request_ends_the_process() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         pid = ext.stats.pid
         assert await ext.call("twice", "right") == "right"
@@ -203,7 +202,7 @@ async def test_an_unrequested_answer_ends_the_process_before_it_can_answer_anoth
 
 
 async def test_a_child_that_dies_between_two_exchanges_is_reported_and_replaced() -> None:
-    async with closing(toy()) as ext:
+    async with closing(make_extension()) as ext:
         error = await failing(ext.call("make", "fatal"))
         assert isinstance(error, ExtensionGone)
         assert error.evidence.exit == "exited with 3"
@@ -211,54 +210,54 @@ async def test_a_child_that_dies_between_two_exchanges_is_reported_and_replaced(
         assert await ext.call("say", 1) == 1
 
 
-async def test_a_child_that_dies_inside_a_frame_is_reported_as_that() -> None:
-    async with closing(toy()) as ext:
+async def test_the_error_of_a_child_that_dies_inside_a_frame_has_the_byte_counts() -> None:
+    async with closing(make_extension()) as ext:
         error = await failing(ext.call("die", 4))
         assert isinstance(error, ExtensionGone)
         assert error.evidence.exit == "exited with 4"
         assert "18 of 100 bytes" in error.message
 
 
-async def test_a_message_over_the_limit_is_refused_before_a_byte_is_written() -> None:
-    async with closing(toy(max_message=1000)) as ext:
+async def test_a_request_over_the_limit_is_not_sent() -> None:
+    async with closing(make_extension(max_message=1000)) as ext:
         await ext.start()
         pid = ext.stats.pid
         error = await failing(ext.call("say", "x" * 1000))
         assert isinstance(error, UsageError) and error.code == "X1303"
-        # What was never asked must not be expected: the next answer is the next call's.
+        # The codec expects no answer to the refused request.
         assert await ext.call("say", "next") == "next"
         assert ext.stats.pid == pid
         assert await ext.call("heard") == [["say", len('say "next"')]]
-        broken = await failing(ext.call("garble"))
-        assert "its answer to garble" in broken.message
+        error = await failing(ext.call("garble"))
+        assert "its answer to garble" in error.message
 
 
-async def test_an_unwritable_value_is_refused_and_the_next_call_is_served() -> None:
-    async with closing(toy()) as ext:
+async def test_a_value_that_cannot_be_encoded_is_refused() -> None:
+    async with closing(make_extension()) as ext:
         error = await failing(ext.call("say", object()))
         assert isinstance(error, UsageError) and error.code == "X1302"
         assert await ext.call("say", "next") == "next"
 
 
-async def test_a_closed_dialect_knows_no_other_methods_and_sends_nothing() -> None:
-    async with closing(toy()) as ext:
+async def test_a_closed_dialect_does_not_send_other_methods() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         error = await failing(ext.call("build", {}))
         assert isinstance(error, NotFound) and "make" in error.help
         assert await ext.call("heard") == []
 
 
-async def test_without_the_end_a_late_answer_would_be_taken_for_the_next_one(
+async def test_without_ending_the_process_a_late_answer_would_be_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Shows that the tests above could fail: it is the end that keeps the answers apart."""
+    """This shows that the tests above can fail: without the end of the process they would."""
 
-    def only_forget(conversation: Conversation, call: Call, why: str) -> list[Effect]:
+    def only_forget(conversation: Conversation, call: Call, reason: str) -> list[Effect]:
         conversation.requests.forget(call)
         return []
 
     monkeypatch.setattr(Conversation, "abandon", only_forget)
-    async with closing(toy()) as ext:
-        await ext.start()  # else the time limit could be over before the request is sent
+    async with closing(make_extension()) as ext:
+        await ext.start()  # so that the time limit does not include the start
         await failing(ext.call("hold", "late", timeout=0.3))
         assert await ext.call("say", "mine") == "late"

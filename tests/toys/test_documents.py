@@ -1,5 +1,5 @@
-"""A dialect with state: operations that wait for a notification, and a new process that is told
-what the one before it knew."""
+"""The toy dialect `documents`: operations that wait for a notification, and a facet that restores
+the state of a new process."""
 
 import asyncio
 
@@ -13,51 +13,51 @@ from tests.toys import documents
 from tests.toys.documents import DIALECT, Documents
 
 
-def toy(bus: Bus | None = None) -> Extension:
+def make_extension(bus: Bus | None = None) -> Extension:
     return Extension(documents.spec("d"), DIALECT, bus=bus)
 
 
-async def test_a_generator_waits_for_the_notification_that_is_meant() -> None:
+async def test_an_operation_waits_for_the_matching_notification() -> None:
     bus = Bus()
     received: list[object] = []
     bus.subscribe(Noticed, lambda event: received.append(event.params))
-    async with closing(toy(bus)) as ext:
-        asked = [{"name": f"n{n}", "text": "wrong " * n} for n in range(20)]
-        found = await asyncio.gather(*(ext.call("check", request) for request in asked))
-        assert found == list(range(20)), "each was resumed with its own"
-        assert len(received) == 40, "they are told to subscribers, too"
+    async with closing(make_extension(bus)) as ext:
+        requests = [{"name": f"n{n}", "text": "wrong " * n} for n in range(20)]
+        problems = await asyncio.gather(*(ext.call("check", request) for request in requests))
+        assert problems == list(range(20)), "each operation got its notification"
+        assert len(received) == 40, "subscribers get all notifications"
         assert await ext.call("check_and_count", {"name": "more", "text": "wrong"}) == (1, 21)
 
 
-async def test_the_wait_for_a_notification_that_does_not_come_ends_at_the_given_time() -> None:
-    async with closing(toy()) as ext:
+async def test_waiting_for_a_notification_has_a_time_limit() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
-        silent = {"name": "a", "text": "silence"}
-        assert await ext.call("check", {**silent, "seconds": 0.1}) is None
-        assert await ext.call("check_and_count", {**silent, "seconds": 0.1}) == (None, 1)
-        error = await failing(ext.call("check", silent, timeout=0.2))
+        without_problems = {"name": "a", "text": "silence"}
+        assert await ext.call("check", {**without_problems, "seconds": 0.1}) is None
+        assert await ext.call("check_and_count", {**without_problems, "seconds": 0.1}) == (None, 1)
+        error = await failing(ext.call("check", without_problems, timeout=0.2))
         assert isinstance(error, CallTimeout)
         assert await ext.call("check", {"name": "a", "text": "wrong"}) == 1
 
 
-async def test_an_awaited_reply_is_lost_with_the_process_or_abandoned_by_the_caller() -> None:
-    async with closing(toy()) as ext:
+async def test_waiting_for_a_notification_ends_with_the_process_or_the_caller() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
-        waiting = asyncio.ensure_future(ext.call("check", {"name": "a", "text": "silence"}))
+        waiting_call = asyncio.ensure_future(ext.call("check", {"name": "a", "text": "silence"}))
         await until(lambda: ext.stats.in_flight == 1)
-        waiting.cancel()
+        waiting_call.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await waiting
+            await waiting_call
         assert ext.stats.in_flight == 0
-        waiting = asyncio.ensure_future(ext.call("check", {"name": "b", "text": "silence"}))
+        waiting_call = asyncio.ensure_future(ext.call("check", {"name": "b", "text": "silence"}))
         await until(lambda: ext.stats.in_flight == 1)
         await failing(ext.call("die"))
         with pytest.raises(ExtensionGone):
-            await waiting
+            await waiting_call
 
 
-async def test_a_new_process_receives_the_settings_of_the_one_before_it() -> None:
-    async with closing(toy()) as ext:
+async def test_a_new_process_gets_the_open_documents() -> None:
+    async with closing(make_extension()) as ext:
         facet = ext.facet(Documents)
         assert await facet.open("a", "wrong wrong") == 2
         assert await facet.open("b", "right") == 0
@@ -69,8 +69,8 @@ async def test_a_new_process_receives_the_settings_of_the_one_before_it() -> Non
         assert await ext.call("documents") == ["a", "b"]
 
 
-async def test_a_process_that_cannot_be_notified_is_not_used() -> None:
-    async with closing(toy()) as ext:
+async def test_a_process_whose_state_cannot_be_restored_is_not_used() -> None:
+    async with closing(make_extension()) as ext:
         await ext.start()
         await ext.facet(Documents).open("refused", "")
         await failing(ext.call("die"))

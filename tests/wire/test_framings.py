@@ -1,4 +1,4 @@
-"""What holds for every framing: chunking, prefixes, the way there and back, the four outcomes."""
+"""Tests of every framing: the same output for any chunks, round trips, and memory use."""
 
 import gc
 import sys
@@ -15,16 +15,23 @@ from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
 from tests.dialects.requirements import shows
-from tests.wire.play import Played, bytewise, cut, play, read_into, whole
+from tests.wire.feed_framing import (
+    FramingOutput,
+    feed_all,
+    feed_chunks,
+    feed_through_read_buffer,
+    split_at,
+    split_into_bytes,
+)
 
-Make = Callable[[int], Framing]
-FRAMINGS: tuple[Make, ...] = (Lines, Headers, Prefixed)
-every_framing = pytest.mark.parametrize("make", FRAMINGS)
+MakeFraming = Callable[[int], Framing]
+FRAMINGS: tuple[MakeFraming, ...] = (Lines, Headers, Prefixed)
+every_framing = pytest.mark.parametrize("make_framing", FRAMINGS)
 
-caps = st.integers(0, 40)
+max_sizes = st.integers(0, 40)
 
-# Made of what children really write, and of what a hostile one would.
-_PIECES: dict[Make, list[bytes]] = {
+# Parts of what real extensions and hostile extensions write.
+_PIECES: dict[MakeFraming, list[bytes]] = {
     Lines: [
         b"\n",
         b"\r\n",
@@ -66,14 +73,15 @@ _PIECES: dict[Make, list[bytes]] = {
 }
 
 
-def streams(make: Make) -> st.SearchStrategy[bytes]:
-    piece = st.sampled_from(_PIECES[make]) | st.binary(max_size=12)
+def streams(make_framing: MakeFraming) -> st.SearchStrategy[bytes]:
+    """Return streams of bytes that contain valid and invalid frames."""
+    piece = st.sampled_from(_PIECES[make_framing]) | st.binary(max_size=12)
     return st.lists(piece, max_size=24).map(b"".join)
 
 
-def payloads(make: Make) -> st.SearchStrategy[bytes]:
-    """What can be said in this framing: a line holds no newline, and is not blank."""
-    if make is not Lines:
+def payloads(make_framing: MakeFraming) -> st.SearchStrategy[bytes]:
+    """Return payloads that this framing can carry: a line has no newline and is not blank."""
+    if make_framing is not Lines:
         return st.binary(max_size=200)
     return (
         st.binary(min_size=1, max_size=200)
@@ -83,126 +91,134 @@ def payloads(make: Make) -> st.SearchStrategy[bytes]:
 
 
 @every_framing
-@given(data=st.data(), cap=caps)
+@given(data=st.data(), max_size=max_sizes)
 def test_any_chunking_of_the_same_bytes_gives_the_same_items(
-    make: Make, data: st.DataObject, cap: int
+    make_framing: MakeFraming, data: st.DataObject, max_size: int
 ) -> None:
-    stream = data.draw(streams(make))
+    stream = data.draw(streams(make_framing))
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=12))
-    at_once = whole(make(cap), stream)
-    assert play(make(cap), cut(stream, cuts)) == at_once
-    assert play(make(cap), bytewise(stream)) == at_once
+    expected = feed_all(make_framing(max_size), stream)
+    assert feed_chunks(make_framing(max_size), split_at(stream, cuts)) == expected
+    assert feed_chunks(make_framing(max_size), split_into_bytes(stream)) == expected
 
 
 @every_framing
-@given(data=st.data(), cap=caps)
-def test_the_reading_of_a_prefix_is_the_beginning_of_the_reading_of_the_whole(
-    make: Make, data: st.DataObject, cap: int
+@given(data=st.data(), max_size=max_sizes)
+def test_the_items_of_a_prefix_are_the_first_items_of_the_whole_stream(
+    make_framing: MakeFraming, data: st.DataObject, max_size: int
 ) -> None:
-    stream = data.draw(streams(make))
+    stream = data.draw(streams(make_framing))
     prefix = stream[: data.draw(st.integers(0, len(stream)))]
-    output = whole(make(cap), prefix).items
-    assert output == whole(make(cap), stream).items[: len(output)]
+    output = feed_all(make_framing(max_size), prefix).items
+    assert output == feed_all(make_framing(max_size), stream).items[: len(output)]
 
 
 @every_framing
-@given(stream=st.binary(max_size=3000), cap=caps)
-def test_no_bytes_at_all_make_a_framing_raise(make: Make, stream: bytes, cap: int) -> None:
-    played = whole(make(cap), stream)
-    assert all(len(frame) <= cap for frame in played.frames)
-    assert not any(isinstance(item, Broken) for item in played.items[:-1])
-
-
-@every_framing
-@given(data=st.data())
-def test_frames_of_one_end_are_read_back_by_the_other(make: Make, data: st.DataObject) -> None:
-    output = data.draw(st.lists(payloads(make), max_size=8))
-    host, guest = make(1000), make(1000)
-    down = whole(guest, b"".join(host.wrap(payload) for payload in output))
-    up = whole(host, b"".join(guest.wrap(payload) for payload in output))
-    assert down == up == Played([*output], None)
+@given(stream=st.binary(max_size=3000), max_size=max_sizes)
+def test_a_framing_raises_no_exception_for_any_bytes(
+    make_framing: MakeFraming, stream: bytes, max_size: int
+) -> None:
+    result = feed_all(make_framing(max_size), stream)
+    assert all(len(frame) <= max_size for frame in result.frames)
+    assert not any(isinstance(item, Broken) for item in result.items[:-1])
 
 
 @every_framing
 @given(data=st.data())
-def test_two_frames_in_one_read_are_two_frames(make: Make, data: st.DataObject) -> None:
-    first, second = data.draw(payloads(make)), data.draw(payloads(make))
-    framing = make(1000)
+def test_payloads_are_read_back_in_both_directions(
+    make_framing: MakeFraming, data: st.DataObject
+) -> None:
+    output = data.draw(st.lists(payloads(make_framing), max_size=8))
+    host, guest = make_framing(1000), make_framing(1000)
+    read_by_guest = feed_all(guest, b"".join(host.wrap(payload) for payload in output))
+    read_by_host = feed_all(host, b"".join(guest.wrap(payload) for payload in output))
+    assert read_by_guest == read_by_host == FramingOutput([*output], None)
+
+
+@every_framing
+@given(data=st.data())
+def test_two_frames_in_one_read_are_two_frames(
+    make_framing: MakeFraming, data: st.DataObject
+) -> None:
+    first, second = data.draw(payloads(make_framing)), data.draw(payloads(make_framing))
+    framing = make_framing(1000)
     assert framing.feed(framing.wrap(first) + framing.wrap(second)) == [first, second]
 
 
 @every_framing
-def test_a_frame_of_exactly_the_cap_passes_and_one_byte_more_does_not(make: Make) -> None:
-    at_the_cap, over = b"a" * 10, b"a" * 11
-    assert whole(make(10), make(11).wrap(at_the_cap)).frames == [at_the_cap]
-    played = whole(make(10), make(11).wrap(over))
-    assert played.frames == []
-    assert played.broken is not None or played.skipped
+def test_a_frame_over_the_maximum_size_is_refused(make_framing: MakeFraming) -> None:
+    largest, too_large = b"a" * 10, b"a" * 11
+    assert feed_all(make_framing(10), make_framing(11).wrap(largest)).frames == [largest]
+    result = feed_all(make_framing(10), make_framing(11).wrap(too_large))
+    assert result.frames == []
+    assert result.broken is not None or result.skipped
 
 
 @shows("synaps-frame-09")
-def test_values_sent_in_headers_are_not_capped() -> None:
+def test_the_size_of_sent_messages_with_headers_is_not_limited() -> None:
     assert Headers(10).wrap(b"a" * 11) == b"Content-Length: 11\r\n\r\n" + b"a" * 11
 
 
-@pytest.mark.parametrize("make", [Lines, Prefixed])
-def test_a_message_over_the_cap_is_not_written_and_one_of_the_cap_is(make: Make) -> None:
-    framing = make(10)
+@pytest.mark.parametrize("make_framing", [Lines, Prefixed])
+def test_a_message_over_the_maximum_size_cannot_be_sent(make_framing: MakeFraming) -> None:
+    framing = make_framing(10)
     framing.wrap(b"a" * 10)
     framing.frame_parts(10)
-    for ask in (lambda: framing.wrap(b"a" * 11), lambda: framing.frame_parts(11)):
-        with pytest.raises(UsageError) as refused:
-            ask()
-        assert refused.value.code == "X1303"
-        assert "11" in refused.value.message and "10" in refused.value.message
+    for send in (lambda: framing.wrap(b"a" * 11), lambda: framing.frame_parts(11)):
+        with pytest.raises(UsageError) as caught:
+            send()
+        assert caught.value.code == "X1303"
+        assert "11" in caught.value.message and "10" in caught.value.message
 
 
 @every_framing
 @given(data=st.data())
-def test_a_payload_too_large_to_be_copied_gets_the_same_frame_around_it(
-    make: Make, data: st.DataObject
+def test_frame_parts_are_the_bytes_around_the_payload(
+    make_framing: MakeFraming, data: st.DataObject
 ) -> None:
-    payload, framing = data.draw(payloads(make)), make(1000)
+    payload, framing = data.draw(payloads(make_framing)), make_framing(1000)
     before, after = framing.frame_parts(len(payload))
     assert before + payload + after == framing.wrap(payload)
 
 
 @every_framing
-def test_the_end_between_frames_is_an_end_and_inside_a_frame_an_error(make: Make) -> None:
-    frame = make(100).wrap(b"hello")
-    for at in range(len(frame)):
-        framing = make(100)
-        assert framing.feed(frame + frame[:at]) == [b"hello"]
-        ended = framing.end()
-        assert (ended is None) == (at == 0), frame[:at]
-        if ended is not None:
-            assert type(ended) is Broken and "the output ended" in ended.why
-    assert make(100).end() is None
+def test_the_end_of_the_output_within_a_frame_is_an_error(make_framing: MakeFraming) -> None:
+    frame = make_framing(100).wrap(b"hello")
+    for length in range(len(frame)):
+        framing = make_framing(100)
+        assert framing.feed(frame + frame[:length]) == [b"hello"]
+        error = framing.end()
+        assert (error is None) == (length == 0), frame[:length]
+        if error is not None:
+            assert type(error) is Broken and "the output ended" in error.why
+    assert make_framing(100).end() is None
 
 
 @every_framing
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_kind_of_buffer_may_be_fed(make: Make, kind: Callable[[bytes], Any]) -> None:
-    framing = make(100)
+@pytest.mark.parametrize("buffer_type", [bytes, bytearray, memoryview])
+def test_any_type_of_buffer_can_be_fed(
+    make_framing: MakeFraming, buffer_type: Callable[[bytes], Any]
+) -> None:
+    framing = make_framing(100)
     frame = framing.wrap(b"hello")
-    assert framing.feed(kind(frame + frame[:3])) == [b"hello"]
-    assert framing.feed(kind(frame[3:])) == [b"hello"]
+    assert framing.feed(buffer_type(frame + frame[:3])) == [b"hello"]
+    assert framing.feed(buffer_type(frame[3:])) == [b"hello"]
 
 
 @every_framing
-def test_a_buffer_that_was_fed_may_be_used_again(make: Make) -> None:
-    framing = make(100)
+def test_a_buffer_that_was_fed_can_be_overwritten(make_framing: MakeFraming) -> None:
+    framing = make_framing(100)
     frame = framing.wrap(b"hello")
-    scratch = bytearray(frame[:-2])
-    items = framing.feed(scratch)
-    scratch[:] = b"#" * len(scratch)
+    buffer = bytearray(frame[:-2])
+    items = framing.feed(buffer)
+    buffer[:] = b"#" * len(buffer)
     items += framing.feed(frame[-2:])
     assert items == [b"hello"]
 
 
 @every_framing
-def test_large_reads_are_wanted_only_inside_a_large_frame(make: Make) -> None:
-    framing = make(2**20)
+def test_large_reads_are_requested_only_within_a_large_frame(make_framing: MakeFraming) -> None:
+    framing = make_framing(2**20)
     stream = framing.wrap(b"a" * (3 * READ_BYTES))
     assert framing.read_size == READ_BYTES
     assert framing.feed(stream[: 2 * READ_BYTES]) == []
@@ -214,46 +230,50 @@ def test_large_reads_are_wanted_only_inside_a_large_frame(make: Make) -> None:
 @every_framing
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_reading_into_the_framings_own_memory_gives_the_same(
-    make: Make, data: st.DataObject
+def test_reading_into_the_buffer_of_the_framing_gives_the_same_items(
+    make_framing: MakeFraming, data: st.DataObject
 ) -> None:
-    cap = data.draw(st.sampled_from([READ_BYTES, 3 * READ_BYTES, 2**20]))
+    max_size = data.draw(st.sampled_from([READ_BYTES, 3 * READ_BYTES, 2**20]))
     sizes = data.draw(
-        st.lists(st.sampled_from([0, 5, READ_BYTES, 2 * READ_BYTES, cap, cap + 1]), max_size=4)
+        st.lists(
+            st.sampled_from([0, 5, READ_BYTES, 2 * READ_BYTES, max_size, max_size + 1]), max_size=4
+        )
     )
-    fill = data.draw(st.sampled_from([b"a", b" ", b"\xef\xbb\xbf"]))
-    maker = make(2 * cap)
-    stream = b"".join(maker.wrap((fill * size)[:size]) for size in sizes)
+    content = data.draw(st.sampled_from([b"a", b" ", b"\xef\xbb\xbf"]))
+    sender = make_framing(2 * max_size)
+    stream = b"".join(sender.wrap((content * size)[:size]) for size in sizes)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6))
-    unended = stream[: data.draw(st.integers(0, len(stream)))]
-    for output in (stream, unended):
-        assert read_into(make(cap), cut(output, cuts)) == play(make(cap), cut(output, cuts))
+    incomplete_stream = stream[: data.draw(st.integers(0, len(stream)))]
+    for output in (stream, incomplete_stream):
+        assert feed_through_read_buffer(
+            make_framing(max_size), split_at(output, cuts)
+        ) == feed_chunks(make_framing(max_size), split_at(output, cuts))
 
 
 def test_memory_for_long_lines_is_kept_until_it_is_released() -> None:
     framing = Lines(2**20)
-    asked: list[int] = []
+    allocated_sizes: list[int] = []
 
     def allocate(size: int) -> bytearray:
-        asked.append(size)
+        allocated_sizes.append(size)
         return bytearray(size)
 
-    def long_line() -> None:
+    def feed_long_line() -> None:
         framing.feed(b"a" * (2 * READ_BYTES))
         space = framing.read_buffer(allocate)
         assert space is not None
         space[:2] = b"a\n"
         assert [len(item) for item in framing.commit(2)] == [2 * READ_BYTES + 1]
 
-    long_line()
-    long_line()
-    assert len(asked) == 1
+    feed_long_line()
+    feed_long_line()
+    assert len(allocated_sizes) == 1
     framing.release()
-    long_line()
-    assert len(asked) == 2
+    feed_long_line()
+    assert len(allocated_sizes) == 2
 
 
-def test_a_long_line_is_still_gathered_where_there_is_no_memory_for_it() -> None:
+def test_a_long_line_is_read_even_if_no_buffer_can_be_allocated() -> None:
     framing = Lines(2**20)
     framing.feed(b"a" * (2 * READ_BYTES))
     assert framing.read_buffer(lambda size: None) is None
@@ -261,46 +281,48 @@ def test_a_long_line_is_still_gathered_where_there_is_no_memory_for_it() -> None
 
 
 @every_framing
-def test_a_slow_loris_gets_its_64_kib_frame_through_byte_by_byte(make: Make) -> None:
+def test_a_frame_of_64_kib_can_arrive_byte_by_byte(make_framing: MakeFraming) -> None:
     payload = bytes(range(48, 112)) * 1024
-    framing = make(len(payload))
+    framing = make_framing(len(payload))
     items = [
-        (at, item)
-        for at, byte in enumerate(bytewise(framing.wrap(payload)))
+        (offset, item)
+        for offset, byte in enumerate(split_into_bytes(framing.wrap(payload)))
         for item in framing.feed(byte)
     ]
     assert items == [(len(framing.wrap(payload)) - 1, payload)]
 
 
 @every_framing
-def test_the_work_of_a_read_does_not_grow_with_the_bytes_already_kept(make: Make) -> None:
-    """Counted in calls, since a clock would only guess; that nothing is copied is shown next."""
-    framing = make(2**20)
+def test_the_work_of_a_read_does_not_grow_with_the_bytes_already_kept(
+    make_framing: MakeFraming,
+) -> None:
+    """The work is counted in function calls; the next test shows that nothing is copied."""
+    framing = make_framing(2**20)
     stream = framing.wrap(b"a" * 500_000)
     framing.feed(stream[:1000])
-    early = _calls_made(lambda: framing.feed(stream[1000:1100]))
+    calls_early = _count_calls(lambda: framing.feed(stream[1000:1100]))
     framing.feed(stream[1100:400_000])
-    late = _calls_made(lambda: framing.feed(stream[400_000:400_100]))
-    assert late == early
+    calls_late = _count_calls(lambda: framing.feed(stream[400_000:400_100]))
+    assert calls_late == calls_early
 
 
 @every_framing
-def test_the_buffer_that_grew_is_itself_the_frame(make: Make) -> None:
-    framing = make(2**20)
-    # Not the first frame: that one may lose a byte-order mark.
+def test_the_buffer_becomes_the_frame_without_a_copy(make_framing: MakeFraming) -> None:
+    framing = make_framing(2**20)
+    # The first frame is copied if it begins with a byte order mark, so the second is tested.
     framing.feed(framing.wrap(b"first"))
     stream = framing.wrap(b"a" * 300_000)
     framing.feed(stream[:200_000])
-    kept = [
+    buffers = [
         value
         for name in ("_partial_line", "_body", "_buffer")
         if isinstance(value := getattr(framing, name, None), bytearray)
     ]
     (frame,) = framing.feed(stream[200_000:])
-    assert [frame is buffer for buffer in kept] == [True]
+    assert [frame is buffer for buffer in buffers] == [True]
 
 
-def _calls_made(work: Callable[[], object]) -> int:
+def _count_calls(function: Callable[[], object]) -> int:
     count = 0
 
     def profiler(frame: Any, event: str, arg: Any) -> None:
@@ -308,19 +330,19 @@ def _calls_made(work: Callable[[], object]) -> int:
         count += event in ("call", "c_call")
 
     before = sys.getprofile()
-    gc.disable()  # its callbacks would be counted
+    gc.disable()  # callbacks of the garbage collector would be counted
     sys.setprofile(profiler)
     try:
-        work()
+        function()
     finally:
         sys.setprofile(before)
         gc.enable()
     return count
 
 
-@pytest.mark.parametrize("make", [Lines, Headers])
-def test_the_head_of_an_incomplete_frame_is_known(make: Make) -> None:
-    framing = make(10 * READ_BYTES)
+@pytest.mark.parametrize("make_framing", [Lines, Headers])
+def test_the_head_of_an_incomplete_frame_is_known(make_framing: MakeFraming) -> None:
+    framing = make_framing(10 * READ_BYTES)
     assert framing.incomplete_head() == b""
     payload = b"head of " + b"x" * 3 * READ_BYTES
     data = framing.wrap(b"small") + framing.wrap(payload)

@@ -1,23 +1,24 @@
-"""Content-Length headers: what is forgiven, what is fatal, and hostile lengths."""
+"""Frames with Content-Length headers: lenient parsing, fatal mistakes and hostile lengths."""
 
 import tracemalloc
 
 import pytest
 
-from exthost.wire.framing import Broken, Skipped
+from exthost.wire.framing import EVIDENCE_BYTES, Broken, Skipped
 from exthost.wire.headers import Headers
-from tests.wire.play import Played, whole
+from tests.wire.feed_framing import FramingOutput, feed_all
 
-CAP = 4 * 2**20
-
-
-def read(stream: bytes, cap: int = CAP) -> Played:
-    return whole(Headers(cap), stream)
+MAX_BODY = 4 * 2**20
 
 
-def why_broken(stream: bytes, cap: int = CAP) -> str:
-    broken = read(stream, cap).broken
-    assert broken is not None, "this was taken for good"
+def feed_headers(stream: bytes, max_body: int = MAX_BODY) -> FramingOutput:
+    return feed_all(Headers(max_body), stream)
+
+
+def fatal_error(stream: bytes, max_body: int = MAX_BODY) -> str:
+    """Return the reason why this stream is refused."""
+    broken = feed_headers(stream, max_body).broken
+    assert broken is not None, "this stream was accepted"
     return broken.why
 
 
@@ -37,10 +38,10 @@ def why_broken(stream: bytes, cap: int = CAP) -> str:
         b"\xef\xbb\xbfContent-Length: 2\r\n\r\n",
     ],
 )
-def test_headers_are_read_as_leniently_as_the_pages_say(headers: bytes) -> None:
-    assert read(headers + b"{}" + headers.removeprefix(b"\xef\xbb\xbf") + b"[]") == Played(
-        [b"{}", b"[]"], None
-    )
+def test_headers_are_parsed_leniently(headers: bytes) -> None:
+    assert feed_headers(
+        headers + b"{}" + headers.removeprefix(b"\xef\xbb\xbf") + b"[]"
+    ) == FramingOutput([b"{}", b"[]"], None)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_headers_are_read_as_leniently_as_the_pages_say(headers: bytes) -> None:
         b"1e3",
         b"5 5",
         b"5,5",
-        "٥".encode(),  # noqa: RUF001 - another script's digit is the point
+        "٥".encode(),  # noqa: RUF001 - digits of other scripts are part of the test
         "５".encode(),  # noqa: RUF001
         "²".encode(),
         b"",
@@ -69,34 +70,34 @@ def test_headers_are_read_as_leniently_as_the_pages_say(headers: bytes) -> None:
         b"\0",
     ],
 )
-def test_a_hostile_length_is_fatal_and_costs_nothing(value: bytes) -> None:
+def test_an_invalid_length_is_fatal_and_allocates_nothing(value: bytes) -> None:
     tracemalloc.start()
     try:
-        played = read(b"Content-Length: " + value + b"\r\n\r\n{}")
+        output = feed_headers(b"Content-Length: " + value + b"\r\n\r\n{}")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert played.frames == []
-    assert played.broken is not None
-    assert played.end is None, "told twice"
-    assert len(played.broken.head) <= 4096
-    assert peak < 100_000
+    assert output.frames == []
+    assert output.broken is not None
+    assert output.end is None, "the error was reported twice"
+    assert len(output.broken.head) <= EVIDENCE_BYTES
+    assert peak < 100_000  # bytes
 
 
-def test_the_last_length_counts_even_if_it_is_the_bad_one() -> None:
-    assert "plain number" in why_broken(b"Content-Length: 2\r\nContent-Length: two\r\n\r\n{}")
+def test_the_last_length_is_used_even_if_only_it_is_invalid() -> None:
+    assert "plain number" in fatal_error(b"Content-Length: 2\r\nContent-Length: two\r\n\r\n{}")
 
 
-def test_the_cap_on_a_body_is_inclusive() -> None:
-    assert read(b"Content-Length: 4\r\n\r\nabcd", cap=4).frames == [b"abcd"]
-    assert "over the limit of 4" in why_broken(b"Content-Length: 5\r\n\r\nabcde", cap=4)
+def test_a_body_may_have_exactly_the_maximum_size() -> None:
+    assert feed_headers(b"Content-Length: 4\r\n\r\nabcd", max_body=4).frames == [b"abcd"]
+    assert "over the limit of 4" in fatal_error(b"Content-Length: 5\r\n\r\nabcde", max_body=4)
 
 
 def test_a_length_of_zero_is_a_frame() -> None:
-    assert read(b"Content-Length: 0\r\n\r\n" * 2) == Played([b"", b""], None)
+    assert feed_headers(b"Content-Length: 0\r\n\r\n" * 2) == FramingOutput([b"", b""], None)
 
 
-def test_a_promised_body_costs_nothing_before_it_comes() -> None:
+def test_memory_for_a_body_is_not_allocated_before_its_bytes_arrive() -> None:
     framing = Headers(2**40)
     tracemalloc.start()
     try:
@@ -104,29 +105,29 @@ def test_a_promised_body_costs_nothing_before_it_comes() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 10_000
+    assert peak < 10_000  # bytes, of an announced body of 100 GB
 
 
 @pytest.mark.parametrize(("end", "fits"), [(b"\n", True), (b"\r\n", True), (b"x\n", False)])
 def test_a_header_line_may_be_1024_bytes_long_with_its_line_end(end: bytes, fits: bool) -> None:
-    room = 1024 - (1 if end == b"x\n" else len(end))
-    line = b"X-Long: ".ljust(room, b"a") + end
+    newline_length = 1 if end == b"x\n" else len(end)
+    line = b"X-Long: ".ljust(1024 - newline_length, b"a") + end
     assert len(line) == (1024 if fits else 1025)
-    played = read(line + b"Content-Length: 2\r\n\r\n{}")
-    assert (played.frames == [b"{}"]) is fits
-    assert (played.broken is None) is fits
+    output = feed_headers(line + b"Content-Length: 2\r\n\r\n{}")
+    assert (output.frames == [b"{}"]) is fits
+    assert (output.broken is None) is fits
 
 
-def test_an_endless_header_line_is_given_up_after_1024_bytes() -> None:
-    framing = Headers(CAP)
+def test_a_header_line_without_an_end_is_refused_after_1024_bytes() -> None:
+    framing = Headers(MAX_BODY)
     assert framing.feed(b"a" * 1023) == []
     (broken,) = framing.feed(b"a")
     assert broken == Broken("a header line is longer than 1024 bytes", b"a" * 1024)
     assert framing.feed(b"\r\nContent-Length: 2\r\n\r\n{}") == []
 
 
-def test_endless_headers_are_passed_over_in_flat_memory() -> None:
-    framing = Headers(CAP)
+def test_headers_without_an_end_are_skipped_in_constant_memory() -> None:
+    framing = Headers(MAX_BODY)
     block = b"X-Noise: on and on\r\n" * 3000
     tracemalloc.start()
     try:
@@ -135,44 +136,44 @@ def test_endless_headers_are_passed_over_in_flat_memory() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 20_000
+    assert peak < 20_000  # bytes, of 600 kB of headers
     assert framing.feed(b"Content-Length: 2\r\n\r\n{}") == [b"{}"]
 
 
-def test_stray_lines_before_a_frame_are_reported_and_survived() -> None:
+def test_stray_lines_before_a_frame_are_reported_and_skipped() -> None:
     noise = b"> my-plugin@1.0.0 start\r\n> node index.js\n"
     expected = [Skipped("not a frame", b"> my-plugin@1.0.0 start", 23)]
     expected += [Skipped("not a frame", b"> node index.js", 15)]
     frame = b"Content-Length: 2\r\n\r\n{}"
-    assert read(noise + frame).items == [*expected, b"{}"]
-    assert read(frame + noise + frame).items == [b"{}", *expected, b"{}"]
+    assert feed_headers(noise + frame).items == [*expected, b"{}"]
+    assert feed_headers(frame + noise + frame).items == [b"{}", *expected, b"{}"]
     inside = b"Content-Length: 2\r\n" + noise + b"\r\n{}"
-    assert read(inside).items == [*expected, b"{}"]
+    assert feed_headers(inside).items == [*expected, b"{}"]
 
 
-def test_blank_lines_before_the_first_frame_are_passed_over() -> None:
+def test_blank_lines_before_the_first_frame_are_skipped() -> None:
     frame = b"Content-Length: 2\r\n\r\n{}"
-    assert read(b"\n\r\n" + frame) == Played([b"{}"], None)
-    assert read(b"\nbanner\n\n" + frame).frames == [b"{}"]
+    assert feed_headers(b"\n\r\n" + frame) == FramingOutput([b"{}"], None)
+    assert feed_headers(b"\nbanner\n\n" + frame).frames == [b"{}"]
 
 
 def test_blank_lines_after_the_first_frame_are_fatal() -> None:
     frame = b"Content-Length: 2\r\n\r\n{}"
-    assert "no Content-Length" in why_broken(frame + b"\r\n" + frame)
+    assert "no Content-Length" in fatal_error(frame + b"\r\n" + frame)
 
 
 def test_headers_without_a_length_are_fatal() -> None:
-    assert "no Content-Length" in why_broken(b"Content-Type: text\r\n\r\n{}")
+    assert "no Content-Length" in fatal_error(b"Content-Type: text\r\n\r\n{}")
 
 
 def test_the_frames_before_a_fatal_error_are_not_lost() -> None:
-    played = read(b"Content-Length: 2\r\n\r\n{}Content-Length: x\r\n")
-    assert played.frames == [b"{}"]
-    assert played.broken is not None and b"Content-Length: x" in played.broken.head
+    output = feed_headers(b"Content-Length: 2\r\n\r\n{}Content-Length: x\r\n")
+    assert output.frames == [b"{}"]
+    assert output.broken is not None and b"Content-Length: x" in output.broken.head
 
 
 @pytest.mark.parametrize(
-    ("stream", "why"),
+    ("stream", "reason"),
     [
         (b"Content-Le", "inside the headers"),
         (b"Content-Length: 5\r\n", "inside the headers"),
@@ -180,11 +181,13 @@ def test_the_frames_before_a_fatal_error_are_not_lost() -> None:
         (b"Content-Length: 5\r\n\r\nab", "after 2 of 5 bytes"),
     ],
 )
-def test_the_end_inside_a_frame_says_where(stream: bytes, why: str) -> None:
-    ended = read(stream).end
-    assert ended is not None and why in ended.why
+def test_the_error_for_an_incomplete_frame_says_where_it_ended(stream: bytes, reason: str) -> None:
+    error = feed_headers(stream).end
+    assert error is not None and reason in error.why
 
 
-def test_the_end_after_stray_lines_alone_is_an_end_between_frames() -> None:
-    assert read(b"usage: none\n").end is not None  # it has a colon: it may have been a header
-    assert read(b"hello\n\n").end is None
+def test_stray_lines_at_the_end_are_not_an_incomplete_frame() -> None:
+    assert (
+        feed_headers(b"usage: none\n").end is not None
+    )  # with a colon, the line could be a header
+    assert feed_headers(b"hello\n\n").end is None

@@ -1,4 +1,4 @@
-"""JSON text: agreement with the standard library, and everything that a child may get wrong."""
+"""Decoding and encoding JSON: compared with the standard library, and with invalid texts."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from exthost.errors import UsageError
 from exthost.wire import jsontext
 from exthost.wire.jsontext import NotJson, leading_id, may_be_reply
 
-# Every character, lone surrogates among them: Node writes them.
+# All characters, including lone surrogates, which Node writes.
 any_text = st.text(st.characters(), max_size=30)
 any_json = st.recursive(
     st.none()
@@ -26,24 +26,24 @@ any_json = st.recursive(
 )
 
 
-def stdlib(text: bytes) -> Any:
-    """What the standard library reads, held to the standard: UTF-8, no NaN, no infinity."""
+def decode_with_stdlib(text: bytes) -> Any:
+    """Decode strictly with the standard library: only UTF-8, no NaN, no infinity."""
 
-    def refuse(name: str) -> None:
+    def refuse_constant(name: str) -> None:
         raise ValueError(name)
 
-    def finite(digits: str) -> float:
+    def parse_finite(digits: str) -> float:
         number = float(digits)
         if math.isinf(number):
             raise ValueError(digits)
         return number
 
-    return json.loads(text.decode(), parse_constant=refuse, parse_float=finite)
+    return json.loads(text.decode(), parse_constant=refuse_constant, parse_float=parse_finite)
 
 
 @given(any_json)
 def test_the_standard_library_reads_our_output(value: Any) -> None:
-    assert stdlib(jsontext.encode(value)) == value
+    assert decode_with_stdlib(jsontext.encode(value)) == value
 
 
 @given(any_json, st.booleans(), st.sampled_from([None, 1]))
@@ -52,10 +52,10 @@ def test_we_read_the_output_of_the_standard_library(
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     try:
-        written = text.encode()
+        encoded = text.encode()
     except UnicodeEncodeError:  # a lone surrogate that was not escaped
         return
-    assert jsontext.decode(written) == value
+    assert jsontext.decode(encoded) == value
 
 
 @given(any_json)
@@ -68,12 +68,26 @@ def test_without_terminal_controls_the_text_has_the_same_value(value: Any) -> No
 
 
 @given(any_json)
-def test_a_value_comes_back_with_its_types(value: Any) -> None:
+def test_a_decoded_value_has_the_types_of_the_encoded_value(value: Any) -> None:
     assert repr(jsontext.decode(jsontext.encode(value))) == repr(value)
 
 
-_BITS = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"\\u", b"d800", b"\\udc00", b"0", b"12"]
-_BITS += [
+_FRAGMENTS = [
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b'"',
+    b"\\",
+    b"\\u",
+    b"d800",
+    b"\\udc00",
+    b"0",
+    b"12",
+]
+_FRAGMENTS += [
     b"-",
     b".",
     b"e9",
@@ -87,13 +101,13 @@ _BITS += [
     b"\x00",
     b"\xff",
 ]
-_BITS += ["é".encode(), b"\xed\xa0\x80", b"\xef\xbb\xbf"]
+_FRAGMENTS += ["é".encode(), b"\xed\xa0\x80", b"\xef\xbb\xbf"]
 
 
-@given(st.lists(st.sampled_from(_BITS) | st.binary(max_size=2), max_size=12).map(b"".join))
-def test_we_take_and_refuse_the_same_texts_as_the_standard_library(text: bytes) -> None:
+@given(st.lists(st.sampled_from(_FRAGMENTS) | st.binary(max_size=2), max_size=12).map(b"".join))
+def test_the_same_texts_are_refused_as_by_the_standard_library(text: bytes) -> None:
     try:
-        expected = stdlib(text)
+        expected = decode_with_stdlib(text)
     except ValueError:
         with pytest.raises(NotJson):
             jsontext.decode(text)
@@ -105,15 +119,15 @@ def test_we_take_and_refuse_the_same_texts_as_the_standard_library(text: bytes) 
 def test_any_bytes_are_a_value_or_not_json(data: bytes) -> None:
     try:
         jsontext.decode(data)
-    except NotJson as refused:
-        assert str(refused)
+    except NotJson as error:
+        assert str(error)
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_kind_of_buffer_may_be_decoded(kind: type[bytes]) -> None:
-    assert jsontext.decode(kind(b'{"a":"\\ud800"}')) == {"a": "\ud800"}
+@pytest.mark.parametrize("buffer_type", [bytes, bytearray, memoryview])
+def test_any_type_of_buffer_can_be_decoded(buffer_type: type[bytes]) -> None:
+    assert jsontext.decode(buffer_type(b'{"a":"\\ud800"}')) == {"a": "\ud800"}
     with pytest.raises(NotJson):
-        jsontext.decode(kind(b"\\u"))
+        jsontext.decode(buffer_type(b"\\u"))
 
 
 @pytest.mark.parametrize(
@@ -129,9 +143,9 @@ def test_any_kind_of_buffer_may_be_decoded(kind: type[bytes]) -> None:
 )
 def test_lone_surrogates_are_read_and_written_as_escapes(text: bytes, value: Any) -> None:
     assert jsontext.decode(text) == value
-    written = jsontext.encode(value)
-    assert jsontext.decode(written) == value
-    written.decode("utf-8")  # strictly
+    encoded = jsontext.encode(value)
+    assert jsontext.decode(encoded) == value
+    encoded.decode("utf-8")  # raises an exception if it is not UTF-8
 
 
 @pytest.mark.parametrize(
@@ -170,12 +184,12 @@ def test_100_000_brackets_are_refused(bracket: bytes, escape: bytes) -> None:
     text = b"[" + escape + bracket * 100_000
     with pytest.raises(NotJson, match=r"nested too deeply|not JSON"):
         jsontext.decode(text)
-    closed = b"[" + escape + b"[" * 100_000 + b"]" * 100_001
+    balanced_text = b"[" + escape + b"[" * 100_000 + b"]" * 100_001
     with pytest.raises(NotJson, match="nested too deeply"):
-        jsontext.decode(closed)
+        jsontext.decode(balanced_text)
 
 
-def test_of_members_named_twice_the_last_one_counts() -> None:
+def test_the_last_of_several_members_with_the_same_name_is_used() -> None:
     assert jsontext.decode(b'{"id":1,"a":0,"id":2}') == {"id": 2, "a": 0}
     assert jsontext.decode(b'{"id":1,"id":"\\ud800"}') == {"id": "\ud800"}
 
@@ -188,7 +202,7 @@ def test_numbers_of_any_size_keep_their_value() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_nan_and_infinity_are_written_as_null(value: float) -> None:
     assert jsontext.encode({"a": [value, 1.5]}) == b'{"a":[null,1.5]}'
-    # Also where a lone surrogate makes the standard library write it.
+    # A value with a lone surrogate is encoded by the standard library.
     assert jsontext.decode(jsontext.encode(["\ud800", (value,)])) == ["\ud800", [None]]
 
 
@@ -196,21 +210,27 @@ def test_the_text_is_compact_and_in_utf_8_and_keeps_the_order() -> None:
     assert jsontext.encode({"b": "é", "a": [1, None]}) == '{"b":"é","a":[1,null]}'.encode()
 
 
-def _ring() -> list[Any]:
-    ring: list[Any] = []
-    ring.append(ring)
-    return ring
+def _list_with_itself() -> list[Any]:
+    values: list[Any] = []
+    values.append(values)
+    return values
 
 
 @pytest.mark.parametrize(
     "value",
-    [object(), {"a": object()}, _ring(), ["\ud800", object()], ["\ud800", _ring()]],
-    ids=["object", "object in a dict", "ring", "object by a surrogate", "ring by a surrogate"],
+    [
+        object(),
+        {"a": object()},
+        _list_with_itself(),
+        ["\ud800", object()],
+        ["\ud800", _list_with_itself()],
+    ],
+    ids=["object", "object in a dict", "loop", "object and surrogate", "loop and surrogate"],
 )
-def test_an_unwritable_value_is_a_usage_error(value: Any) -> None:
-    with pytest.raises(UsageError) as refused:
+def test_a_value_that_json_cannot_represent_is_a_usage_error(value: Any) -> None:
+    with pytest.raises(UsageError) as caught:
         jsontext.encode(value)
-    assert refused.value.code == "X1302"
+    assert caught.value.code == "X1302"
 
 
 @pytest.mark.parametrize(
@@ -224,12 +244,12 @@ def test_an_unwritable_value_is_a_usage_error(value: Any) -> None:
         (b'{"s":"\\\\","id":3,', 3),
         (b'{"id":18446744073709551615,"r', 18446744073709551615),
         (b'{"id":0,', 0),
-        # Somebody else's id.
+        # The id of a nested object or text.
         (b'{"result":{"id":7,', None),
         (b'{"result":[{"id":7}', None),
         (b'{"result":"\\"id\\":7,', None),
         (b'{"result":"x","nested":{"id":7,', None),
-        # No id, or one that is not whole.
+        # No id, or an id that is incomplete or not a natural number.
         (b'{"id":7', None),
         (b'{"id":"7",', None),
         (b'{"id":7.5,"result":1', None),
@@ -239,21 +259,19 @@ def test_an_unwritable_value_is_a_usage_error(value: Any) -> None:
         (b'[{"id":7,', None),
         (b'"id":7,', None),
         (b"", None),
-        # With a method it is no reply.
+        # A message with a method is not a reply.
         (b'{"method":"log","id":7,"params":"xxx', None),
         (b'{"id":7,"method":"ask","params":"xxx', None),
         (b'{"id":7, "method" : "ask","params":"xxx', None),
         (b'{"methods":"log","id":7,"result":"xxx', 7),
     ],
 )
-def test_the_leading_id_is_found_only_where_it_is_the_messages_own(
-    head: bytes, id: int | None
-) -> None:
+def test_the_leading_id_is_the_id_of_the_message_itself(head: bytes, id: int | None) -> None:
     assert leading_id(head) == id
 
 
-@given(st.lists(st.sampled_from(_BITS) | st.just(b'"id":7,'), max_size=60).map(b"".join))
-def test_no_head_makes_the_search_for_an_id_raise(head: bytes) -> None:
+@given(st.lists(st.sampled_from(_FRAGMENTS) | st.just(b'"id":7,'), max_size=60).map(b"".join))
+def test_leading_id_raises_no_exception_for_any_bytes(head: bytes) -> None:
     found = leading_id(head)
     assert found is None or isinstance(found, int)
 
@@ -261,8 +279,8 @@ def test_no_head_makes_the_search_for_an_id_raise(head: bytes) -> None:
 @pytest.mark.parametrize(
     "unit", [b'"a":1,', b'"a" ,', b" ", b'"', b"\\", b'"a":"', b"1", b'"a":1 ']
 )
-def test_a_head_made_to_be_searched_for_ever_is_not(unit: bytes) -> None:
-    # Would not return in the lifetime of the test run if the pattern could be led astray.
+def test_a_hostile_head_does_not_take_for_ever_to_search(unit: bytes) -> None:
+    # With a pattern that backtracks, the search would not end during the test run.
     head = b"{" + unit * (4096 // len(unit))
     assert leading_id(head) is None
     assert may_be_reply(head)
@@ -277,7 +295,7 @@ def test_a_head_made_to_be_searched_for_ever_is_not(unit: bytes) -> None:
         (b' \r\n{ "jsonrpc" : "2.0" , "resu', True),
         (b'[{"id":7,"result":[', True),
         (b'{"methods":1,"result":[', True),
-        (b'{"params":{"a":1},"method":"log"', True),  # after a nested value, nothing is known
+        (b'{"params":{"a":1},"method":"log"', True),  # fields after a nested value are not examined
         (b"", True),
         (b"   ", True),
         (b'{"method":"log","params":[[],[', False),

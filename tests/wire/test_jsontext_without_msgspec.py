@@ -1,7 +1,8 @@
-"""Where msgspec is not installed the same texts have the same values.
+"""JSON is decoded and encoded in the same way if msgspec is not installed.
 
-The fallback is run in an interpreter that cannot import msgspec; questions and answers travel as
-`repr`, which also tells -0.0, floats and lone surrogates apart.
+A second interpreter that cannot import msgspec decodes all TEXTS and encodes all VALUES; the tests
+compare its results with those of this process. Both processes exchange them as `repr`, which also
+distinguishes -0.0, floats and lone surrogates.
 """
 
 import ast
@@ -16,23 +17,23 @@ import pytest
 from exthost.errors import UsageError
 from exthost.wire import jsontext
 
-_WITHOUT = """
+_PROGRAM_WITHOUT_MSGSPEC = """
 import ast, sys
 sys.modules["msgspec"] = None  # importing it raises ImportError
 from exthost.errors import UsageError
 from exthost.wire import jsontext
 assert jsontext.decode_fast is jsontext._decode_slowly
 
-def tried(work, argument):
+def call(function, argument):
     try:
-        return ("ok", work(argument))
-    except (jsontext.NotJson, UsageError) as refused:
-        return ("no", type(refused).__name__)
+        return ("ok", function(argument))
+    except (jsontext.NotJson, UsageError) as error:
+        return ("no", type(error).__name__)
 
 texts, values = ast.literal_eval(sys.stdin.read())
 values = [eval(value, {"nan": float("nan"), "inf": float("inf")}) for value in values]
-print(ascii(([tried(jsontext.decode, text) for text in texts],
-            [tried(jsontext.encode, value) for value in values])))
+print(ascii(([call(jsontext.decode, text) for text in texts],
+            [call(jsontext.encode, value) for value in values])))
 """
 
 TEXTS = [
@@ -82,9 +83,9 @@ VALUES = [
 
 
 @pytest.fixture(scope="module")
-def without() -> tuple[list[Any], list[Any]]:
-    done = subprocess.run(
-        [sys.executable, "-c", _WITHOUT],
+def results_without_msgspec() -> tuple[list[Any], list[Any]]:
+    result = subprocess.run(
+        [sys.executable, "-c", _PROGRAM_WITHOUT_MSGSPEC],
         input=repr((TEXTS, VALUES)),
         capture_output=True,
         text=True,
@@ -92,29 +93,33 @@ def without() -> tuple[list[Any], list[Any]]:
         check=False,
         cwd=Path(__file__).parents[2],
     )
-    assert done.returncode == 0, done.stderr
-    texts, values = ast.literal_eval(done.stdout)
+    assert result.returncode == 0, result.stderr
+    texts, values = ast.literal_eval(result.stdout)
     return texts, values
 
 
-@pytest.mark.parametrize("at", range(len(TEXTS)), ids=lambda at: str(TEXTS[at][:20]))
-def test_a_text_has_the_same_value(without: tuple[list[Any], list[Any]], at: int) -> None:
+@pytest.mark.parametrize("index", range(len(TEXTS)), ids=lambda index: str(TEXTS[index][:20]))
+def test_a_text_has_the_same_value(
+    results_without_msgspec: tuple[list[Any], list[Any]], index: int
+) -> None:
     try:
-        here: tuple[str, Any] = ("ok", jsontext.decode(TEXTS[at]))
+        expected: tuple[str, Any] = ("ok", jsontext.decode(TEXTS[index]))
     except jsontext.NotJson:
-        here = ("no", "NotJson")
-    assert repr(without[0][at]) == repr(here)
+        expected = ("no", "NotJson")
+    assert repr(results_without_msgspec[0][index]) == repr(expected)
 
 
-@pytest.mark.parametrize("at", range(len(VALUES)), ids=lambda at: VALUES[at][:20])
-def test_a_value_has_the_same_text(without: tuple[list[Any], list[Any]], at: int) -> None:
-    value = eval(VALUES[at], {"nan": float("nan"), "inf": float("inf")})
+@pytest.mark.parametrize("index", range(len(VALUES)), ids=lambda index: VALUES[index][:20])
+def test_a_value_has_the_same_text(
+    results_without_msgspec: tuple[list[Any], list[Any]], index: int
+) -> None:
+    value = eval(VALUES[index], {"nan": float("nan"), "inf": float("inf")})
     try:
-        here: tuple[str, Any] = ("ok", jsontext.encode(value))
+        expected: tuple[str, Any] = ("ok", jsontext.encode(value))
     except UsageError:
-        here = ("no", "UsageError")
-    assert without[1][at] == here
+        expected = ("no", "UsageError")
+    assert results_without_msgspec[1][index] == expected
 
 
-def test_a_float_is_written_differently_and_means_the_same() -> None:
+def test_a_float_has_the_same_value_as_in_the_standard_library() -> None:
     assert json.loads(jsontext.encode(1e16)) == 1e16 == json.loads(json.dumps(1e16))

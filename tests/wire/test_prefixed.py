@@ -1,4 +1,4 @@
-"""u32 lengths: zero is a frame, the cap is inclusive, and a promise costs nothing."""
+"""Frames that begin with their length as an unsigned 32-bit integer."""
 
 import tracemalloc
 
@@ -7,29 +7,32 @@ import pytest
 from exthost.errors import UsageError
 from exthost.wire.framing import Broken
 from exthost.wire.prefixed import Prefixed
-from tests.wire.play import Played, whole
+from tests.wire.feed_framing import FramingOutput, feed_all
+
+# Bytes: far less than the lengths that the tests announce.
+SMALL_MEMORY = 10_000
 
 
-def test_a_length_of_zero_is_a_frame_of_its_own() -> None:
-    assert whole(Prefixed(10), b"\0\0\0\0" * 3) == Played([b"", b"", b""], None)
-    assert whole(Prefixed(0), b"\0\0\0\0") == Played([b""], None)
+def test_a_length_of_zero_is_an_empty_frame() -> None:
+    assert feed_all(Prefixed(10), b"\0\0\0\0" * 3) == FramingOutput([b"", b"", b""], None)
+    assert feed_all(Prefixed(0), b"\0\0\0\0") == FramingOutput([b""], None)
 
 
 def test_the_prefix_is_four_bytes_big_endian() -> None:
     assert Prefixed(2**20).frame_parts(258) == (b"\0\0\x01\x02", b"")
-    assert whole(Prefixed(300), b"\0\0\x01\x02" + b"a" * 258).frames == [b"a" * 258]
+    assert feed_all(Prefixed(300), b"\0\0\x01\x02" + b"a" * 258).frames == [b"a" * 258]
 
 
-def test_the_cap_is_inclusive() -> None:
-    assert whole(Prefixed(3), b"\0\0\0\x03abc") == Played([b"abc"], None)
-    played = whole(Prefixed(3), b"\0\0\0\x04abcd")
-    assert played == Played(
+def test_a_frame_may_have_exactly_the_maximum_size() -> None:
+    assert feed_all(Prefixed(3), b"\0\0\0\x03abc") == FramingOutput([b"abc"], None)
+    output = feed_all(Prefixed(3), b"\0\0\0\x04abcd")
+    assert output == FramingOutput(
         [Broken("a length of 4 bytes is over the limit of 3", b"\0\0\0\x04")], None
     )
 
 
 @pytest.mark.parametrize("prefix", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"HTTP", b'{"id'])
-def test_a_hostile_length_is_fatal_before_a_byte_is_allocated(prefix: bytes) -> None:
+def test_a_length_over_the_limit_is_fatal_and_allocates_nothing(prefix: bytes) -> None:
     framing = Prefixed(10 * 2**20)
     tracemalloc.start()
     try:
@@ -38,11 +41,11 @@ def test_a_hostile_length_is_fatal_before_a_byte_is_allocated(prefix: bytes) -> 
     finally:
         tracemalloc.stop()
     assert isinstance(broken, Broken) and broken.head == prefix
-    assert framing.feed(b"\0\0\0\x01a") == [], "nothing is read after it"
-    assert peak < 10_000
+    assert framing.feed(b"\0\0\0\x01a") == [], "nothing is read after a fatal error"
+    assert peak < SMALL_MEMORY
 
 
-def test_a_promised_frame_costs_nothing_before_it_comes() -> None:
+def test_memory_for_a_frame_is_not_allocated_before_its_bytes_arrive() -> None:
     framing = Prefixed(2**32)
     tracemalloc.start()
     try:
@@ -50,36 +53,36 @@ def test_a_promised_frame_costs_nothing_before_it_comes() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 10_000
+    assert peak < SMALL_MEMORY
 
 
 @pytest.mark.parametrize(
-    ("stream", "why"),
+    ("stream", "reason"),
     [
         (b"\0", "after 1 of 4 bytes of a length"),
         (b"\0\0\0\x05", "after 0 of 5 bytes"),
         (b"\0\0\0\x05ab", "after 2 of 5 bytes"),
     ],
 )
-def test_the_end_inside_a_frame_says_where(stream: bytes, why: str) -> None:
-    ended = whole(Prefixed(10), stream).end
-    assert ended is not None and why in ended.why
+def test_the_error_for_an_incomplete_frame_says_where_it_ended(stream: bytes, reason: str) -> None:
+    error = feed_all(Prefixed(10), stream).end
+    assert error is not None and reason in error.why
 
 
 def test_the_frames_before_a_fatal_error_are_not_lost() -> None:
-    played = whole(Prefixed(3), b"\0\0\0\x01a" + b"\0\0\0\x09")
-    assert played.frames == [b"a"]
-    assert played.broken is not None
+    output = feed_all(Prefixed(3), b"\0\0\0\x01a" + b"\0\0\0\x09")
+    assert output.frames == [b"a"]
+    assert output.broken is not None
 
 
-def test_a_message_over_the_cap_is_to_be_shortened_and_no_limit_raised() -> None:
+def test_the_error_for_a_message_over_the_limit_does_not_suggest_to_raise_it() -> None:
     with pytest.raises(UsageError) as caught:
         Prefixed(3).wrap(b"abcd")
     assert caught.value.code == "X1303" and "limit of 3" in caught.value.message
     assert "send less" in caught.value.help and "max_message" not in caught.value.help
 
 
-def test_a_print_in_the_place_of_a_length_is_named() -> None:
+def test_text_in_the_place_of_a_length_is_quoted_in_the_error() -> None:
     [broken] = Prefixed(10).feed(b"hello\n")
     assert isinstance(broken, Broken)
     assert broken.why.endswith("these bytes are the text 'hell': was it printed to stdout?")

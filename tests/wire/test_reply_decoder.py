@@ -1,4 +1,4 @@
-"""Replies that are decoded together are what they are one by one, or are left to that."""
+"""Decoding several replies together has the same result as decoding each of them alone."""
 
 from typing import Any
 
@@ -22,44 +22,44 @@ REPLIES = [
 decode_replies = reply_decoder()
 
 
-def frames_of(lines: bytes) -> list[Any]:
+def split_lines(lines: bytes) -> list[Any]:
     framing = Lines(1 << 20)
-    framing.feed(b"\n")  # no byte-order mark from here on
+    framing.feed(b"\n")  # after this, a byte order mark is not dropped
     return framing.feed(lines)
 
 
-def one_by_one(lines: bytes, codec: Any) -> list[Any]:
-    return [codec.decode(frame) for frame in frames_of(lines)]
+def decode_each(lines: bytes, codec: Any) -> list[Any]:
+    return [codec.decode(frame) for frame in split_lines(lines)]
 
 
-def at_once(lines: bytes, codec: Any) -> list[Any]:
-    """Decode as a conversation does."""
-    frames = frames_of(lines)
+def decode_together(lines: bytes, codec: Any) -> list[Any]:
+    """Decode as a conversation does: together if that is possible, otherwise each alone."""
+    frames = split_lines(lines)
     replies: list[Any] | None = codec.decode_replies(frames)
     return [codec.decode(frame) for frame in frames] if replies is None else replies
 
 
-def test_replies_that_follow_one_another_are_decoded_at_once() -> None:
+def test_consecutive_replies_are_decoded_together() -> None:
     assert decode_replies(REPLIES) == [(1, {"a": [1, 2]}), (2, None), (3, "}\n{")]
 
 
-def test_frames_in_any_kind_of_memory_are_decoded_at_once() -> None:
+def test_frames_of_any_buffer_type_are_decoded_together() -> None:
     first, second, third = REPLIES
     frames = [bytearray(first), memoryview(second), third]
     assert decode_replies(frames) == decode_replies(REPLIES) is not None
 
 
-def test_the_markers_of_a_dialect_must_be_there_and_no_others() -> None:
-    marked = [b'{"jsonrpc":"2.0",' + reply[1:] for reply in REPLIES]
-    assert reply_decoder("jsonrpc")(marked) == decode_replies(REPLIES)
+def test_replies_have_exactly_the_marker_fields_of_the_dialect() -> None:
+    with_marker = [b'{"jsonrpc":"2.0",' + reply[1:] for reply in REPLIES]
+    assert reply_decoder("jsonrpc")(with_marker) == decode_replies(REPLIES)
     assert reply_decoder("jsonrpc")(REPLIES) is None
-    assert decode_replies(marked) is None
+    assert decode_replies(with_marker) is None
 
 
 @pytest.mark.parametrize(
     "item", [Skipped("too long", b"{", 9), Skipped("not a frame", b"x", 1), Broken("cut", b"")]
 )
-def test_an_invalid_frame_leaves_all_to_be_read_one_by_one(item: Item) -> None:
+def test_frames_with_an_invalid_frame_are_not_decoded_together(item: Item) -> None:
     assert decode_replies([*REPLIES, item]) is None
     assert decode_replies([item, *REPLIES]) is None
 
@@ -91,18 +91,25 @@ def test_an_invalid_frame_leaves_all_to_be_read_one_by_one(item: Item) -> None:
         b'1}\n{"id":1,"result":1}{"id":2,"result":2}',
     ],
 )
-def test_one_other_frame_and_all_are_looked_at_one_by_one(frame: bytes) -> None:
+def test_frames_with_another_kind_of_frame_are_not_decoded_together(frame: bytes) -> None:
     for frames in ([frame, *REPLIES], [*REPLIES, frame], [frame, frame]):
         assert decode_replies(frames) is None
 
 
-def test_a_value_over_two_frames_is_not_made_up_for_by_a_frame_of_two_values() -> None:
-    spread = [b'{"id":1,"result":', b"{}}", b'{"id":2,"result":{}}{"id":3,"result":{}}']
-    assert decode_replies(spread) is None
-    beside = [b'{"id":1,"result":', b'{}}\n{"id":2,"result":{}}']
-    assert decode_replies(beside) is None
-    inside = [b'{"id":1,"result":\n{}}', b'{"id":2,"result":{}}{"id":3,"result":{}}']
-    assert decode_replies(inside) is None
+def test_frames_that_do_not_contain_one_value_each_are_not_decoded_together() -> None:
+    value_over_two_frames = [
+        b'{"id":1,"result":',
+        b"{}}",
+        b'{"id":2,"result":{}}{"id":3,"result":{}}',
+    ]
+    assert decode_replies(value_over_two_frames) is None
+    end_of_value_and_next_value = [b'{"id":1,"result":', b'{}}\n{"id":2,"result":{}}']
+    assert decode_replies(end_of_value_and_next_value) is None
+    newline_within_a_value = [
+        b'{"id":1,"result":\n{}}',
+        b'{"id":2,"result":{}}{"id":3,"result":{}}',
+    ]
+    assert decode_replies(newline_within_a_value) is None
 
 
 _values = st.recursive(
@@ -110,7 +117,7 @@ _values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=5,
 )
-_scraps = st.sampled_from(
+_fragments = st.sampled_from(
     [
         b'{"id":1,"result":{}}',
         b'{"id":7,"result":{"id":1}}',
@@ -132,18 +139,18 @@ _scraps = st.sampled_from(
 )
 
 
-@given(st.lists(_scraps, max_size=12), st.booleans())
-def test_decoding_at_once_equals_decoding_one_by_one(scraps: list[bytes], end: bool) -> None:
-    lines = b"".join(scraps) + (b"\n" if end else b"")
+@given(st.lists(_fragments, max_size=12), st.booleans())
+def test_decoding_together_equals_decoding_each_frame(fragments: list[bytes], end: bool) -> None:
+    lines = b"".join(fragments) + (b"\n" if end else b"")
     for name in ("morphir", "nexo", "roder", "mcp"):
         codec: Any = find.find_dialect(name).codec(Role.HOST)
-        assert at_once(lines, codec) == one_by_one(lines, codec), name
+        assert decode_together(lines, codec) == decode_each(lines, codec), name
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**20), _values), min_size=2, max_size=6))
-def test_any_results_come_out_as_they_went_in(answers: list[tuple[int, Any]]) -> None:
+def test_any_results_are_decoded_as_they_were_encoded(answers: list[tuple[int, Any]]) -> None:
     for name in ("morphir", "nexo", "roder", "mcp"):
         dialect = find.find_dialect(name)
         guest, host = dialect.codec(Role.GUEST), dialect.codec(Role.HOST)
         lines = b"".join(guest.encode(Reply(*answer)) + b"\n" for answer in answers)
-        assert at_once(lines, host) == answers, name
+        assert decode_together(lines, host) == answers, name

@@ -1,4 +1,4 @@
-"""A decoded value becomes a dataclass, or the error names the place and the mistake."""
+"""Converting a decoded value to a dataclass, with an error that names the place and the mistake."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ class Whole:
 
 
 @pytest.mark.parametrize(
-    ("value", "why"),
+    ("value", "message"),
     [
         ([], "the reply is not an object"),
         ({"parts": {}}, "parts is not a list"),
@@ -36,10 +36,10 @@ class Whole:
         ({"is_open": 1}, "is_open is not true or false"),
     ],
 )
-def test_the_error_names_the_place_and_the_mistake(value: Any, why: str) -> None:
+def test_the_error_names_the_place_and_the_mistake(value: Any, message: str) -> None:
     with pytest.raises(WrongValue) as raised:
         convert(value, Whole, "the reply")
-    assert str(raised.value) == why
+    assert str(raised.value) == message
 
 
 def test_values_keep_their_types_and_unknown_fields_are_kept_as_extra() -> None:

@@ -20,7 +20,7 @@ from exthost.launch.package_tree import PackageTree, UnusableTree, read_tree
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.environment import Variables
 from exthost.process.private_folders import make_shared_root
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 
 # A program may write into its copy. The node cannot use the copy again then, and makes another one:
 # at most this many copies for the same digest.

@@ -23,7 +23,9 @@ from exthost.config.gateway import (
 )
 from exthost.config.options import check_limits, check_options
 from exthost.config.placeholders import fill_placeholders, find_placeholder
+from exthost.config.rules import read_rules
 from exthost.config.section_keys import AUDIT_KEYS
+from exthost.config.trust_section import DEFAULT_TRUST, TrustSettings, read_trust
 from exthost.dialects import find
 from exthost.dialects.package import DialectPackage, Reference
 from exthost.errors import ConfigError, Evidence
@@ -43,6 +45,7 @@ from exthost.model.documents.settings import NO_SETTINGS, SettingValues, read_se
 from exthost.model.documents.toml_positions import find_line
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.rules import NO_RULES, Rules
 from exthost.model.spec import HostEnvRef, Spec
 
 DEFAULT_CONFIG = "exthost.toml"
@@ -54,11 +57,12 @@ class Config:
 
     `specs` are the extensions of the file, in its order and including disabled ones. Overrides and
     defaults are already applied to them; `apply_overrides` does the same for a discovered
-    extension. `audit_path` is None for no audit. `hooks` maps a kind of hook ("*" for all others)
-    to "closed" or "open" (see `hook_policy`), for extensions that do not set it. `required_guards`
-    are the ids of the extensions without whose hooks no tool is called. `configs` are the values of
-    `config` in `[overrides]`, by id, for discovered extensions. `origin` is the path of the file,
-    `folder` its folder. `notes` are texts about keys without effect here.
+    extension. `audit_path` is None for no audit. `rules` decide which tool calls are made. `hooks`
+    maps a kind of hook ("*" for all others) to "closed" or "open" (see `hook_policy`), for
+    extensions that do not set it. `required_guards` are the ids of the extensions without whose
+    hooks no tool is called. `configs` are the values of `config` in `[overrides]`, by id, for
+    discovered extensions. `origin` is the path of the file, `folder` its folder. `notes` are texts
+    about keys without effect here.
     """
 
     specs: tuple[Spec, ...] = ()
@@ -68,8 +72,10 @@ class Config:
     audit_path: str | None = None
     cluster: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
     gateway: GatewaySettings = DEFAULT_GATEWAY_SETTINGS
+    trust: TrustSettings = DEFAULT_TRUST
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     required_guards: tuple[str, ...] = ()
+    rules: Rules = NO_RULES
     configs: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
     origin: str = ""
     folder: str | None = None
@@ -259,8 +265,10 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
         audit_path=read.get("audit"),
         cluster=read.get("cluster") or DEFAULT_CLUSTER_SETTINGS,
         gateway=read.get("gateway") or DEFAULT_GATEWAY_SETTINGS,
+        trust=read.get("trust") or DEFAULT_TRUST,
         hooks=MappingProxyType(hooks.policy),
         required_guards=hooks.required,
+        rules=read.get("rules") or NO_RULES,
         origin=context.origin,
         folder=context.folder,
         notes=tuple(problems.notes),
@@ -431,6 +439,14 @@ def _read_gateway(value: Any, place: Place, context: _FileContext) -> GatewaySet
     return read_gateway_settings(value, place)
 
 
+def _read_rules(value: Any, place: Place, context: _FileContext) -> Rules:
+    return read_rules(value, place)
+
+
+def _read_trust(value: Any, place: Place, context: _FileContext) -> TrustSettings:
+    return read_trust(value, place)
+
+
 def _read_hooks(value: Any, place: Place, context: _FileContext) -> HostHooks:
     return read_host_hooks(value, place)
 
@@ -445,6 +461,8 @@ _SECTIONS: Mapping[str, _SectionReader] = {
     "cluster": _read_cluster,
     "gateway": _read_gateway,
     "hooks": _read_hooks,
+    "rules": _read_rules,
+    "trust": _read_trust,
 }
 
 
@@ -466,6 +484,6 @@ def _unreadable_error(origin: str, line: int, why: str) -> ConfigError:
     return ConfigError(
         UNREADABLE,
         f"{where}: not valid TOML: {why}",
-        help=f"correct {'the line named' if line else 'it'}; https://toml.io shows the notation",
+        help=f"correct {'that line' if line else 'it'}; see https://toml.io for the syntax",
         evidence=Evidence(path=origin, line=line),
     )

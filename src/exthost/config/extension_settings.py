@@ -28,6 +28,7 @@ class LimitSettings(TypedDict, total=False):
     fsize: Size
     nproc: int
     store: Size
+    result: Size
 
 
 class RestartSettings(TypedDict, total=False):
@@ -86,6 +87,8 @@ class ExtensionSettings(TypedDict, total=False):
     start: Literal["eager", "lazy"]
     lifetime: Literal["tree", "plain"]
     on_weaker: Literal["refuse", "warn"]
+    share: bool
     hooks: Mapping[str, Any]
+    tools: Any
     options: Mapping[str, Any]
     args: Sequence[str]

@@ -22,16 +22,16 @@ class FacetOwner(Protocol):
 
 
 class _NoFacetError(UsageError, AttributeError):
-    """Also an AttributeError, so that hasattr() and copy() work."""
+    """A UsageError that is also an AttributeError, so that hasattr() and copy.copy() work."""
 
 
-def no_facet_error(extension: FacetOwner, name: str) -> UsageError:
+def missing_facet_error(extension: FacetOwner, name: str) -> UsageError:
     """Return the error for a facet that the dialect of this extension does not have."""
     dialect, owner = extension.dialect, FACET_DIALECTS.get(name)
-    others = f": extensions of the {owner} dialect have it" if owner else ""
+    hint = f": extensions of the {owner} dialect have it" if owner else ""
     return _NoFacetError(
         "X1309",
-        f"an extension of the {dialect.name} dialect has no {name!r}{others}",
+        f"an extension of the {dialect.name} dialect has no {name!r}{hint}",
         extension=extension.id,
         help=f"its facets are: {', '.join(dialect.facets) or 'none'}",
     )
@@ -40,6 +40,6 @@ def no_facet_error(extension: FacetOwner, name: str) -> UsageError:
 def missing_attribute_error(extension: FacetOwner, name: str) -> Exception:
     """Return the AttributeError for a name that this extension does not have."""
     if name in FACET_DIALECTS:
-        return no_facet_error(extension, name)
+        return missing_facet_error(extension, name)
     text = f"{type(extension).__name__!r} object has no attribute {name!r}"
     return AttributeError(text, name=name, obj=extension)

@@ -9,6 +9,7 @@ In reading order:
     confirmation     a question to a person before a call, and the type of functions that ask it
     callbacks        calls a function of the program, plain or async
     call_factory     makes the method, params, reply handler and time limit of a call; sends nothing
+    quarantine       the error of a call of a tool that differs from the lock
     timeouts         the error of a call whose time is over
     stream_calls     calls whose reply is a stream of events
     toolbox, facets  `ext.tools`, and the attributes that only one dialect has (`ext.providers` …)

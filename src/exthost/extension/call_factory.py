@@ -7,6 +7,7 @@ the reply, and the timeout. Sends nothing.
 """
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -15,9 +16,11 @@ from exthost.dialects.calls import ToolCall, tool_as_method
 from exthost.dialects.steps import OneRequest, OneRequestOrMore, Operation
 from exthost.errors import NotFound, UsageError
 from exthost.extension.misuse import check_context, check_name, check_timeout
+from exthost.extension.quarantine import quarantine_error
 from exthost.extension.timeouts import no_time_left_error, require_time_left
 from exthost.launch.limits import resolve_method_limits
 from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.lock_record import Quarantine
 from exthost.model.offer import Tool
 from exthost.model.schema import Checker
 from exthost.model.spec import Limits, Spec
@@ -39,9 +42,9 @@ CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
 because each call makes such a tuple, and a named tuple takes ten times as long to make."""
 
 PreparedTool: TypeAlias = tuple[Tool, str, Callable[[Any], bool] | None, Checker | None, float]
-"""A tool that is ready to be called: the tool, its name, a quick check of its arguments, which may
-raise (None: this schema has none), the full check (None: every value is valid), and the time limit
-of a call without a timeout, in seconds."""
+"""A tool that is ready to be called: the tool, the extension's name for it, a quick check of its
+arguments, which may raise (None: this schema has none), the full check (None: every value is
+valid), and the time limit of a call without a timeout, in seconds."""
 
 
 class CallFactory:
@@ -59,6 +62,7 @@ class CallFactory:
         "_tool_handler",
         "_tool_is_method",
         "_tool_request",
+        "find_quarantined",
         "tool_limit",
     )
 
@@ -79,6 +83,8 @@ class CallFactory:
             self._call_tool.request if isinstance(self._call_tool, OneRequest) else None
         )
         self._tool_is_method = self._tool_request is tool_as_method
+        # Returns the tools that must not be called, by name.
+        self.find_quarantined: Callable[[], Mapping[str, Quarantine]] = dict
         self.tool_limit = self.time_limit_for("call_tool")
 
     def time_limit_for(self, method: str) -> float:
@@ -95,6 +101,7 @@ class CallFactory:
         """Return the parts of a call of a method, which is given by its name on the wire."""
         if type(method) is not str:
             check_name(method)
+        self.refuse_quarantined(method, params)
         if timeout is None:
             limit = self.time_limit_for(method)
         elif type(timeout) is float and timeout > 0.0:  # the quick check; NaN is not above 0
@@ -115,6 +122,17 @@ class CallFactory:
                 help=f"its methods are: {method_names}",
             )
         return method, params, DELIVER, limit
+
+    def refuse_quarantined(self, method: str, params: Any) -> None:
+        """Raise Refused if a method of the dialect would call a tool in quarantine: if the tool is
+        the method, or a part of its name, or a value of its parameters."""
+        quarantined = self.find_quarantined()
+        if not quarantined:
+            return
+        values = params.values() if isinstance(params, Mapping) else ()
+        names = {method, *re.split(r"[./:]", method), *(v for v in values if type(v) is str)}
+        for name in names & quarantined.keys():
+            raise quarantine_error(self._spec.id, name, quarantined[name])
 
     def for_operation(
         self, name: str, params: Any, timeout: float | None, display_name: str = ""
@@ -209,7 +227,7 @@ class CallFactory:
         if checker is not None and checker.warning:
             _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
         quick_check = None if checker is None else checker.passes
-        return tool, tool.name, quick_check, checker, self._limit_of(tool)
+        return tool, tool.original_name or tool.name, quick_check, checker, self._limit_of(tool)
 
     def _limit_of(self, tool: Tool) -> float:
         """Return the time limit of a tool's calls. An extension may set it, but not beyond what the

@@ -27,6 +27,7 @@ from exthost.extension.confirmation import Confirm, check_confirm
 from exthost.extension.lifecycle import State
 from exthost.extension.misuse import check_context, check_loop, check_name, check_timeout
 from exthost.extension.policy import effective_pool_size
+from exthost.extension.quarantine import quarantine_error
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
 from exthost.extension.timeouts import not_ready_in_time_error, require_time_left
@@ -34,6 +35,7 @@ from exthost.extension.tool_interceptor import ToolInterceptor, ToolOptions
 from exthost.model.messages import Notification
 from exthost.model.names import nearest
 from exthost.model.offer import Tool
+from exthost.model.result_limit import limit_reader
 from exthost.model.spec import Limits, Spec
 from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.call import Call
@@ -90,7 +92,7 @@ class Calls:
 
     __slots__ = (
         "_dialect", "_queue", "_spec", "_status", "_supervisor", "_thread", "factory",
-        "interceptor", "result_reader",
+        "interceptor", "result_limit", "result_reader",
     )  # fmt: skip
 
     def __init__(
@@ -106,12 +108,15 @@ class Calls:
         self._spec = spec
         self._dialect = dialect
         self._queue = queue
-        self.result_reader = dialect.result_reader
+        self.result_limit = limits.result
+        self.result_reader = limit_reader(dialect.result_reader, limits.result)
         self._status = status
         self._supervisor = supervisor
         self._thread = get_ident()  # of the loop
         self.interceptor = interceptor
         self.factory = CallFactory(spec, dialect, limits)
+        if spec.lock is not None:
+            self.factory.find_quarantined = lambda: status.quarantined
 
     async def call(
         self,
@@ -166,15 +171,25 @@ class Calls:
         queue = self._queue
         if get_ident() != self._thread or not queue.loop.is_running():  # as in `call`
             check_loop(queue)
-        if not (is_judged or (hooks and self.interceptor.is_idle)):
-            options = ToolOptions(timeout, context, wait, on_progress, check, hooks, confirm)
-            return await self.interceptor.run(self, name, arguments, options)
-        if not wait:
-            self.require_session(name)
         try:
             prepared = self._status.prepared_tools.get(name)
         except TypeError:  # it has no hash, so it is not a string: `check_name` raises the error
             prepared = None
+        interceptor = self.interceptor
+        if not is_judged and not (
+            hooks
+            and (
+                interceptor.is_idle
+                or (
+                    prepared is not None
+                    and interceptor.allows(self._spec.id, prepared[0], arguments, context)
+                )
+            )
+        ):
+            options = ToolOptions(timeout, context, wait, on_progress, check, hooks, confirm)
+            return await interceptor.run(self, name, arguments, options)
+        if not wait:
+            self.require_session(name)
         wait_began_at = None
         if prepared is None:
             check_name(name)
@@ -210,6 +225,26 @@ class Calls:
     def extension(self) -> str:
         """The id of the extension."""
         return self._spec.id
+
+    @property
+    def dialect_name(self) -> str:
+        """The name of its dialect."""
+        return self._dialect.name
+
+    def announced_tool(self, name: str) -> Tool | None:
+        """Return the tool of this name if it was called before and has not changed, else None."""
+        try:
+            prepared = self._status.prepared_tools.get(name)
+        except TypeError:  # it has no hash, so it is no string
+            return None
+        return None if prepared is None else prepared[0]
+
+    def is_unjudged(self, tool: Tool | None) -> bool:
+        """Return whether neither a rule nor a hook judges the calls of an announced tool."""
+        interceptor = self.interceptor
+        return interceptor.is_idle or (
+            tool is not None and interceptor.is_unjudged(self._spec.id, tool)
+        )
 
     def registered_name(self, name: str) -> str:
         """Return the name under which a tool of the extension is registered."""
@@ -251,13 +286,18 @@ class Calls:
         """Call a tool without a task that awaits the result: `on_end` is called with the value or
         the error. Return the call, which `cancel` takes.
 
-        Return None if no process is ready, the tool is not known yet, or hooks judge the call; the
-        caller then uses `call_tool`, which waits. Raises the error that keeps the call from being
-        sent.
+        Return None if no process is ready, the tool is not known yet, or hooks or a person may
+        judge the call; the caller then uses `call_tool`, which waits. Raises the error that keeps
+        the call from being sent.
         """
-        queue = self._queue
+        queue, interceptor = self._queue, self.interceptor
         prepared = self.prepare_announced_tool(name)
-        if prepared is None or not queue.sessions or not self.interceptor.is_idle:
+        if prepared is None or not queue.sessions:
+            return None
+        if not (
+            interceptor.is_idle
+            or interceptor.allows(self._spec.id, prepared[0], arguments, context)
+        ):
             return None
         parts = self.factory.for_tool(prepared, arguments, timeout, context)
         call = CallbackCall(*parts, queue, on_end, context)
@@ -342,6 +382,8 @@ class Calls:
         tool = self._status.tools.get(name)
         if tool is not None:
             return tool
+        if (quarantine := self._status.quarantined.get(name)) is not None:
+            raise quarantine_error(self._spec.id, name, quarantine)
         # If a handshake announces the tools, the process that could not start may have this tool:
         # the caller must see why it did not start, not "no such tool".
         is_announced_by_process = self._dialect.traits.tools != "manifest"
@@ -349,6 +391,13 @@ class Calls:
         if is_announced_by_process and self._status.state is not State.READY and cause is not None:
             make_error = self._queue.make_closed_error
             raise copy_error(cause) if make_error is None else make_error(name)
+        if name in self._status.gone_tools:
+            raise NotFound(
+                "X1202",
+                f"it offered the tool {name!r} when it ran before, and does not any more",
+                extension=self._spec.id,
+                help=self._list_tools(),
+            )
         nearest_name = nearest(name, self._status.tools)
         raise NotFound(
             "X1202",

@@ -12,7 +12,8 @@ from exthost.errors import UsageError
 
 
 class Confirmation(NamedTuple):
-    """A question that an extension puts to a person before an event may happen."""
+    """A question to a person before an event may happen. `extension` asks it by its `hook`; if it
+    is "", a rule of the config asks."""
 
     extension: str
     message: str

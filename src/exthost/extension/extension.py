@@ -37,6 +37,7 @@ from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import compute_digests
 from exthost.launch.limits import resolve_limits
 from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.lock_record import Quarantine, judge_tools
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
 from exthost.process.child import Child
@@ -181,11 +182,14 @@ class Extension(FacetAttributes):
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Request the list of tools and return it; raise UsageError if the dialect has no such
-        request. The tools of the extension stay as they are."""
+        request. The tools of the extension stay as they are. Tools that differ from the lock are
+        left out."""
         tools: tuple[Tool, ...] = await self._calls.run_operation(
             "list_tools", None, timeout, "list_tools"
         )
-        return tools
+        lock = self.spec.lock
+        is_enforced = lock is not None and lock.mode == "enforce"
+        return judge_tools(lock.record, tools)[0] if lock is not None and is_enforced else tools
 
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
@@ -227,6 +231,7 @@ class Extension(FacetAttributes):
         `timeout` limits the whole stream, up to its end. Raises UsageError for other methods.
         """
         check_name(method)
+        self._calls.factory.refuse_quarantined(method, params)
         limit = self._calls.factory.time_limit_for(method)
         stream_limit = None if timeout is None else require_time_left(self.id, method, timeout)
         return make_stream(self._queue, self.dialect, method, params, limit, stream_limit)
@@ -243,10 +248,10 @@ class Extension(FacetAttributes):
         return self
 
     async def restart(self) -> None:
-        """Start a fresh process, in any state.
+        """Start a new process, in any state.
 
         A running process gets calls until the fresh one is ready; then new calls go to the fresh
-        process, and the old one ends after its last reply. If the fresh process does not get ready,
+        process, and the old one ends after its last reply. If the new process does not get ready,
         the old one stays in use and the error is raised.
         """
         check_may_start(self._queue)
@@ -330,6 +335,12 @@ class Extension(FacetAttributes):
     def tools(self) -> Toolbox:
         """The tools by their own names. `tools.call` returns errors as results (mcp and roder)."""
         return Toolbox(self.dialect, lambda: self._status.tools, self.call_tool)
+
+    @property
+    def quarantined(self) -> Mapping[str, Quarantine]:
+        """The tools that the extension announced and that its lock does not have so, by name. They
+        cannot be called."""
+        return self._status.quarantined
 
     @property
     def manifest(self) -> Any:

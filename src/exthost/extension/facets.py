@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.missing_facet import FacetOwner, no_facet_error
+from exthost.dialects.missing_facet import FacetOwner, missing_facet_error
 from exthost.dialects.steps import Exchanges
 
 F = TypeVar("F")
@@ -21,7 +21,7 @@ def find_facet(extension: FacetOwner, facet_class: type[F]) -> F:
         facet = vars(extension)[name]
         if isinstance(facet, facet_class):
             return facet
-    raise no_facet_error(extension, facet_class.__name__)
+    raise missing_facet_error(extension, facet_class.__name__)
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@ from exthost.extension.stats import Counts, Totals
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import HiddenTool
 from exthost.session.trace.traffic import Traffic
 
 
@@ -62,7 +63,12 @@ class ExtensionInternals:
     @property
     def starts_eagerly(self) -> bool:
         """Whether a host starts the extension when the host opens, not at its first use."""
-        return (self._spec.start or self._dialect.traits.start) == "eager"
+        spec = self._spec
+        known = spec.known_offer
+        if known is not None and known.defers_start and spec.start is None:
+            # A hook may have to judge the first call of any extension.
+            return bool(self._status.offer.hooks) and self._dialect.traits.start == "eager"
+        return (spec.start or self._dialect.traits.start) == "eager"
 
     @property
     def serves(self) -> bool:
@@ -73,6 +79,16 @@ class ExtensionInternals:
     def is_offer_unknown(self) -> bool:
         """Whether the offer becomes known only when the extension is started."""
         return not self._status.tools and self.calls.may_offer_more
+
+    @property
+    def hidden_tools(self) -> tuple[HiddenTool, ...]:
+        """The tools of the extension that do not exist for the host, and why."""
+        return self._status.hidden_tools
+
+    @property
+    def is_offer_remembered(self) -> bool:
+        """Whether the offer is the one of an earlier host: there was no handshake since."""
+        return self._status.is_offer_remembered
 
     @property
     def may_have_hooks(self) -> bool:

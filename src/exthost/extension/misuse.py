@@ -19,14 +19,14 @@ from exthost.session.failures import used_after_fork_error
 def check_timeout(timeout: Any, argument: str = "timeout") -> float:
     """Return the timeout that a caller passed, in seconds. Raises UsageError if it is not a number.
 
-    NaN is refused as well: a deadline that is NaN would never pass. `argument` is the name of the
+    NaN is refused, because such a deadline would never expire. `argument` is the name of the
     argument, for the error.
     """
     # A tuple of types, because evaluating `int | float` makes a new object each time.
     if isinstance(timeout, (int, float)) and timeout == timeout:
         try:
             return timeout + 0.0
-        except OverflowError:  # an int above any float
+        except OverflowError:  # an int too large for a float
             return math.inf
     raise UsageError(
         "X1318",
@@ -84,7 +84,7 @@ def check_may_start(queue: _Queue) -> None:
             "X1315",
             "the extension is no longer part of an open host",
             extension=queue.extension,
-            help="use the one of an open host or connection, inside its `async with` or `with`",
+            help="use an extension inside the `async with` or `with` of its host or connection",
         )
 
 
@@ -115,7 +115,7 @@ def require_asyncio() -> asyncio.AbstractEventLoop:
     if loop is None:
         raise UsageError(
             "X1336",
-            "this needs asyncio, and no event loop of asyncio runs here",
+            "exthost needs a running asyncio event loop, and there is none",
             help="run it with asyncio.run; without asyncio (trio, curio, plain threads) use "
             "SyncHost or sync_connect, from a worker thread",
         )
@@ -124,7 +124,11 @@ def require_asyncio() -> asyncio.AbstractEventLoop:
 
 def already_open_error() -> UsageError:
     """Return the error for a host or a connection that is opened while it is open."""
-    return UsageError("X1311", "this is open already", help="use the open one, or make a second")
+    return UsageError(
+        "X1311",
+        "this host or connection is already open",
+        help="use the open object, or create another",
+    )
 
 
 class AsyncOnly:
@@ -156,5 +160,5 @@ class OpenedByWith(AsyncOnly):
         raise UsageError(
             "X1333",
             "this is opened with `async with`, and cannot be awaited",
-            help="write `async with … as it:`; contextlib.AsyncExitStack keeps it open for longer",
+            help="write `async with … as ext:`; contextlib.AsyncExitStack keeps it open for longer",
         )

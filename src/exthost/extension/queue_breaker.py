@@ -153,7 +153,7 @@ class QueueBreaker:
             f"{method} was not sent: {self.name} is open, after too many failures in a row"
             f"{last_failure}",
             extension=self._queue.extension,
-            help=f"a fresh process is tried by the first call after {seconds_left:.1f} s; "
+            help=f"a new process is tried by the first call after {seconds_left:.1f} s; "
             "restart() tries at once",
             evidence=cause.evidence if cause is not None else NO_EVIDENCE,
         )

@@ -141,7 +141,7 @@ class Recovery:
 
     def forgive(self) -> None:
         """Forget earlier failures, because a restart was requested. While the extension is ready,
-        the breaker stays as it is until the fresh process is ready."""
+        the breaker stays as it is until the new process is ready."""
         self.restarts.forgive()
         self.growth.reset()
         self._lost_while_starting.clear()
@@ -176,7 +176,7 @@ class Recovery:
             return
         status.ready_at = None
         if status.state is not State.READY:
-            return  # the breaker is open: its next probe starts a fresh process
+            return  # the breaker is open: its next probe starts a new process
         if self._processes.starts and not self.breaker.is_open:  # another process is starting
             status.cause = error
             if self._processes.is_replacing:

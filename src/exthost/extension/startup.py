@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
-from exthost.events import ContainmentWeakened, Spawned
+from exthost.events import ContainmentWeakened, LockMismatch, Spawned
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
@@ -27,13 +27,17 @@ from exthost.launch.advice import (
     suggest_network,
     suggest_variable,
 )
+from exthost.launch.bytecode import hide_bytecode
 from exthost.launch.grant_advice import suggest_grant
 from exthost.launch.integrity import check_files, check_folders, check_tools, has_code_pin
+from exthost.launch.locked_code import Bytecode, check_start, mismatch_error
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
+from exthost.launch.sealed_bytecode import BytecodeCompilation
 from exthost.launch.shared_folders import Neighbours, is_writer
 from exthost.launch.wasm import Compilation, is_module
 from exthost.model.launch_plan import LaunchPlan
+from exthost.model.lock_record import LockChange, compare_offer
 from exthost.model.offer import NO_OFFER, Offer, Tool
 from exthost.model.spec import HostEnvRef, Limits, Spec
 from exthost.process.child import Child
@@ -86,6 +90,7 @@ class ProcessStarter:
     argv             the command line of the last start, or of the next one
     tools_digest     the digest of the first offer's tools if they are pinned, else ""
     uses_fallback    whether the usual handshake made a process exit, so that the fallback is used
+    bytecode         the compiled Python files of a locked extension, which it must not run
     last_offer       the offer of the last start that succeeded; empty before the first
     limits           the effective limits of time and size
     queue            the call queue of the extension
@@ -100,6 +105,7 @@ class ProcessStarter:
         "_weaknesses",
         "admission",
         "argv",
+        "bytecode",
         "check_offer",
         "dialect",
         "handlers",
@@ -145,6 +151,7 @@ class ProcessStarter:
         self.admission: Admission | None = None
         self.tools_digest = ""
         self.uses_fallback = False
+        self.bytecode = Bytecode()
         self.last_offer = NO_OFFER
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
@@ -226,6 +233,35 @@ class ProcessStarter:
     def check_tools(self, tools: tuple[Tool, ...]) -> str:
         """Raise Refused if the tools are not the pinned ones. Return the digest to remember."""
         return check_tools(self.spec, tools, self.tools_digest)
+
+    def judge_lock(self, changes: list[LockChange]) -> None:
+        """Report how the extension differs from its record in the lock. Raises Refused unless the
+        config only wants to know that. Without a change, do nothing."""
+        if changes:
+            self.report_mismatch(mismatch_error(self.spec, changes), changes[0].key)
+
+    def report_mismatch(self, refused: Refused, key: str) -> None:
+        """Publish that the extension differs from its lock, and raise the error unless the config
+        only wants to know that. `key` is the key of the record."""
+        is_enforced = self.spec.lock is not None and self.spec.lock.mode == "enforce"
+        line = refused.evidence.line
+        self.queue.bus.publish(LockMismatch(self.spec.id, key, line, refused.message, is_enforced))
+        if is_enforced:
+            raise refused
+        _log.warning("[%s] %s", self.spec.id, refused.message)
+
+    def hide_bytecode(self, launch: Launch) -> Launch:
+        """Return the launch of a start. Python does not run compiled files that no lock covers."""
+        if self.spec.lock is None or self.spec.pool.engine is not None:
+            return launch  # the files of a remote process are elsewhere
+        plan = hide_bytecode(
+            self.spec,
+            launch.plan,
+            self.environ(),
+            self.bytecode,
+            launch.state_owner,
+        )
+        return replace(launch, plan=plan)
 
     def prepared(self) -> Launch:
         """Return the launch plan of the next start, with its environment and its sandbox."""
@@ -386,9 +422,9 @@ class Start:
             return help
         return f"{_ASSUMED_DIALECT_HELP.format(starter.dialect.name)}; {help}"
 
-    async def _compile_module(self) -> None:
-        """Compile a WebAssembly module. The time limit of the start begins afterwards."""
-        compilation = Compilation(self._starter.spec, self._starter.environ())
+    async def _compile(self, compilation: Compilation | BytecodeCompilation) -> None:
+        """Compile a WebAssembly module, or the modules of a locked extension. The time limit of the
+        start begins afterwards."""
         self._timeout.reschedule(None)
         running = asyncio.ensure_future(asyncio.to_thread(compilation.run))
         try:
@@ -419,11 +455,27 @@ class Start:
         if is_local and has_code_pin(starter.spec):
             plan = starter.prepared().plan
             await asyncio.to_thread(check_folders, starter.spec, plan, starter.environ())
+        if starter.spec.lock is not None:
+            plan = starter.prepared().plan
+            try:
+                checked = await asyncio.to_thread(
+                    check_start, starter.spec, plan, starter.environ()
+                )
+            except Refused as refused:
+                starter.report_mismatch(refused, "package")
+            else:
+                starter.bytecode = checked.bytecode
+                starter.judge_lock(checked.changes)
+                compilation = BytecodeCompilation(
+                    starter.spec, plan, starter.environ(), checked.bytecode
+                )
+                if is_local and compilation.is_needed:
+                    await self._compile(compilation)
         if is_module(starter.spec):
-            await self._compile_module()
+            await self._compile(Compilation(starter.spec, starter.environ()))
         async with spawn_turn(queue.loop):  # the block must not wait for anything
             starter.check_code()
-            launch = self._launch = make_state_folder(starter.prepared())
+            launch = self._launch = starter.hide_bytecode(make_state_folder(starter.prepared()))
             starter.report_weaker(launch.weaker)
             if is_local:
                 check_files(starter.spec, launch.plan)
@@ -464,6 +516,8 @@ class Start:
             context = replace(launch.context, last_offer=starter.last_offer)
             self.offer = await shake_hands(session, context, fallback=starter.uses_fallback)
             tools_digest = starter.check_tools(self.offer.tools)
+            if (lock := starter.spec.lock) is not None:
+                starter.judge_lock(compare_offer(lock.record, self.offer))
             if starter.check_offer is not None:
                 starter.check_offer(self.offer)
             for steps in starter.on_new_process:

@@ -10,16 +10,19 @@ differences between the two, so subscribers see one extension all the time.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from exthost.errors import ExthostError
-from exthost.events import Bus, OfferChanged, ProcessLost, StateChanged
+from exthost.events import Bus, OfferChanged, ProcessLost, Quarantined, StateChanged
 from exthost.extension.call_factory import PreparedTool
 from exthost.extension.lifecycle import INITIAL_STATE, Event, Health, State, step
 from exthost.extension.restart_tracker import Retry
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.lock_record import Quarantine, judge_tools
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import choose_tools
 
 _log = logging.getLogger("exthost.extension")
 
@@ -42,7 +45,10 @@ class Status:
 
     state              the present state of the life-cycle table
     offer              the last handshake's result; before a handshake, what the manifest declares
-    tools              the tools of the offer, by name
+    tools              the tools of the offer that exist for the host, by name (see `tool_choice`)
+    hidden_tools       the other tools of the offer
+    quarantined        the tools that the extension announced and that its lock does not have so, by
+                       name; they are neither in `offer` nor in `tools`
     prepared_tools     those of them that were called, with the checks of their arguments; see
                        `Calls.prepare_announced_tool`
     cause              the error that keeps the extension from being ready, or None
@@ -51,6 +57,8 @@ class Status:
                        restart was last requested
     offer_is_known     whether `tools` are final: the extension announced them, or its dialect takes
                        tools from the manifest
+    is_offer_remembered  whether the offer is that of an earlier host: there was no handshake yet
+    gone_tools         the tools of that offer that the first handshake did not announce
     publishes_changes  False while this extension prepares to replace another one, and after it
                        was replaced
     ready_at           when a process last became ready (loop time); None while no process is ready
@@ -60,15 +68,19 @@ class Status:
 
     __slots__ = (
         "_bus",
-        "_id",
         "_on_change",
+        "_spec",
         "cause",
+        "gone_tools",
         "handshake_seconds",
+        "hidden_tools",
+        "is_offer_remembered",
         "lost_process",
         "offer",
         "offer_is_known",
         "prepared_tools",
         "publishes_changes",
+        "quarantined",
         "ready_at",
         "reported_health",
         "state",
@@ -84,14 +96,22 @@ class Status:
         on_change: Callable[[], None] | None = None,
         publishes_changes: bool = True,
     ) -> None:
-        self._id = spec.id
+        self._spec = spec
         self._bus = bus
         self._on_change = on_change
         self.publishes_changes = publishes_changes
         self.state = INITIAL_STATE
+        self.quarantined: Mapping[str, Quarantine] = EMPTY_MAPPING
         hooks = tuple(dict.fromkeys((*spec.declared_hooks, *spec.known_hooks)))
-        self.offer = Offer(tools=spec.tools, version=spec.version, hooks=hooks)
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in spec.tools}
+        known = spec.known_offer
+        self.is_offer_remembered = known is not None
+        if known is not None:
+            offer = replace(known.offer, hooks=hooks or known.offer.hooks)
+        else:
+            offer = Offer(tools=spec.declared_tools, version=spec.version, hooks=hooks)
+        self.offer = self._quarantine(offer)
+        self.tools, self.hidden_tools = choose_tools(self.offer.tools, spec.tools)
+        self.gone_tools: Collection[str] = ()
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
         self.lost_process: tuple[ExthostError, float] | None = None
@@ -117,15 +137,50 @@ class Status:
         self.cause, self.reported_health = None, None
 
     def set_offer(self, offer: Offer) -> None:
-        """Replace the offer, and publish which tools differ."""
+        """Replace the offer, and publish which tools differ. Tools that the lock does not have so
+        are kept apart."""
         old_tools = self.tools
+        offer = self._quarantine(offer)
         self.offer, self.offer_is_known = offer, True
-        self.tools = {tool.name: tool for tool in offer.tools}
+        self.tools, self.hidden_tools = choose_tools(offer.tools, self._spec.tools)
+        if self.is_offer_remembered:
+            self.is_offer_remembered = False
+            self.gone_tools = frozenset(old_tools.keys() - self.tools.keys())
         self.prepared_tools = {}
         self._notify_host()
         for warning in offer.warnings:
-            _log.warning("[%s] %s", self._id, warning)
+            _log.warning("[%s] %s", self._spec.id, warning)
         self._publish_tools(old_tools)
+
+    def _quarantine(self, offer: Offer) -> Offer:
+        """Return the offer without the tools that differ from the lock, and keep those apart."""
+        lock = self._spec.lock
+        if lock is None:
+            return offer
+        allowed, quarantined = judge_tools(lock.record, offer.tools)
+        before = self.quarantined
+        if (self._spec.pool.max or 1) > 1:  # another process may still have a quarantined tool
+            quarantined = {**before, **quarantined}
+            allowed = tuple(tool for tool in allowed if tool.name not in quarantined)
+        self.quarantined = quarantined
+        self._publish_quarantine(before)
+        if lock.mode == "enforce":
+            return replace(offer, tools=allowed) if quarantined else offer
+        self.quarantined = EMPTY_MAPPING
+        return offer
+
+    def _publish_quarantine(self, before: Mapping[str, Quarantine]) -> None:
+        """Log and publish the tools that are in quarantine for another reason than `before`."""
+        lock = self._spec.lock
+        if not self.publishes_changes or lock is None:
+            return
+        is_enforced = lock.mode == "enforce"
+        verb = "is quarantined" if is_enforced else "differs from the lock"
+        for name, quarantine in self.quarantined.items():
+            if name not in before or before[name].changes != quarantine.changes:
+                id, reason = self._spec.id, quarantine.reason
+                _log.warning("[%s] the tool %s %s: %s", id, name, verb, reason)
+                self._bus.publish(Quarantined(id, name, reason, is_enforced))
 
     def set_tools(self, tools: tuple[Tool, ...]) -> None:
         """Replace the tools of the offer, as the running process lists them now."""
@@ -143,6 +198,7 @@ class Status:
             self._publish_state(old_state, "reloaded")
         self._notify_host()
         self._publish_tools(old_tools)
+        self._publish_quarantine({} if old is None else old.quarantined)
 
     def publish_lost_process(self, lost: ProcessLost) -> None:
         """Publish that a process of the pool was lost."""
@@ -152,7 +208,7 @@ class Status:
     def _publish_state(self, old_state: State, reason: str, retry: Retry | None = None) -> None:
         if self.publishes_changes and StateChanged in self._bus.listeners:
             states = old_state.value, self.state.value
-            self._bus.publish(StateChanged(self._id, *states, reason, *(retry or ())))
+            self._bus.publish(StateChanged(self._spec.id, *states, reason, *(retry or ())))
 
     def _log_trouble(self, old_state: State, reason: str) -> None:
         level = _LOG_LEVELS.get(self.state)
@@ -167,7 +223,8 @@ class Status:
             reason = f"{reason}: {cause.message}"
         code = f" [{cause.code}]" if cause is not None else ""
         help = f"; {cause.help}" if cause is not None and cause.help else ""
-        _state_log.log(level, "[%s] %s: %s%s%s", self._id, self.state.value, reason, code, help)
+        state = self.state.value
+        _state_log.log(level, "[%s] %s: %s%s%s", self._spec.id, state, reason, code, help)
 
     def _publish_tools(self, old_tools: Mapping[str, Tool]) -> None:
         if not self.publishes_changes or OfferChanged not in self._bus.listeners:
@@ -178,7 +235,7 @@ class Status:
         kept_names = old_tools.keys() & tools.keys()
         changed = tuple(sorted(name for name in kept_names if old_tools[name] != tools[name]))
         if added or removed or changed:
-            self._bus.publish(OfferChanged(self._id, added, removed, changed))
+            self._bus.publish(OfferChanged(self._spec.id, added, removed, changed))
 
     def _notify_host(self) -> None:
         """Let the host update its registry of tools."""

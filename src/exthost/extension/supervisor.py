@@ -140,8 +140,8 @@ class Supervisor:
             self.request_start()
 
     def restart(self) -> "asyncio.Future[ExthostError | None]":
-        """Start a fresh process, in any state. The future is done when it is ready; its result is
-        an error if the fresh process failed and the old one stays in use."""
+        """Start a new process, in any state. The future is done when it is ready; its result is
+        an error if the new process failed and the old one stays in use."""
         future = self._commands.request_restart()
         self._carry_out()
         return future
@@ -329,7 +329,7 @@ class Supervisor:
         start.tool_refresh.begin()
         if self._status.state is State.STARTING:
             self._status.apply_event(Event.SHOOK_HANDS)
-        for worker in old_workers:  # now, so that the next call goes to the fresh process
+        for worker in old_workers:  # now, so that the next call goes to the new process
             self.processes.dismiss(worker)
         if self.processes.workers_on_draining_nodes:
             self.recovery.growth.request()

@@ -19,7 +19,7 @@ class SupervisorCommands:
     """The pending commands of one extension.
 
     start     start a process, because a caller wants to use the extension
-    restart   start a fresh process, whatever the state is
+    restart   start a new process, whatever the state is
     stop      end the extension
     patience  the seconds that calls in flight get to end before a stop ends the processes
     """
@@ -47,8 +47,8 @@ class SupervisorCommands:
         self._stop_futures: tuple[asyncio.Future[None], ...] = ()
 
     def request_restart(self) -> "asyncio.Future[ExthostError | None]":
-        """Command a restart. Return a future that is done when the fresh process is ready. Its
-        result is an error if the fresh process failed and the old one stays in use."""
+        """Command a restart. Return a future that is done when the new process is ready. Its
+        result is an error if the new process failed and the old one stays in use."""
         self.restart, self.start, self.stop = True, False, False
         self._complete_stops()
         future: asyncio.Future[ExthostError | None] = self._loop.create_future()
@@ -79,7 +79,7 @@ class SupervisorCommands:
         _complete(futures, None)
 
     def complete_restarts(self, error: ExthostError | None) -> None:
-        """Complete the futures of `request_restart`. `error`: the fresh process failed."""
+        """Complete the futures of `request_restart`. `error`: the new process failed."""
         futures, self._restart_futures = self._restart_futures, ()
         _complete(futures, error)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed
 from exthost.extension.confirmation import Confirm
+from exthost.model.offer import Tool
 from exthost.tool_result import ToolResult
 
 
@@ -34,8 +35,18 @@ class InterceptedCalls(Protocol):
     def extension(self) -> str:
         """The id of the extension."""
 
+    @property
+    def dialect_name(self) -> str:
+        """The name of its dialect."""
+
     def registered_name(self, name: str) -> str:
         """Return the name under which a tool of the extension is registered."""
+
+    def tool(self, name: str) -> Tool:
+        """Return the tool of this name. Raises NotFound."""
+
+    def announced_tool(self, name: str) -> Tool | None:
+        """Return the tool of this name if it was called before and has not changed, else None."""
 
     async def prepare_to_call(self, name: str, options: ToolOptions) -> None:
         """Raise the error of a call that cannot be made: an unknown tool, a wrong option, or with
@@ -55,7 +66,8 @@ class ToolInterceptor(Protocol):
 
     While `is_idle` is True, nothing would judge a call, so a call is made directly. It is a plain
     attribute, since every call reads it, on any thread; the thread of the event loop sets it. It is
-    False after each change of an extension, until `refresh` or the next call (`is_stale`).
+    False after each change of an extension, until `refresh` or the next call (`is_stale`). While it
+    is False, `is_unjudged` and `allows` find the calls of single tools that are made directly.
     """
 
     @property
@@ -65,6 +77,17 @@ class ToolInterceptor(Protocol):
 
     def refresh(self) -> None:
         """Set `is_idle` again after a change. Only the thread of the event loop calls this."""
+
+    def is_unjudged(self, extension: str, tool: Tool) -> bool:
+        """Return whether it is known that nothing judges the calls of this tool. Any thread may
+        call this."""
+
+    def allows(
+        self, extension: str, tool: Tool, arguments: Any, context: Mapping[str, Any]
+    ) -> bool:
+        """Return whether a call of this tool is made directly: nothing judges it, or it was judged
+        and recorded now. If False, `run` judges it. Only the thread of the event loop calls this.
+        """
 
     def run(
         self, calls: InterceptedCalls, name: str, arguments: Any, options: ToolOptions
@@ -78,6 +101,14 @@ class _NoInterceptor:
 
     def refresh(self) -> None:
         pass
+
+    def is_unjudged(self, extension: str, tool: Tool) -> bool:
+        return True
+
+    def allows(
+        self, extension: str, tool: Tool, arguments: Any, context: Mapping[str, Any]
+    ) -> bool:
+        return True
 
     def run(
         self, calls: InterceptedCalls, name: str, arguments: Any, options: ToolOptions

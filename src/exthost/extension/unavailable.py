@@ -46,7 +46,7 @@ def given_up_error(cause: ExthostError, reason: str) -> ExthostError:
 
 
 def kept_old_process_error(cause: ExthostError) -> ExthostError:
-    """Return the error of a restart whose fresh process failed, so that the old one stays in
+    """Return the error of a restart whose new process failed, so that the old one stays in
     use."""
     error = copy_error(cause)
     error.help = f"the old process continues; {cause.help}".rstrip("; ")

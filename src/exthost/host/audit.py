@@ -1,8 +1,10 @@
 """Writes the audit file: one JSON line for each call, with its method and its outcome.
 
-A failed hook has a line of its own, with the reason and whether the call was refused. So has a call
-without hooks that its caller requested (`hooks=False`), and a hook that replaced the output of a
-tool, with the sizes of both and without their contents.
+A failed hook has a line of its own, with the reason and whether the call was refused. So has a rule
+that decided about a call, a call without rules and hooks that its caller requested (`hooks=False`),
+and a hook that replaced the output of a tool, with the sizes of both and without their contents.
+An extension or a tool that differs from the lock of the config has a line, and so has an approval,
+with the user who approved it.
 
 The audit subscribes to the event bus. Each line is one `write` to a file that is opened for
 appending. So lines of several hosts in the same file do not mix. An error, such as a full disk, is
@@ -12,17 +14,44 @@ logged and never raised, because the audit must not make a call fail.
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from exthost.errors import ConfigError, Evidence, ExthostError
-from exthost.events import Bus, CallEnded, HookFailed, HooksSkipped, OutputReplaced
+from exthost.events import (
+    Bus,
+    CallEnded,
+    HookFailed,
+    HooksSkipped,
+    LockMismatch,
+    OutputReplaced,
+    Quarantined,
+    RuleApplied,
+)
 from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.audit")
 
 # The file records who calls what, so only its owner may read it.
 _FILE_MODE = 0o600
+
+
+def record_approval(path: str, extension: str, user: str, changes: Sequence[str]) -> None:
+    """Append that a user approved these changes of an extension (`exthost approve`)."""
+    audit = Audit(path, Bus())
+    try:
+        audit.write(
+            {
+                "time": time.time(),
+                "extension": extension,
+                "method": "approve",
+                "outcome": "approved",
+                "context": {"user": user},
+                "changes": list(changes),
+            }
+        )
+    finally:
+        audit.close()
 
 
 class Audit:
@@ -46,11 +75,14 @@ class Audit:
             bus.subscribe(CallEnded, self._write_call),
             bus.subscribe(HookFailed, self._write_hook),
             bus.subscribe(HooksSkipped, self._write_skip),
+            bus.subscribe(RuleApplied, self._write_rule),
             bus.subscribe(OutputReplaced, self._write_replacement),
+            bus.subscribe(Quarantined, self._write_quarantine),
+            bus.subscribe(LockMismatch, self._write_mismatch),
         )
 
     def _write_call(self, ended: CallEnded) -> None:
-        self._write(
+        self.write(
             {
                 "time": time.time(),
                 "extension": ended.extension,
@@ -63,7 +95,7 @@ class Audit:
         )
 
     def _write_hook(self, failed: HookFailed) -> None:
-        self._write(
+        self.write(
             {
                 "time": time.time(),
                 "extension": failed.extension,
@@ -78,7 +110,7 @@ class Audit:
         )
 
     def _write_skip(self, skipped: HooksSkipped) -> None:
-        self._write(
+        self.write(
             {
                 "time": time.time(),
                 "extension": skipped.extension,
@@ -89,8 +121,23 @@ class Audit:
             }
         )
 
+    def _write_rule(self, applied: RuleApplied) -> None:
+        self.write(
+            {
+                "time": time.time(),
+                "extension": applied.extension,
+                "method": "rules",
+                "outcome": applied.outcome,
+                "context": applied.context or None,
+                "about": applied.tool_name,
+                "rule": applied.rule,
+                "reason": applied.reason,
+                "client": applied.client,
+            }
+        )
+
     def _write_replacement(self, replaced: OutputReplaced) -> None:
-        self._write(
+        self.write(
             {
                 "time": time.time(),
                 "extension": replaced.extension,
@@ -103,7 +150,27 @@ class Audit:
             }
         )
 
-    def _write(self, record: dict[str, Any]) -> None:
+    def _write_quarantine(self, quarantined: Quarantined) -> None:
+        self._write_lock(quarantined, quarantined.tool, "quarantined")
+
+    def _write_mismatch(self, mismatch: LockMismatch) -> None:
+        self._write_lock(mismatch, mismatch.key, "refused")
+
+    def _write_lock(self, event: Quarantined | LockMismatch, about: str, outcome: str) -> None:
+        self.write(
+            {
+                "time": time.time(),
+                "extension": event.extension,
+                "method": "lock",
+                "outcome": outcome if event.is_enforced else "warned",
+                "context": None,
+                "about": about,
+                "reason": event.reason,
+            }
+        )
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Append one line."""
         try:
             line = jsontext.encode(record)
         except ExthostError:  # the caller's context has a value that JSON cannot express

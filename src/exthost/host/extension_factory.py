@@ -26,6 +26,7 @@ from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.shared_folders import CodeCache, Neighbours, find_open_code, is_writer
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import choose_tools
 from exthost.process.child import Child
 from exthost.session.inbound import Handler
 from exthost.session.trace.traffic import Traffic
@@ -73,7 +74,8 @@ class ReportedNames:
         """Accept the tools of an extension that shakes hands. Raises HandshakeFailed if another
         extension has registered one of the names. A name stays with its extension while that does
         not serve."""
-        names = frozenset(dialect.registered_name(spec.id, tool.name) for tool in offer.tools)
+        chosen = choose_tools(offer.tools, spec.tools).tools
+        names = frozenset(dialect.registered_name(spec.id, name) for name in chosen)
         for other in self._all_extensions():
             if other.id == spec.id:
                 continue
@@ -159,21 +161,33 @@ class ExtensionFactory:
         self._traffic = traffic
         self._engines = engines
         self._interceptor = interceptor
+        # Remembers the offer of each handshake.
+        self.record_offer: Callable[[Spec, Offer], None] | None = None
         # Returns additional handlers for an extension. `handlers` takes precedence over them.
-        self.handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
+        self._handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
+        # By id of an extension: its spec and its handlers, which its next processes get, too.
+        self._merged_handlers: dict[str, tuple[Spec, dict[str, Handler]]] = {}
 
-    def make(self, spec: Spec, *, replaces: bool = False) -> Extension:
+    def make(
+        self,
+        spec: Spec,
+        *,
+        replaces: bool = False,
+        bus: Bus | None = None,
+        handlers: Mapping[str, Handler] | None = None,
+    ) -> Extension:
         """Return a new extension, without starting it.
 
         `replaces` is True if the extension will replace another one. Such an extension publishes no
-        events until `take_over` is called.
+        events until `take_over` is called. `bus` and `handlers` are used in place of those of the
+        host.
         """
         dialect = find.find_dialect_of(spec)
         return Extension(
             spec,
             dialect,
-            bus=self._bus,
-            handlers=self._merge_handlers(spec),
+            bus=bus or self._bus,
+            handlers=self._merge_handlers(spec) if handlers is None else handlers,
             environ=self._environ,
             on_change=self._on_change,
             checks=StartChecks(
@@ -197,11 +211,21 @@ class ExtensionFactory:
             accept(offer)
         if dialect.announces_hooks:
             self._api.known_hooks.record_offer(spec, offer)
+        if self.record_offer is not None:
+            self.record_offer(spec, offer)
+
+    def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
+        """Use additional handlers, for the extensions that there are as well."""
+        self._handlers_for = handlers_for
+        for spec, handlers in self._merged_handlers.values():
+            for method, handler in handlers_for(spec).items():
+                handlers.setdefault(method, handler)
 
     def _merge_handlers(self, spec: Spec) -> Mapping[str, Handler]:
-        if self.handlers_for is None:
-            return self._handlers
-        return {**self.handlers_for(spec), **self._handlers}
+        more = {} if self._handlers_for is None else self._handlers_for(spec)
+        handlers = {**more, **self._handlers}
+        self._merged_handlers[spec.id] = (spec, handlers)
+        return handlers
 
     def _find_name_conflict(self, spec: Spec) -> Refused | None:
         """Return the error if an earlier extension has a name or a resource that only one extension

@@ -17,11 +17,12 @@ A retired extension is *leaving* until its last process has ended. Only `close` 
 import asyncio
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 
 from exthost.dialects.calls import EventSink
 from exthost.errors import ExthostError, NotFound, UsageError
+from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_name, other_loop_error, require_asyncio
 from exthost.host.event_sinks import EventSinks
@@ -29,6 +30,7 @@ from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.registry import Registry
 from exthost.model.names import nearest
 from exthost.model.spec import Spec
+from exthost.session.inbound import Handler
 
 # An error message lists at most this many ids.
 _MAX_LISTED_IDS = 10
@@ -51,6 +53,7 @@ class ExtensionSet:
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that opened the host
         # Retired extensions, by the task that closes each of them.
         self._leaving: dict[asyncio.Task[None], Extension] = {}
+        self._private: set[Extension] = set()
         self._registry = registry
         self._sinks = sinks
         registry.set_extensions(self.by_id.values())
@@ -71,8 +74,8 @@ class ExtensionSet:
 
     @property
     def leaving(self) -> tuple[Extension, ...]:
-        """The retired and replaced extensions whose processes have not ended yet."""
-        return tuple(self._leaving.values())
+        """The retired, replaced and private extensions whose processes have not ended yet."""
+        return (*self._leaving.values(), *self._private)
 
     def open(self) -> None:
         """Record that the host is open, in the loop that runs. Raises UsageError without one."""
@@ -183,6 +186,23 @@ class ExtensionSet:
         # Sinks are stored by id, so the sink of the old extension had to be removed first.
         self._add_sink(new)
 
+    def add_private(
+        self, spec: Spec, factory: ExtensionFactory, bus: Bus, handlers: Mapping[str, Handler]
+    ) -> Extension:
+        """Create an extension that is not listed, beside the one of the same id. It starts at its
+        first call, and publishes its events on `bus`. `remove_private` ends it."""
+        extension = factory.make(spec, replaces=True, bus=bus, handlers=handlers)
+        self._private.add(extension)
+        extension.internals.admit()
+        return extension
+
+    async def remove_private(self, extension: Extension) -> None:
+        """End an extension that `add_private` created."""
+        try:
+            await extension.close()
+        finally:
+            self._private.discard(extension)
+
     def _close_in_background(self, extension: Extension) -> None:
         """Start a task that ends the extension after its calls in flight."""
         extension.internals.queue.is_released = True
@@ -198,7 +218,7 @@ class ExtensionSet:
             self._sinks.add(extension, sink)
 
     def _all_with_processes(self) -> Iterable[Extension]:
-        return (*self.by_id.values(), *self._leaving.values())
+        return (*self.by_id.values(), *self.leaving)
 
     async def close(self, *, drain: bool) -> None:
         """End every extension at the same time, also the leaving ones, and empty the set.

@@ -1,7 +1,7 @@
-"""Which extensions have which hooks.
+"""An index of the extensions of a host by their hooks.
 
-Every call with hooks asks this, so the answer is kept until an extension changes. A call then costs
-the same beside one extension and beside five hundred.
+The host needs it for every tool call, so it is cached until an extension changes. The cost of a
+call therefore does not depend on the number of extensions.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,8 +38,8 @@ T = TypeVar("T", bound=HookOwner)
 
 class _Tables(NamedTuple):
     """by_hook     the extensions with each hook
-    unknown     those whose hooks are known only after their handshake
-    distrusted  those that may have any hook, see `is_distrusted`
+    unknown     the extensions whose hooks are known only after their handshake
+    distrusted  the extensions that are treated as if they had every hook, see `is_distrusted`
     """
 
     by_hook: Mapping[str, tuple[Any, ...]]
@@ -48,44 +48,45 @@ class _Tables(NamedTuple):
 
 
 class HookIndex(Generic[T]):
-    """The extensions of one host by their hooks. `extensions` returns them, in the order of the
-    host."""
+    """The extensions of one host by their hooks. `extensions` is a function that returns all
+    extensions of the host, in the order of the host."""
 
     def __init__(self, extensions: Callable[[], Iterable[T]]) -> None:
         self._extensions = extensions
-        self._tables: _Tables | None = None  # None while they have to be made again
+        self._tables: _Tables | None = None  # None if the tables must be rebuilt
 
     def mark_stale(self) -> None:
-        """Look at the extensions again at the next use. Must be called when the offer or the state
-        of an extension has changed, and when one was added, replaced or removed: otherwise a hook
-        could be bypassed."""
+        """Rebuild the index at the next use. Must be called when the offer or the state of an
+        extension has changed, and when an extension was added, replaced or removed: otherwise a
+        hook could be bypassed."""
         self._tables = None
 
     def extensions_with(self, name: str) -> tuple[T, ...]:
-        """Return the extensions that offer the hook `name`, in the order of their calls: by
-        priority, and among equal priorities in the order of the host. If the hook may block an
-        event, the last are those that cannot be believed: they do not run, so their hook fails."""
-        tables = self._up_to_date()
+        """Return the extensions that offer the hook `name`, in the order in which they are
+        called: by priority, then in the order of the host. If the hook can block an event,
+        distrusted extensions are added at the end. They are not running, so calling their hook
+        fails, and the event is blocked unless the hook is configured to fail open."""
+        tables = self._get_tables()
         extensions = tables.by_hook.get(name, ())
         if tables.distrusted:
             extensions += tuple(
-                other
-                for other in tables.distrusted
-                if other not in extensions and may_block(other.spec, name)
+                extension
+                for extension in tables.distrusted
+                if extension not in extensions and may_block(extension.spec, name)
             )
         return extensions
 
     @property
     def with_unknown_hooks(self) -> tuple[T, ...]:
         """The extensions whose hooks are known only after their handshake."""
-        return self._up_to_date().unknown
+        return self._get_tables().unknown
 
     @property
     def is_empty(self) -> bool:
-        """Whether no extension has a hook, and none may have one."""
-        return not any(self._up_to_date())
+        """Whether no extension has a hook or could have one."""
+        return not any(self._get_tables())
 
-    def _up_to_date(self) -> _Tables:
+    def _get_tables(self) -> _Tables:
         tables = self._tables
         if tables is None:
             tables = self._tables = _make_tables(list(self._extensions()))
@@ -104,9 +105,9 @@ def _make_tables(extensions: list[T]) -> _Tables:
 
 
 def is_distrusted(extension: HookOwner) -> bool:
-    """Return whether the hooks of an extension are not known, and it must count as having any: its
-    manifest cannot be read; or the config pins the manifest, and the extension is refused, perhaps
-    because somebody changed the manifest."""
+    """Return whether the hooks of an extension are unknown, so that it must be treated as having
+    every hook. That is the case if its manifest cannot be read, or if the config pins its manifest
+    and the extension was refused: the manifest may have been changed."""
     if extension.spec.has_unknown_hooks:
         return True
     pins = extension.spec.sha256

@@ -17,6 +17,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -29,12 +30,13 @@ from exthost.config.discovery.configfile import (
     read_config,
     read_named_manifest,
 )
+from exthost.config.discovery.locked_specs import lock_specs
 from exthost.config.discovery.report import Diagnostic
 from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
 from exthost.errors import ExthostError, Refused, UsageError
-from exthost.events import Bus, HostEvent, ToolsChanged
-from exthost.extension.confirmation import Confirm
+from exthost.events import Bus, HostEvent, OfferChanged, ToolsChanged
+from exthost.extension.confirmation import Confirm, check_confirm
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import AsyncOnly, check_context, check_name
 from exthost.extension.timeouts import require_time_left
@@ -48,15 +50,18 @@ from exthost.host.extension_set import ExtensionSet
 from exthost.host.guarded_calls import GuardedCalls
 from exthost.host.hooks import Hooks
 from exthost.host.host_settings import HostSettings, check_config
+from exthost.host.known_offers import KnownOffers
 from exthost.host.model_api.model_calls import CallOptions, run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.host.model_api.tool_search import ToolSearch
 from exthost.host.registry import Registry
+from exthost.host.ruled_calls import RuledCalls
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import RegisteredTool
 from exthost.model.spec import Spec
-from exthost.process import own_process
+from exthost.process import host_protection
 from exthost.process.own_process import host_environ
 from exthost.session.failures import copy_error
 from exthost.session.inbound import Handler
@@ -87,8 +92,8 @@ class Host(AsyncOnly):
 
         handlers  functions that answer requests of the extensions, by method
         environ   the environment of the host; None is `os.environ`
-        confirm   a plain or an async function, which asks a person if a hook requests that and
-                  returns True to agree; without it the answer is no
+        confirm   a plain or an async function, which asks a person if a rule or a hook requests
+                  that and returns True to agree; without it the answer is no
         shared    whether other threads call the extensions, as the blocking API does
         harden    from now on no other process of this user may read or trace this process
         control   open the socket for `exthost status`, `exthost call` and `exthost.attach`, which
@@ -98,7 +103,7 @@ class Host(AsyncOnly):
         strict    opening the host raises the error of the first extension that does not get ready
         """
         if harden:
-            own_process.harden()
+            host_protection.harden()
         self.config = check_config(config)
         self.events = Bus()
         self.traffic = Traffic(self.events)
@@ -106,6 +111,8 @@ class Host(AsyncOnly):
         self.diagnostics: tuple[Diagnostic, ...] = ()
         # One copy for all extensions, which share its strings; copies of their own would not.
         environ = host_environ() if environ is None else dict(environ)
+        self._environ = environ
+        self._known_offers: KnownOffers | None = None
         self._api = HostApi(environ)
         self._sinks = EventSinks(self.events)
         self.registry = Registry(self._on_extensions_changed)
@@ -119,7 +126,8 @@ class Host(AsyncOnly):
             required=self.config.required_guards,
             bus=self.events,
         )
-        self._guarded_calls = GuardedCalls(self.hooks, self.events)
+        self.rules = RuledCalls(self.config.rules, check_confirm(confirm), self.events)
+        self._guarded_calls = GuardedCalls(self.hooks, self.rules, self.events)
         self._factory = ExtensionFactory(
             bus=self.events,
             handlers=handlers,
@@ -134,6 +142,7 @@ class Host(AsyncOnly):
             interceptor=self._guarded_calls,
         )
         self._config_reloader = ConfigReloader(self._extensions, self._factory, self._api)
+        self._tool_search = ToolSearch()
         self._finder = ToolFinder(self.registry, self._extensions)
         self._is_strict = strict
         self._change_spec: Callable[[Spec], Spec] | None = None
@@ -160,13 +169,30 @@ class Host(AsyncOnly):
 
     def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
         """Answer additional requests of extensions: `handlers_for` returns the handlers for the
-        extension with this spec, by method. Call this before the host opens."""
-        self._factory.handlers_for = handlers_for
+        extension with this spec, by method. Processes that run already do not know of them."""
+        self._factory.add_handlers(handlers_for)
 
     def change_specs(self, change: Callable[[Spec], Spec]) -> None:
         """Change the extensions that the config lists or discovers: `change` returns what is used
         in place of a spec. Call this before the host opens; a reload changes the new specs, too."""
         self._change_spec = change
+
+    def remember_offers(self, *, defer_starts: bool = False, path: str | None = None) -> None:
+        """Keep what the extensions offer in the state folder, and list it before they run (see
+        `known_offers`). With `defer_starts`, extensions whose offers are known start at their first
+        call, unless the config says otherwise. Call this before the host opens. `path` is the
+        config, if it is not that of the host; does nothing if neither is a file."""
+        path = path or (self.config.origin if self.config.folder is not None else None)
+        if path is None:
+            return
+        offers = KnownOffers(path, self._environ, defers_starts=defer_starts)
+        self._known_offers, self._factory.record_offer = offers, offers.record
+        self.events.subscribe(OfferChanged, self._on_offer_changed)
+
+    def _on_offer_changed(self, event: OfferChanged) -> None:
+        extension = self._by_id.get(event.extension)
+        if extension is not None and self._known_offers is not None and extension.state == "ready":
+            self._known_offers.record(extension.spec, extension.offer)
 
     # -- extensions --------------------------------------------------------------------------
 
@@ -234,7 +260,10 @@ class Host(AsyncOnly):
         replaces the old one, with what differs between the two; those about the old one end then.
         """
         self._extensions.require_open()
-        complete_spec = await self._api.with_stored_settings(self.config.apply_overrides(spec))
+        origin = self.config.origin or spec.config_file
+        overridden = replace(self.config.apply_overrides(spec), config_file=origin)
+        [locked], _ = await asyncio.to_thread(lock_specs, self.config, [overridden])
+        complete_spec = await self._api.with_stored_settings(locked)
         await self._extensions.replace(complete_spec, before, self._factory)
         await self._api.known_hooks.record([complete_spec])
 
@@ -251,6 +280,7 @@ class Host(AsyncOnly):
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
         self.hooks.required = config.required_guards
+        self.rules.replace(config.rules)
         self._guarded_calls.mark_stale()
         try:
             specs, guards = await self._recall_hooks(discovered)
@@ -280,7 +310,8 @@ class Host(AsyncOnly):
     @property
     def tools(self) -> RegisteredTools:
         """The tools that can be called now, by their registered names."""
-        return RegisteredTools(self.registry.tools, self.registry.logged_warnings, host=self)
+        registry, search = self.registry, self._tool_search
+        return RegisteredTools(registry.tools, registry.logged_warnings, search, host=self)
 
     def call_tool(
         self,
@@ -300,11 +331,12 @@ class Host(AsyncOnly):
         events and the dialect. With `wait` False, a call that no process can take at once raises.
         `on_progress` is called with the progress that the extension reports.
 
-        The hooks of the extensions run before and after the call: `before_tool_call` may change the
-        arguments or stop the call (Refused), `after_tool_call` may change the result, also one that
-        is marked as an error; it sees other failures, and cannot change them. Hooks have their own
-        time limits. With `hooks=False` no hook is called, which the audit records.
-        `confirm` asks a person if a hook requests that, instead of the `confirm` of the host.
+        The rules of the config judge the call first (Refused). The hooks of the extensions run
+        before and after the call: `before_tool_call` may change the arguments or stop the call
+        (Refused), `after_tool_call` may change the result, also one that is marked as an error; it
+        sees other failures, and cannot change them. Hooks have their own time limits. With
+        `hooks=False` no rule and no hook is used, which the audit records. `confirm` asks a person
+        if a rule or a hook requests that, instead of the `confirm` of the host.
 
         A tool that fails raises CallFailed; with `check=False` its result is returned instead. If
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in
@@ -446,6 +478,8 @@ class Host(AsyncOnly):
         specs: Sequence[Spec] = discovered.specs
         if self._change_spec is not None:
             specs = [self._change_spec(spec) for spec in specs]
+        if self._known_offers is not None:
+            specs = await asyncio.to_thread(self._known_offers.recall, specs)
         return await self._api.known_hooks.recall(specs, discovered.rejected, self.config)
 
     async def _update_guards(self) -> None:

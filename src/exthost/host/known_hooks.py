@@ -35,7 +35,7 @@ from exthost.host.api.store import Missing, Store
 from exthost.host.hook_policy import may_block
 from exthost.model.offer import Offer
 from exthost.model.spec import Pins, Refusal, Spec
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 
 _log = logging.getLogger("exthost.hooks")
 

@@ -27,7 +27,7 @@ async def ask_person(
             "there is no person to ask",
             help="a program passes a function that asks to its host, to exthost.attach or to the "
             "call (confirm=…); exthost call asks on a terminal, or agrees with --yes; the gateway "
-            "and the page cannot ask",
+            "asks a client that supports elicitation; exthost run --web asks on its page",
         )
     try:
         return await call_plain_or_async(confirm, confirmation) is True

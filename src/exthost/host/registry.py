@@ -17,6 +17,9 @@ unloaded. Two more rules apply to extensions that have offered nothing yet: a te
 the registered names of a loaded extension (`ext_weather_`) is never looked up as a tool's own name,
 and in `extension:tool` the id of a loaded extension comes before any name that another one reports.
 
+A tool in quarantine, which differs from the lock of the config, is not listed either. Its name
+stays its own, and a look-up by the name raises the error that says what differs.
+
 The tables of names are built at the first look-up after a change, not at each change. So a
 hundred extensions that start one after another cause a single build. Any thread may look up a tool
 while the event loop changes extensions: each change begins new tables, and tables that are being
@@ -30,6 +33,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 from exthost.errors import NotFound
+from exthost.extension.quarantine import quarantine_error
+from exthost.model.lock_record import Quarantine
 from exthost.model.names import (
     capability_fits,
     nearest,
@@ -60,6 +65,8 @@ class ToolOwner(Protocol):
     @property
     def tools(self) -> Mapping[str, Tool]: ...
     @property
+    def quarantined(self) -> Mapping[str, Quarantine]: ...
+    @property
     def offer(self) -> Offer: ...
 
 
@@ -71,6 +78,7 @@ class _Tables:
     owners       the id of the extension of each of them and the tool's own name, by registered name
     by_name      the tools by registered name, also those of extensions that do not serve
     by_own_name  the tools by their own names, also those of extensions that do not serve
+    quarantined  why a tool must not be called, by the id of its extension and its own name
     serves       whether an extension serves, by its id
     prefixes     the beginnings of the registered names of each extension
     """
@@ -81,6 +89,7 @@ class _Tables:
         self.owners: dict[str, tuple[str, str]] = {}
         self.by_name: dict[str, RegisteredTool] = {}
         self.by_own_name: dict[str, list[RegisteredTool]] = {}
+        self.quarantined: dict[tuple[str, str], Quarantine] = {}
         self.serves: dict[str, bool] = {}
         self.prefixes: tuple[str, ...] = ()
 
@@ -156,7 +165,8 @@ class Registry:
     def find(self, name: str, *, capability: str = "") -> RegisteredTool:
         """Return the tool with this name, in any of the three forms, of an extension with this
         capability ("" for any). Raises NotFound if no tool or several tools match, or if the
-        extension of the tool does not serve; only then the error has its id as `extension`."""
+        extension of the tool does not serve; only then the error has its id as `extension`. Raises
+        Refused for a tool in quarantine."""
         tables = self._get_tables()
         candidates = tables.get_candidates(name)
         if capability and candidates:
@@ -169,6 +179,8 @@ class Registry:
                 )
         if len(candidates) == 1:
             [tool] = candidates
+            if quarantine := tables.quarantined.get((tool.extension, tool.tool)):
+                raise quarantine_error(tool.extension, tool.tool, quarantine)
             if tables.serves[tool.extension]:
                 return tool
             raise _not_serving_error(name, tool.extension)
@@ -187,14 +199,19 @@ class Registry:
         by_name: dict[str, RegisteredTool] = {}
         by_own_name: dict[str, list[RegisteredTool]] = {}
         serves: dict[str, bool] = {}
+        quarantined: dict[tuple[str, str], Quarantine] = {}
         warnings = []
         # A copy: a thread of `SyncHost` may be here while the event loop adds an extension.
         for extension in list(self._extensions):
             serves[extension.id] = extension.internals.serves
-            for tool in extension.tools.values():
+            held = extension.quarantined
+            quarantined |= {(extension.id, name): item for name, item in held.items()}
+            every = (*extension.tools.values(), *(item.tool for item in held.values()))
+            for tool in every:
                 registered = _register(extension, tool)
                 holder = by_name.setdefault(registered.name, registered)
-                if holder is registered and serves[extension.id]:
+                is_free = tool.name not in held
+                if holder is registered and is_free and serves[extension.id]:
                     tools[registered.name] = registered
                     owners[registered.name] = (extension.id, tool.name)
                 by_own_name.setdefault(tool.name, []).append(registered)
@@ -205,6 +222,7 @@ class Registry:
                     )
         tables.tools, tables.by_name, tables.by_own_name = tools, by_name, by_own_name
         tables.serves, tables.prefixes = serves, tuple(map(registered_prefix, serves))
+        tables.quarantined = quarantined
         tables.owners.update(owners)
         # Last, because other threads, and an exception of a signal handler, may come in between.
         tables.is_built = True

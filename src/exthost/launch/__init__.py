@@ -15,6 +15,12 @@ This package starts no processes. In reading order:
     program_files  the paths of a program: the executable, its script, the folder of its modules
     package_tree   one digest of all files of a package, and which files differ from a pinned state
     integrity      compares program, package, manifest and tools with digests from the config
+    portable_tree  digests of code that are the same on two machines
+    tree_snapshot  what was read of a folder, for as long as nothing in it changes
+    bytecode_compiler  compiles Python modules, in a process of the interpreter that will run them
+    sealed_bytecode  compiles the modules of a locked extension once, for its starts in a sandbox
+    bytecode       keeps a locked extension from running compiled files that no lock covers
+    locked_code    compares what a start would run with its record in `exthost.lock`
     variables      which of the host's environment variables an extension gets
     bridge         the command of the bridge to a remote server, and its permissions
     wasm_runner    runs a WebAssembly module, in a process of its own

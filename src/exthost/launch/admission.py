@@ -23,7 +23,7 @@ from exthost.launch.shared_folders import own_closed_paths, refuse_state_folder
 from exthost.model.launch_plan import ExpectedPath, LaunchPlan
 from exthost.model.spec import Spec
 from exthost.process.own_process import deleted_working_folder
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 
 
 class RecordedFile(NamedTuple):

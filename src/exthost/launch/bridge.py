@@ -14,7 +14,7 @@ from importlib.util import find_spec
 
 from exthost.errors import Evidence, Refused
 from exthost.model.spec import Spec
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 
 # The variable that names the folder with the tokens of a login, for the bridge.
 FOLDER_VARIABLE = "EXTHOST_BRIDGE_FOLDER"

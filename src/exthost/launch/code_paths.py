@@ -133,6 +133,9 @@ class CodeReader:
         command = _Command(self, _working_folder(), variables)
         if config:
             command.add(config, "config")
+            lock = f"{os.path.dirname(config)}/exthost.lock"  # noqa: PTH120
+            if os.path.lexists(lock):
+                command.add(lock, "lock of the config")
         command.add_search_path(is_program=False)
         for program in (sys.executable, *programs):
             if program:

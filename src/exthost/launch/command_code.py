@@ -28,7 +28,7 @@ from exthost.process.small_files import first_words
 _MAX_WRAPPERS = 8
 
 # The names of folders with installed programs.
-_PROGRAM_FOLDERS = frozenset({"bin", "sbin", "shims", ".bin", "Scripts"})
+PROGRAM_FOLDERS = frozenset({"bin", "sbin", "shims", ".bin", "Scripts"})
 
 _PIN_PACKAGE = "set cwd to the folder of its code, and pin that: sha256 = { package = … }"
 
@@ -284,7 +284,7 @@ def _is_installed(command: InnerCommand) -> bool:
     is_on_path = os.path.dirname(command.path_of(program)) in (  # noqa: PTH120
         command.env.get("PATH") or os.defpath
     ).split(os.pathsep)
-    return not is_inside or is_on_path or PurePath(folder).name in _PROGRAM_FOLDERS
+    return not is_inside or is_on_path or PurePath(folder).name in PROGRAM_FOLDERS
 
 
 def _interpreter_path(command: InnerCommand) -> str:
@@ -463,12 +463,12 @@ def _code_of_package(name: str, program: str, command: InnerCommand) -> ProgramC
         interpreter = _interpreter_path(first_line) if first_line is not None else ""
     return ProgramCode(
         kind=CodeKind.PACKAGE,
-        certainty=Certainty.EXPECTED if package.doubt else Certainty.SEARCHED,
+        certainty=Certainty.EXPECTED if package.uncertainty else Certainty.SEARCHED,
         name=package.name,
         path=package.folder,
         version=package.version,
         interpreter=interpreter,
-        reason=package.doubt,
+        reason=package.uncertainty,
         advice=package.advice,
     )
 

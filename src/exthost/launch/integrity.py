@@ -37,7 +37,7 @@ from exthost.launch.package_tree import (
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.offer import Tool
 from exthost.model.spec import Pins, Spec
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 
 
 @dataclass(frozen=True, slots=True)

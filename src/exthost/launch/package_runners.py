@@ -1,12 +1,12 @@
-"""Finds the installed package that npx or uvx runs, without running either.
+"""Finds out which installed package an npx, npm or uvx command would run, without running it.
 
-npx keeps each package that it installed in a folder of its own (`~/.npm/_npx/HASH`), with all
-dependencies. It runs what is there only if the command names an exact version; otherwise it asks
-the registry for a newer one. It looks at other places first, such as `node_modules` of the working
-folder: if there is anything, the package is not known.
+npx installs each package, with its dependencies, in a separate folder of its cache
+(`~/.npm/_npx/HASH`). It uses the cached package only if the command names an exact version;
+otherwise it asks the registry for a newer one. Before the cache it searches other places, such as
+`node_modules` in the working folder. If one of these exists, the package cannot be determined.
 
-uvx runs the environment that `uv tool install` made, if its settings and the requirements are still
-the same, and otherwise one that it makes at the start. So its package is never certain.
+uvx uses the environment that `uv tool install` created if its settings and requirements have not
+changed. Otherwise it creates a new one at the start. So the result for uvx is never certain.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _PYPI_SPEC = re.compile(
     r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:(?:==|@)([0-9][0-9A-Za-z.+!_-]*))?"
 )
 
-# Settings of npm that change what is run, or where it is looked for.
+# npm settings that change which program is run, or where npm searches for it.
 _NPM_SETTINGS = frozenset(
     (
         *("cache", "prefix", "global", "location", "package", "call", "workspace", "workspaces"),
@@ -40,33 +40,33 @@ _NPM_SETTINGS = frozenset(
 
 
 class InstalledPackage(NamedTuple):
-    """A package of a registry as it is installed.
+    """An installed package from a registry.
 
     name         its name in the registry
     version      its version
     folder       the folder with its files and its dependencies
-    interpreter  the program that reads its code, or "" if that is not known
-    doubt        why the runner may run other files; "" if it certainly runs these
-    advice       what to do in that case
+    interpreter  the interpreter that runs its code; "" if unknown
+    uncertainty  why the runner may run other files; "" if the result is certain
+    advice       how to make the result certain
     """
 
     name: str
     version: str
     folder: str
     interpreter: str = ""
-    doubt: str = ""
+    uncertainty: str = ""
     advice: str = ""
 
 
 class UnknownPackage(Exception):
-    """It is not known which files a runner runs. `advice` says what to do."""
+    """The files that a runner would run cannot be determined. `advice` suggests a fix."""
 
     def __init__(self, reason: str, advice: str) -> None:
         super().__init__(reason)
         self.advice = advice
 
 
-# The arguments of the runner, its path, its working folder and its variables → the package. Raises
+# Called with the runner's arguments, path, working folder and environment variables. Raises
 # UnknownPackage or UnknownOption.
 PackageFinder = Callable[[Sequence[str], str, str, Mapping[str, str]], InstalledPackage]
 
@@ -81,16 +81,16 @@ def find_npx_package(
     options, rest = split_options(arguments, known_programs().runner_options["npx"], "npx")
     specs = [value for option, value in options if option in ("-p", "--package")]
     if not rest or any(option in ("-c", "--call") for option, _ in options):
-        raise UnknownPackage("npx runs a text, or is given no package", _INSTALL_NPM)
-    command = "" if specs else rest[0]
+        raise UnknownPackage("npx runs a shell command, or no package is named", _INSTALL_NPM)
+    has_package_option = bool(specs)
     specs = specs or [rest[0]]
     matches = [_NPM_SPEC.fullmatch(spec) for spec in specs]
     if not all(matches):
         raise UnknownPackage(
-            f"npx runs the newest version of {' '.join(specs)}, which it looks up at each start",
+            f"npx looks up the version of {' '.join(specs)} at each start",
             _EXACT_VERSION,
         )
-    _refuse_other_places(program, cwd, env)
+    _require_no_other_source(program, cwd, env)
     cache = _npm_variable(env, "cache") or f"{_home(env)}/.npm"
     key = hashlib.sha512("\n".join(sorted(specs)).encode()).hexdigest()[:16]
     folder = os.path.join(cwd, cache, "_npx", key)  # noqa: PTH118
@@ -102,8 +102,10 @@ def find_npx_package(
                 f"npx has not installed {name}@{version} yet",
                 "start it once without the pin",
             )
-    if not command and not os.path.exists(f"{folder}/node_modules/.bin/{rest[0]}"):  # noqa: PTH110
-        raise UnknownPackage(f"the program {rest[0]} is in none of its packages", _INSTALL_NPM)
+    if has_package_option and not os.path.exists(f"{folder}/node_modules/.bin/{rest[0]}"):  # noqa: PTH110
+        raise UnknownPackage(
+            f"the program {rest[0]} is in none of the packages {' '.join(specs)}", _INSTALL_NPM
+        )
     assert matches[0] is not None
     return InstalledPackage(matches[0][1], matches[0][2], folder)
 
@@ -116,18 +118,18 @@ def find_npm_package(
         raise UnknownPackage("npm runs a script of package.json", "run the script itself")
     rest = [*arguments[1:]]
     if "--" in rest:
-        rest.remove("--")  # npm reads its own options only before it
+        rest.remove("--")  # it ends the options of npm
     return find_npx_package(rest, program, cwd, env)
 
 
-def _refuse_other_places(program: str, cwd: str, env: Mapping[str, str]) -> None:
-    """Raise UnknownPackage if npx may find the command elsewhere than in its cache."""
+def _require_no_other_source(program: str, cwd: str, env: Mapping[str, str]) -> None:
+    """Raise UnknownPackage if npx may use a command from outside its cache."""
     folder = os.path.abspath(cwd)  # noqa: PTH100
-    for above in _folders_above(folder):
+    for parent in _folder_and_parents(folder):
         for name in ("node_modules", "package.json"):
-            if os.path.lexists(f"{above}/{name}"):
+            if os.path.lexists(f"{parent}/{name}"):
                 raise UnknownPackage(
-                    f"npx looks in {above}/{name} before its cache",
+                    f"npx looks in {parent}/{name} before its cache",
                     "set cwd to a folder without node_modules and package.json, also above it",
                 )
     for variable in env:
@@ -141,7 +143,7 @@ def _refuse_other_places(program: str, cwd: str, env: Mapping[str, str]) -> None
                 raise UnknownPackage(f"{setting} in {file} changes what npx runs", "remove it")
 
 
-def _folders_above(folder: str) -> Iterator[str]:
+def _folder_and_parents(folder: str) -> Iterator[str]:
     while True:
         yield folder
         parent = os.path.dirname(folder)  # noqa: PTH120
@@ -182,12 +184,14 @@ def _installed_version(folder: str) -> str:
 def find_uvx_package(
     arguments: Sequence[str], program: str, cwd: str, env: Mapping[str, str]
 ) -> InstalledPackage:
-    """Return the package that uvx runs if it finds it usable."""
+    """Return the installed tool that uvx runs unless it decides to create a new environment."""
     options, rest = split_options(arguments, known_programs().runner_options["uvx"], "uvx")
     sources = [value for option, value in options if option == "--from"]
     if not rest or len(sources) > 1:
-        raise UnknownPackage("uvx is given no package", "name the package")
-    spec = (*sources, rest[0])[0]
+        raise UnknownPackage(
+            "uvx is given no package, or several --from options", "name the package"
+        )
+    spec = sources[0] if sources else rest[0]
     match = _PYPI_SPEC.fullmatch(spec)
     install = f"install it with `uv tool install {spec}`, run the installed program, and pin that"
     if match is None:
@@ -205,7 +209,7 @@ def find_uvx_package(
         version,
         folder,
         os.path.realpath(f"{folder}/bin/python"),
-        doubt=f"uvx resolves {spec} again if its settings have changed",
+        uncertainty=f"uvx resolves {spec} again if its settings have changed",
         advice=f"run {command} itself, with cwd = {folder!r} and sha256 = {{ package = … }}",
     )
 

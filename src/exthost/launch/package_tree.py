@@ -19,6 +19,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,8 +28,8 @@ from exthost.process.private_folders import make_folder
 _CHUNK_BYTES = 1 << 20
 
 # The largest package that can be pinned. Reading it takes a second or two at each start.
-_MAX_FILES = 50_000
-_MAX_BYTES = 1 << 30
+MAX_FILES = 50_000
+MAX_BYTES = 1 << 30
 
 _IGNORED_FOLDER = ".git"
 
@@ -58,7 +59,7 @@ class PackageTree:
     @property
     def digest(self) -> str:
         """The SHA-256 of the listing."""
-        return hashlib.sha256(self.listing.encode()).hexdigest()
+        return _digest_files(self.files)
 
     def keep(self, folder: str) -> None:
         """Store the listing in a folder for a later comparison, atomically. A folder that cannot be
@@ -70,6 +71,11 @@ class PackageTree:
                 temp_path = path.with_suffix(f".{os.getpid()}")
                 temp_path.write_text(self.listing)
                 temp_path.replace(path)
+
+
+@lru_cache(maxsize=64)  # a tree is compared, and then its listing is stored
+def _digest_files(files: tuple[tuple[str, str], ...]) -> str:
+    return hashlib.sha256(PackageTree(files).listing.encode()).hexdigest()
 
 
 def first_difference(digest: str, now: PackageTree, folder: str) -> tuple[str, str] | None:
@@ -114,16 +120,16 @@ def read_module(path: str) -> PackageTree:
 
 def _read_paths(paths: Iterable[str], root: str) -> PackageTree:
     files: list[tuple[str, str]] = []
-    remaining_bytes = _MAX_BYTES
+    remaining_bytes = MAX_BYTES
     for path in paths:
         relative = os.path.relpath(path, root)
         content, size = _content(path, root)
         files.append((relative, content))
         remaining_bytes -= size
-        if remaining_bytes < 0 or len(files) > _MAX_FILES:
+        if remaining_bytes < 0 or len(files) > MAX_FILES:
             raise UnusableTree(
                 root,
-                f"it has more than {_MAX_FILES} files or {_MAX_BYTES >> 20} MiB",
+                f"it has more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB",
             )
     return PackageTree(tuple(sorted(files)))
 
@@ -206,9 +212,9 @@ def read_digest(path: str) -> DigestedFile:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is not a regular file")
-        if status.st_size > _MAX_BYTES:
-            raise OSError(0, f"it has more than {_MAX_BYTES >> 20} MiB")
-        while (data := file.read(_CHUNK_BYTES)) and size <= _MAX_BYTES:
+        if status.st_size > MAX_BYTES:
+            raise OSError(0, f"it has more than {MAX_BYTES >> 20} MiB")
+        while (data := file.read(_CHUNK_BYTES)) and size <= MAX_BYTES:
             hasher.update(data)
             size += len(data)
     return DigestedFile(hasher.hexdigest(), size, status.st_dev, status.st_ino)

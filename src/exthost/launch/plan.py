@@ -82,7 +82,7 @@ def admit(
     if (conflict := shared_folders.find_conflict(spec, neighbours, environ)) is not None:
         raise conflict
     if spec.refusal is not None:
-        code, message, help = spec.refusal
+        code, message, help, _ = spec.refusal
         raise Refused(code, message, extension=spec.id, help=help)
     path = environ.get("PATH")
     variables = {

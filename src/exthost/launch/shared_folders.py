@@ -32,7 +32,7 @@ from exthost.launch.program_files import code_folders, program_files
 from exthost.launch.sandbox.strict import View
 from exthost.launch.visible_paths import is_below
 from exthost.model.spec import Spec, WriteGrant
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 from exthost.process.user_ids import find_closed_folder
 
 

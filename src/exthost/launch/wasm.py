@@ -26,7 +26,7 @@ from exthost.launch import wasm_runner
 from exthost.launch.file_view import ViewRequest, resolve_grants
 from exthost.model.spec import Permissions, Pins, Spec
 from exthost.process.private_folders import make_folder
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 
 # The runner itself, the machine code of the module and the compiler if the code was lost. Taken
 # as the allowance of a process whose module has no memory at all: 90 MiB were measured.

@@ -4,11 +4,17 @@ In reading order:
 
     spec              how one extension is configured: command, variables, limits, permissions
     offer             the tools, hooks and capabilities that an extension announces
+    lock_record       what was approved of an extension, and how two such records differ
+    change_text       a difference between two such records, in one line
+    text_review       the words that changed in a text, and what the text hides
     messages          requests, replies and notifications, the same in every dialect
     launch_plan       exactly what is executed for one process
     shutdown_steps    the steps by which a dialect ends a process
     probe_result      which sandboxes work on this machine
     patterns          patterns of names with `*` and `?`
+    tool_choice       which tools of an extension exist for its host
+    rules             which tool calls are allowed, denied, or need a person
+    result_limit      how much of a tool's result a model reads
     names             which names are allowed, and how tool names are made unique
     schema            checks arguments against the JSON Schema of a tool
     schema_survey     finds out whether a schema is safe to be given to a validator

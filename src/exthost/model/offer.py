@@ -10,7 +10,8 @@ from exthost.model.empty_mapping import empty_mapping
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool that can be called by name. `extra` has the other fields that the extension sent.
-    `seconds` is the time limit that the extension sets for its calls; None if it sets none."""
+    `seconds` is the time limit that the extension sets for its calls; None if it sets none.
+    `original_name` is the extension's name for a tool that the operator renamed, otherwise ""."""
 
     name: str
     description: str = ""
@@ -18,6 +19,7 @@ class Tool:
     output_schema: Any = None
     extra: Mapping[str, Any] = field(default_factory=empty_mapping, compare=False)
     seconds: float | None = field(default=None, kw_only=True, repr=False)
+    original_name: str = field(default="", kw_only=True, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,21 @@ from exthost.model.documents.setting_keys import (
     SharedSettings,
 )
 from exthost.model.empty_mapping import empty_mapping
-from exthost.model.offer import Tool
+from exthost.model.lock_record import SpecLock
+from exthost.model.offer import Offer, Tool
 
 # The dialect of an extension for which no dialect is set.
 DEFAULT_DIALECT = "morphir"
+
+
+class KnownOffer(NamedTuple):
+    """What an extension offered last, under an earlier host. With `defers_start`, it is started at
+    its first use, although the host starts others like it when it opens. `asks_client` is whether
+    it has sent requests to its client, such as one to sample a model."""
+
+    offer: Offer
+    defers_start: bool = False
+    asks_client: bool = False
 
 
 class WriteGrant(NamedTuple):
@@ -49,11 +60,13 @@ class WriteGrant(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why the config does not let an extension start: the code of the error, and its texts."""
+    """Why the config does not let an extension start: the code of the error, its texts, and the
+    rule that it breaks: that of trust, of the lock, or of new extensions."""
 
     code: str
     message: str
     help: str
+    rule: Literal["trust", "lock", "new"] = "trust"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +133,14 @@ class Spec(SharedSettings):
     is_dialect_assumed  whether its entry names no dialect, so that the default is used
     own_cwd        whether the cwd was set for this extension
     version        the version in its manifest
-    tools          the tools that its manifest declares, for listing them without a start
+    declared_tools the tools that its manifest declares, for listing them without a start
     priority       the order in which the hooks of extensions run: the lowest first
     declared_hooks the hooks that its manifest declares; used until its handshake names them
     advisory_hooks hooks whose replies cannot stop a call
     observer_hooks hooks whose replies change nothing, so that they may also run later
     known_hooks    the hooks that its last handshake announced, under an earlier host; used until
                    the next one
+    known_offer    what it offered last, if what would run is the same; listed until its handshake
     has_unknown_hooks  whether it may have any hook that can stop a call, because the manifest that
                    declares its hooks cannot be read
     hooks          what happens when a hook fails, by its kind; "*" is for all others
@@ -142,7 +156,8 @@ class Spec(SharedSettings):
     stored         the stored values of those settings
     package        how its own manifest says it is run; None if an operator configured it
     config_file    the path of the host's config; "" if there is none
-    refusal        why it must not be started, for a discovered extension; None if it may
+    refusal        why the config does not let it start; None if it does
+    lock           what the lock of the config says about it; None if it is not locked
     write_grants   for a discovered extension, the folders that the config lets extensions write:
                    its own code must not come from there
     neighbours     the extensions of its config, itself included, if one of them may write files;
@@ -160,11 +175,12 @@ class Spec(SharedSettings):
     requires: Requires = Requires()
     config: Any = field(default_factory=dict)
     version: str = ""
-    tools: tuple[Tool, ...] = ()
+    declared_tools: tuple[Tool, ...] = ()
     declared_hooks: tuple[str, ...] = ()
     advisory_hooks: tuple[str, ...] = ()
     observer_hooks: tuple[str, ...] = ()
     known_hooks: tuple[str, ...] = field(default=(), compare=False)
+    known_offer: KnownOffer | None = field(default=None, compare=False, repr=False)
     has_unknown_hooks: bool = False
     priority: int = 0
     unrunnable: str = ""
@@ -178,5 +194,6 @@ class Spec(SharedSettings):
     package: Package | None = None
     config_file: str = field(default="", compare=False)
     refusal: Refusal | None = None
+    lock: SpecLock | None = None
     write_grants: tuple[WriteGrant, ...] = field(default=(), compare=False)
     neighbours: tuple["Spec", ...] = field(default=(), compare=False, repr=False)

@@ -31,7 +31,9 @@ In reading order:
     user_ids         the user that a root host runs an extension as
     user_registry    remembers that user, so that no two extensions have the same
     environment      which environment variables an extension gets (pure)
-    own_process      the host's own process: its variables, working folder and protection
+    own_process      the host's own process: its variables and working folder
+    host_protection  prevents other processes of the user from reading the host's memory
+    state_root       the folder of all files of the host
     state_dirs       the paths of logs, stores and state folders
     private_folders  creates folders of the host with exact modes
     service_notify   reports the state of the host to systemd

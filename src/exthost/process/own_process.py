@@ -1,11 +1,8 @@
-"""The process of the host itself: its environment variables, its working folder, its protection."""
+"""The process of the host itself: its environment variables and its working folder."""
 
 import os
-import sys
 
 from exthost.process.environment import Snapshot
-
-_PR_SET_DUMPABLE = 4
 
 _seen: object = None
 _snapshot = Snapshot({})
@@ -36,22 +33,3 @@ def deleted_working_folder() -> str | None:
         except OSError:  # not on Linux; shells have it in a variable
             return os.environ.get("PWD", "(unknown)")
     return None
-
-
-def harden() -> bool:
-    """Forbid other processes of this user to read or trace this one. Return False if the platform
-    cannot.
-
-    A child without a sandbox has the host's uid, and the kernel lets processes of one uid read each
-    other: /proc/PID/environ, memory, ptrace. This forbids it for the whole process, debuggers and
-    core dumps included. A library therefore does it only on request (`Host(harden=True)`); the
-    command line does it before each verb, also before those that only talk to a running host.
-    """
-    if not sys.platform.startswith("linux"):
-        return False
-    import ctypes  # imported lazily: few programs that use the library need it
-
-    try:
-        return ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0  # type: ignore[no-any-return]
-    except (OSError, AttributeError):
-        return False

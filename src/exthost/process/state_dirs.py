@@ -6,33 +6,15 @@ could lead out of the folder are replaced.
 
 import hashlib
 import re
-import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from exthost.process.state_root import state_root
+
 # An id of this form is used as it is. In other ids, characters are replaced (also a leading dot),
 # and a hash is added, so that two ids never have the same name.
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
-
-
-def state_root(environ: Mapping[str, str]) -> str:
-    """Return the folder that contains all files of the host."""
-    get = environ.get
-    return _state_root(get("EXTHOST_HOME"), get("HOME"), get("XDG_STATE_HOME", ""))
-
-
-@lru_cache(maxsize=8)  # called at every start
-def _state_root(configured: str | None, user_home: str | None, xdg_state: str) -> str:
-    if configured:
-        return configured
-    user_home = user_home or "/"
-    if sys.platform == "darwin":
-        return str(PurePosixPath(user_home, "Library", "Application Support", "exthost"))
-    # The XDG specification says to ignore a relative path.
-    is_absolute = xdg_state.startswith("/")
-    base = xdg_state if is_absolute else str(PurePosixPath(user_home, ".local", "state"))
-    return str(PurePosixPath(base, "exthost"))
 
 
 def state_folder(environ: Mapping[str, str], extension: str) -> str:
@@ -49,6 +31,17 @@ def log_file(environ: Mapping[str, str], config: str, extension: str) -> str:
     """Return the log file of an extension. `config` is the key of the host's config file, since the
     hosts of several configs may have an extension of the same id."""
     return str(PurePosixPath(state_root(environ), "logs", config, _file_name(extension) + ".log"))
+
+
+def offer_file(environ: Mapping[str, str], config: str, extension: str) -> str:
+    """Return the file with the last offer of an extension. `config` is as in `log_file`."""
+    root = state_root(environ)
+    return str(PurePosixPath(root, "offers", config, _file_name(extension) + ".json"))
+
+
+def replies_file(environ: Mapping[str, str], config: str) -> str:
+    """Return the file with the first replies to clients. `config` is as in `log_file`."""
+    return str(PurePosixPath(state_root(environ), "offers", f"{config}.replies.json"))
 
 
 def _file_name(extension: str) -> str:

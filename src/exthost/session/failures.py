@@ -93,7 +93,7 @@ class GivenUp(NamedTuple):
             f"it was ended because {self.call} was given up ({self.why}): "
             f"{self.dialect} answers by order"
         )
-        return _gone_error(facts, "X1003", message, "the next call gets a fresh process")
+        return _gone_error(facts, "X1003", message, "the next call gets a new process")
 
 
 class Retired(NamedTuple):
@@ -106,7 +106,7 @@ class Retired(NamedTuple):
         message = (
             f"it was ended after {self.call}, which leaves a {self.dialect} extension unusable"
         )
-        return _gone_error(facts, "X1020", message, "the next call gets a fresh process")
+        return _gone_error(facts, "X1020", message, "the next call gets a new process")
 
 
 class Stalled(NamedTuple):

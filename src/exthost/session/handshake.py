@@ -1,4 +1,4 @@
-"""Runs the handshake with a fresh process, and makes the error if it fails.
+"""Runs the handshake with a new process, and makes the error if it fails.
 
 Every failure is a HandshakeFailed with evidence (command line, exit status, last stderr lines). If
 the first bytes of the output look like the framing of another dialect (protocol), the error says

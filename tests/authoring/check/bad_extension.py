@@ -1,7 +1,7 @@
-"""An extension with one fault: `bad_extension.py DIALECT FAULT [FILE]`. Standard library only.
+"""An extension with one fault, for tests: `bad_extension.py DIALECT FAULT [FILE]`.
 
-Without a fault ("none") it is a small extension with two tools that passes every check. A fault
-changes one thing. FILE is for faults that remember something from one start to the next.
+It needs only the standard library. With the fault "none" it has two tools and passes every check.
+Each other fault changes one thing. FILE is used by faults that depend on earlier starts.
 """
 
 import json
@@ -31,7 +31,7 @@ OUTPUT = {"type": "objet"} if FAULT == "invalid-output-schema" else {"type": "ob
 # -- writing -----------------------------------------------------------------------------------
 
 
-def payload(message: Message) -> bytes:
+def encode_payload(message: Message) -> bytes:
     if FAULT == "in-a-list":
         return json.dumps([message]).encode()
     if FAULT == "python-notation":
@@ -46,7 +46,7 @@ def payload(message: Message) -> bytes:
 
 
 def write(message: Message) -> None:
-    data = payload(message)
+    data = encode_payload(message)
     if DIALECT == "synaps":
         length = len(data)
         if FAULT == "length-too-long":
@@ -113,30 +113,30 @@ def fail(id: Any, text: str, code: int = -32602) -> None:
 
 def tools() -> list[Message]:
     key = {"morphir": "params_schema", "mcp": "inputSchema"}.get(DIALECT, "input_schema")
-    first: Message = {"name": "shout", "description": "Upper case", key: SCHEMA}
+    shout: Message = {"name": "shout", "description": "Upper case", key: SCHEMA}
     if DIALECT == "mcp":
-        first["outputSchema"] = {**OUTPUT, "properties": {"n": {"type": "integer"}}}
+        shout["outputSchema"] = {**OUTPUT, "properties": {"n": {"type": "integer"}}}
     if DIALECT == "morphir" and FAULT == "invalid-output-schema":
-        first["return_schema"] = OUTPUT
+        shout["return_schema"] = OUTPUT
     if FAULT == "list-output-schema":
-        first["outputSchema"] = {"type": "array"}
-    second: Message = {"name": "count", "description": "Count", key: {"type": "object"}}
+        shout["outputSchema"] = {"type": "array"}
+    count: Message = {"name": "count", "description": "Count", key: {"type": "object"}}
     if FAULT == "no-schema":
-        del second[key]
+        del count[key]
     if FAULT == "null-schema":
-        second[key] = None
+        count[key] = None
     if FAULT == "same-name":
-        second["name"] = "shout"
+        count["name"] = "shout"
     if FAULT == "no-description":
-        second["description"] = ""
+        count["description"] = ""
     if FAULT == "offers-nothing":
         return []
-    if FAULT == "forgets" and starts() > 1:
-        return [first]
-    return [first, second]
+    if FAULT == "forgets" and count_starts() > 1:
+        return [shout]
+    return [shout, count]
 
 
-def starts() -> int:
+def count_starts() -> int:
     return len(FILE.read_text())
 
 
@@ -145,7 +145,7 @@ def call_tool(id: Any, name: str, arguments: Message) -> None:
         return None
     if FAULT == "blocks-in-call" and arguments.get("text"):
         time.sleep(60)
-    if FAULT == "deep-error":  # as Node prints an exception that nobody caught
+    if FAULT == "deep-error":  # as Node prints an uncaught exception
         stack = [f"    at frame {number}" for number in range(15)]
         sys.exit("\n".join(["Error: no such city", *stack, "", "Node.js v20"]))
     if FAULT == "dies-in-call":
@@ -266,7 +266,7 @@ def answer(message: Message) -> None:
 
 
 def messages() -> Iterator[Message]:
-    """Yield each message as it is complete."""
+    """Yield each message when all of its bytes have arrived."""
     pending = b""
     while data := os.read(IN, 65536):
         if FAULT == "one-read-one-message":
@@ -276,8 +276,8 @@ def messages() -> Iterator[Message]:
                 pass
             continue
         pending += data
-        while (cut := split(pending)) is not None:
-            frame, pending = cut
+        while (frame_and_rest := split_frame(pending)) is not None:
+            frame, pending = frame_and_rest
             if FAULT == "first-of-a-read":
                 pending = b""
             if FAULT == "small-buffer" and len(frame) > 65536:
@@ -286,7 +286,7 @@ def messages() -> Iterator[Message]:
                 yield json.loads(frame)
 
 
-def split(pending: bytes) -> tuple[bytes, bytes] | None:
+def split_frame(pending: bytes) -> tuple[bytes, bytes] | None:
     if DIALECT != "synaps":
         line, newline, rest = pending.partition(b"\n")
         return (line, rest) if newline else None
@@ -319,7 +319,7 @@ def main() -> None:
         FILE.touch()
     if FAULT == "orphan":
         subprocess.Popen(["sleep", "30"])
-    if FAULT == "quiet-orphan":  # in a session of its own, without the pipes
+    if FAULT == "quiet-orphan":  # in a new session and without the pipes
         null = subprocess.DEVNULL
         orphan = subprocess.Popen(
             ["sleep", "30"], stdin=null, stdout=null, stderr=null, start_new_session=True
@@ -327,15 +327,15 @@ def main() -> None:
         FILE.write_text(str(orphan.pid))
     if FAULT == "ends-its-child":
         ended_child = subprocess.Popen(["sleep", "30"])
-    any_came = False
+    has_received = False
     for message in messages():
-        any_came = True
+        has_received = True
         answer(message)
     if FAULT == "lock":
         FILE.unlink()
     if FAULT == "ends-its-child":
         ended_child.terminate()
-    if FAULT == "ignores-end" or (FAULT == "ignores-early-end" and not any_came):
+    if FAULT == "ignores-end" or (FAULT == "ignores-early-end" and not has_received):
         time.sleep(60)
     sys.exit(3 if FAULT == "bad-status" else 0)
 

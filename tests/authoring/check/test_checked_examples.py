@@ -1,4 +1,4 @@
-"""`exthost check` finds no fault in the bundled examples, except in the one that has a mistake."""
+"""`exthost check` finds no fault in the examples, except in the example with a mistake."""
 
 import json
 import os
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.more
 
 
 class Example(NamedTuple):
-    """One program: the arguments of `check`, what it needs, and a tool to call, if it has one
-    without an effect. {built} in an argument is what `build` made in the folder {folder}."""
+    """One program: the arguments of `check`, the program that runs it, and a tool without side
+    effects to call. The command `build` writes into {folder}."""
 
     arguments: tuple[str, ...]
     needs: str = sys.executable
@@ -68,8 +68,8 @@ PROGRAMS: Mapping[str, Example] = {
     "synaps/plugins/notes/notes.py": Example(("synaps/plugins/notes",)),
 }  # fmt: skip
 
-# Programs that are not checked above, and why.
-OTHERS = {
+# Programs that are not checked above, with the reason.
+NOT_CHECKED = {
     "agent/": "hosts",
     "cluster_demo.py": "a host",
     "demo.py": "a host",
@@ -83,8 +83,8 @@ SUFFIXES = {"", ".py", *(Path(language.program).suffix for language in LANGUAGES
             ".mjs", ".gleam"}  # fmt: skip
 
 
-def test_every_program_of_the_examples_is_checked_or_left_out_for_a_reason() -> None:
-    listed = subprocess.run(
+def test_every_program_of_the_examples_is_checked_or_excluded() -> None:
+    files = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "."],
         cwd=EXAMPLES,
         capture_output=True,
@@ -92,9 +92,9 @@ def test_every_program_of_the_examples_is_checked_or_left_out_for_a_reason() -> 
         timeout=60,
         check=True,
     ).stdout.split()
-    programs = {path for path in listed if Path(path).suffix in SUFFIXES}
-    left_out = {path for path in programs if path.startswith(tuple(OTHERS))}
-    assert programs - left_out == PROGRAMS.keys()
+    programs = {path for path in files if Path(path).suffix in SUFFIXES}
+    excluded = {path for path in programs if path.startswith(tuple(NOT_CHECKED))}
+    assert programs - excluded == PROGRAMS.keys()
 
 
 def check(arguments: tuple[str, ...], call: str = "") -> dict[str, Any]:
@@ -102,7 +102,7 @@ def check(arguments: tuple[str, ...], call: str = "") -> dict[str, Any]:
     options = ["--json", "--timeout", "12m", "--reply-timeout", "60s"]
     options += ["--call", call] if call else []
     search_path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "exthost", "check", *options, *arguments],
         cwd=EXAMPLES,
         env=os.environ | {"PATH": search_path},
@@ -111,13 +111,13 @@ def check(arguments: tuple[str, ...], call: str = "") -> dict[str, Any]:
         timeout=CHECK_SECONDS,
         check=False,
     )
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
+    assert result.returncode in (0, 1), result.stdout + result.stderr
+    report: dict[str, Any] = json.loads(result.stdout)
     return report
 
 
 def broken_rules(report: Mapping[str, Any]) -> set[str]:
-    """Return the rules that are broken. How fast the example is depends on the machine."""
+    """Return the broken rules, without the speed, which depends on the machine."""
     return {
         outcome["check"]
         for outcome in report["checks"]
@@ -131,13 +131,18 @@ def test_an_example_has_no_fault(program: str, tmp_path: Path) -> None:
     if shutil.which(example.needs) is None and not Path(example.needs).exists():
         pytest.skip(f"{Path(example.needs).name} is not installed")
     if example.build:
-        words = [word.format(folder=tmp_path) for word in example.build]
-        done = subprocess.run(
-            words, cwd=EXAMPLES, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
+        command = [word.format(folder=tmp_path) for word in example.build]
+        result = subprocess.run(
+            command,
+            cwd=EXAMPLES,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS,
+            check=False,
         )
-        if done.returncode and "failed to download" in done.stderr:
+        if result.returncode and "failed to download" in result.stderr:
             pytest.skip("the registry of crates cannot be reached")
-        assert done.returncode == 0, done.stderr
+        assert result.returncode == 0, result.stderr
     arguments = tuple(word.format(folder=tmp_path) for word in example.arguments)
     report = check(arguments, example.call)
     assert not broken_rules(report), json.dumps(report, indent=1)

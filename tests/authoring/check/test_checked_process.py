@@ -1,4 +1,5 @@
-"""What is known of a program that does not answer: slow to start, or output that is not flushed."""
+"""The reasons for a missing answer: the program is still starting, or it does not flush its
+output."""
 
 import asyncio
 import os
@@ -14,8 +15,8 @@ from exthost.host.connection import connection_spec
 
 BAD = Path(__file__).parent / "bad_extension.py"
 
-# Tells how many bytes wait for it, a while after the first has come; then it reads them.
-SLOW = """
+# A program that prints how many bytes it can read 0.2 s after the first byte, and then reads them.
+SLOW_READER = """
 import fcntl, sys, termios, time
 def waiting():
     return int.from_bytes(fcntl.ioctl(0, termios.FIONREAD, bytes(4)), sys.byteorder)
@@ -27,7 +28,7 @@ print(sys.stdin.readline(), flush=True)
 """
 
 
-# Reads a line, answers into a buffer, and goes on reading.
+# A program that writes its answers into a buffer.
 NEVER_FLUSHES = "import sys\nfor line in sys.stdin: sys.stdout.write('{}\\n')"
 NEVER_ANSWERS = "import sys\nfor line in sys.stdin: pass"
 
@@ -38,21 +39,21 @@ def make_starter(program: str) -> Starter:
     return Starter(spec, dialect, conformance, os.environ, Ledger(conformance), 60)
 
 
-async def test_a_message_in_pieces_is_written_when_the_program_has_begun_to_read() -> None:
-    starter = make_starter(SLOW)
+async def test_a_split_message_is_completed_when_the_program_has_begun_to_read() -> None:
+    starter = make_starter(SLOW_READER)
     process = await starter.start()
     try:
         await process.write(b'{"a message": true}\n', split=True, seconds=60)
         async with asyncio.timeout(60):
             await process.pipes.ended.wait()
-        shown = "".join(line for line in process.byte_log.format_last() if line.startswith("<"))
-        assert "1\\n" in shown and '{"a message": true}' in shown
+        output = "".join(line for line in process.byte_log.format_last() if line.startswith("<"))
+        assert "1\\n" in output and '{"a message": true}' in output
     finally:
         await starter.release_all()
 
 
 @pytest.mark.parametrize(("program", "writes"), [(NEVER_FLUSHES, True), (NEVER_ANSWERS, False)])
-async def test_output_that_comes_only_with_the_end_of_the_input_was_not_flushed(
+async def test_output_that_arrives_at_the_end_of_input_was_not_flushed(
     program: str, writes: bool
 ) -> None:
     starter = make_starter(program)
@@ -68,7 +69,7 @@ async def test_output_that_comes_only_with_the_end_of_the_input_was_not_flushed(
         await starter.release_all()
 
 
-def test_a_long_handshake_is_blamed_on_flushing_only_if_the_request_was_read() -> None:
+def test_flushing_is_suggested_only_if_the_request_was_read() -> None:
     assert "flush" in describe_wait(has_read=True, has_written=False)
     assert "starting" in describe_wait(has_read=False, has_written=False)
     assert "flush" not in describe_wait(has_read=True, has_written=True)

@@ -1,4 +1,4 @@
-"""`exthost check` of cigen plugins: a plugin that expects no plan is told so."""
+"""`exthost check` of cigen plugins: plugins with and without a plan step."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ async def check(*flags: str, calls: tuple[Any, ...] = (), **options: Any) -> Rep
 
 
 @pytest.mark.parametrize("calls", [(), (("generate", {}),)])
-async def test_a_plugin_that_expects_no_plan_is_advised_to_declare_it(
+async def test_the_fix_for_a_plugin_without_a_plan_step_is_to_declare_it(
     calls: tuple[Any, ...],
 ) -> None:
     report = await check("alone", calls=calls)
@@ -35,7 +35,7 @@ async def test_a_plugin_that_expects_no_plan_is_advised_to_declare_it(
 
 
 @pytest.mark.parametrize("flags", [(), ("alone",)])
-async def test_a_plugin_whose_expectations_are_met_has_no_fault(flags: tuple[str, ...]) -> None:
+async def test_a_plugin_with_the_correct_plan_option_has_no_fault(flags: tuple[str, ...]) -> None:
     options: dict[str, Any] = {"plan": False} if flags else {}
     report = await check(*flags, **options)
     assert not report.faults
@@ -43,7 +43,7 @@ async def test_a_plugin_whose_expectations_are_met_has_no_fault(flags: tuple[str
     assert not outcome.skipped
 
 
-def test_check_takes_options_of_the_dialect() -> None:
+def test_check_accepts_options_of_the_dialect() -> None:
     arguments = ["check", "--dialect", "cigen", "--option", "plan=false"]
-    done = run_inside(*arguments, "--", sys.executable, str(CHILD), "alone")
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = run_inside(*arguments, "--", sys.executable, str(CHILD), "alone")
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -1,4 +1,4 @@
-"""Every planted fault is found, and named by its rule. One child has all of them."""
+"""`exthost check` finds each fault that `bad_extension.py` can have, and names the broken rule."""
 
 import os
 import sys
@@ -21,8 +21,8 @@ from exthost.model.spec import Spec
 
 BAD = Path(__file__).parent / "bad_extension.py"
 
-# Short, since a fault that shows as silence takes this long; and so long that the other faults are
-# found on a busy machine. Nothing here says that a rule is *not* broken.
+# How long a check waits for a reply. It is short because a missing reply takes this long, and long
+# enough to find the other faults on a busy machine.
 REPLY_SECONDS = 3.0
 
 
@@ -32,7 +32,7 @@ class Fault(NamedTuple):
     name: str
     dialect: str
     rule: str
-    seen: str = ""
+    message: str = ""
 
 
 FAULTS = [
@@ -105,7 +105,7 @@ FAULTS = [
     Fault("result-against-schema", "mcp", "result", "n: "),
     Fault("no-content", "mcp", "result", "content"),
     Fault("slow", "nexo", "speed", "ms"),
-    # What the host can use, and official clients refuse.
+    # Results that the host accepts and official clients refuse.
     Fault("no-server-info", "mcp", "handshake", "serverInfo is missing"),
     Fault("no-capabilities", "mcp", "handshake", "capabilities is missing and must be an object"),
     Fault("no-schema", "mcp", "input-schema", "inputSchema of 'count' is missing"),
@@ -116,42 +116,43 @@ FAULTS = [
     Fault("result-for-notifications", "mcp", "notification-reply", "answers no request"),
     Fault("unknown-block", "mcp", "result", "type is 'txt'"),
     Fault("no-mime-type", "mcp", "result", "mimeType is missing"),
-    Fault("no-base64", "mcp", "result", "no base64: 'hi!'"),
+    Fault("no-base64", "mcp", "result", "not base64: 'hi!'"),
     Fault("text-is-error", "mcp", "result", "isError is 'false'"),
     Fault("only-structured", "mcp", "result", "content is missing"),
 ]
 
-# One of each kind; `make test-more` has the others, since each takes a handful of processes.
+# One fault of each kind. The others are in `make test-more`, because each needs several processes.
 SAMPLE = {"prints", "wrong-id", "length-too-long", "dies-of-unknown", "result-against-schema"}
 
 
-def planted(name: str, dialect: str, folder: Path) -> Spec:
-    words = [sys.executable, "-S", "-E", str(BAD), dialect, name, str(folder / "state")]
-    return connection_spec(words, dialect, {})
+def spec_with_fault(name: str, dialect: str, folder: Path) -> Spec:
+    argv = [sys.executable, "-S", "-E", str(BAD), dialect, name, str(folder / "state")]
+    return connection_spec(argv, dialect, {})
 
 
 async def check(name: str, dialect: str, folder: Path, seconds: float = REPLY_SECONDS) -> Report:
     settings = Settings(reply_seconds=seconds, calls=(("shout", {"text": "hi"}),))
-    return await run_checks(planted(name, dialect, folder), os.environ, settings)
+    return await run_checks(spec_with_fault(name, dialect, folder), os.environ, settings)
 
 
 @pytest.mark.parametrize(
     "fault",
     [
         pytest.param(
-            one,
-            id=f"{one.name}-{one.dialect}",
-            marks=[] if one.name in SAMPLE else [pytest.mark.more],
+            fault,
+            id=f"{fault.name}-{fault.dialect}",
+            marks=[] if fault.name in SAMPLE else [pytest.mark.more],
         )
-        for one in FAULTS
+        for fault in FAULTS
     ],
 )
 async def test_a_planted_fault_is_found_and_named(fault: Fault, tmp_path: Path) -> None:
     report = await check(fault.name, fault.dialect, tmp_path)
-    found = {finding.rule.name: finding for finding in report.findings}
-    assert fault.rule in found, [f"{name}: {one.message}" for name, one in found.items()]
-    finding = found[fault.rule]
-    assert any(fault.seen in one.message for one in report.findings), finding.message
+    findings = {finding.rule.name: finding for finding in report.findings}
+    messages = [f"{finding.rule.name}: {finding.message}" for finding in report.findings]
+    assert fault.rule in findings, messages
+    finding = findings[fault.rule]
+    assert any(fault.message in item.message for item in report.findings), finding.message
     assert finding.fix or finding.rule.fix
     assert report.ok is (finding.rule.severity == "warning" and not report.faults)
     assert report.score < 100
@@ -160,7 +161,7 @@ async def test_a_planted_fault_is_found_and_named(fault: Fault, tmp_path: Path) 
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
 async def test_without_a_fault_every_check_passes(dialect: str, tmp_path: Path) -> None:
     report = await check("none", dialect, tmp_path, seconds=60)
-    # How fast it is says something of the machine only.
+    # The speed depends on the machine.
     assert [finding.message for finding in report.findings if finding.rule.name != "speed"] == []
 
 
@@ -174,7 +175,7 @@ async def test_without_a_fault_every_check_passes(dialect: str, tmp_path: Path) 
 async def test_the_large_message_is_within_the_limit_of_messages(
     limit: int, status: str, reason: str, tmp_path: Path
 ) -> None:
-    spec = planted("none", "nexo", tmp_path)
+    spec = spec_with_fault("none", "nexo", tmp_path)
     spec = replace(spec, limits=replace(spec.limits, max_message=limit))
     report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
     [outcome] = [item for item in report.outcomes if item.rule.name == "large-message"]
@@ -182,7 +183,7 @@ async def test_the_large_message_is_within_the_limit_of_messages(
     assert report.ok
 
 
-# Reads lines with a limit, and takes a longer one for the end of its input, as a Scanner in Go.
+# A program that treats a line over 64 KiB as the end of its input, as a Scanner in Go does.
 LIMITED_LINES = """\
 import json, sys
 while (line := sys.stdin.buffer.readline(65536)).endswith(b"\\n"):
@@ -193,7 +194,7 @@ while (line := sys.stdin.buffer.readline(65536)).endswith(b"\\n"):
 """
 
 
-async def test_the_error_for_a_program_that_takes_a_long_line_for_the_end_names_the_line() -> None:
+async def test_a_program_that_ends_at_a_long_line_gets_a_warning_with_a_fix() -> None:
     spec = connection_spec([sys.executable, "-c", LIMITED_LINES], "morphir", {})
     report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
     [outcome] = [item for item in report.outcomes if item.rule.name == "large-message"]
@@ -202,18 +203,19 @@ async def test_the_error_for_a_program_that_takes_a_long_line_for_the_end_names_
     assert not report.faults
 
 
-# nexo: 1 request of the handshake, 16 whose time is taken, 5 in one write, the unknown method and
-# one more, the unknown tool and one more, missing arguments and one more, a call, and a large one.
+# The checks of nexo send 1 request of the handshake, 16 for the speed, 5 in one write, the unknown
+# method and one more, the unknown tool and one more, missing arguments and one more, a call, and a
+# large message.
 @pytest.mark.more
 @pytest.mark.parametrize("number", [1, 2, 16, 17, 18, 21, 22, 23, 24, 25, 26, 27, 28, 29])
-async def test_a_process_that_ends_on_its_own_is_one_finding_wherever_it_ends(
+async def test_a_process_that_exits_on_its_own_is_one_finding_at_any_request(
     number: int, tmp_path: Path
 ) -> None:
     report = await check(f"quits-{number}", "nexo", tmp_path, seconds=60)
     [finding] = report.faults
     assert finding.rule.name == "stays-alive"
-    place = f"the process exited with 0 on its own, during request {number + 1} ("
-    assert finding.message.startswith(place)
+    beginning = f"the process exited with 0 on its own, during request {number + 1} ("
+    assert finding.message.startswith(beginning)
 
 
 @pytest.mark.parametrize(
@@ -225,16 +227,16 @@ async def test_a_process_that_ends_on_its_own_is_one_finding_wherever_it_ends(
         ("unknown-hook", "nexo", "the hooks are before_message, "),
     ],
 )
-async def test_a_mistake_in_the_offer_is_one_finding_with_its_own_fix(
+async def test_a_mistake_in_the_offer_is_one_finding_with_a_fix(
     name: str, dialect: str, fix: str, tmp_path: Path
 ) -> None:
     settings = Settings(reply_seconds=60)
-    report = await run_checks(planted(name, dialect, tmp_path), os.environ, settings)
+    report = await run_checks(spec_with_fault(name, dialect, tmp_path), os.environ, settings)
     [finding] = [item for item in report.findings if item.rule.name != "speed"]
     assert fix in (finding.fix or finding.rule.fix)
 
 
-async def test_a_call_that_ends_the_process_shows_the_beginning_of_its_stack(
+async def test_the_finding_of_a_crash_in_a_call_shows_the_beginning_of_stderr(
     tmp_path: Path,
 ) -> None:
     report = await check("deep-error", "nexo", tmp_path, seconds=60)
@@ -243,7 +245,7 @@ async def test_a_call_that_ends_the_process_shows_the_beginning_of_its_stack(
     assert "catch exceptions around each call" in finding.fix
 
 
-async def test_the_error_for_a_reply_that_is_not_a_result_shows_the_form_of_one(
+async def test_the_finding_of_an_invalid_result_shows_a_valid_result(
     tmp_path: Path,
 ) -> None:
     report = await check("no-content", "mcp", tmp_path, seconds=60)
@@ -251,7 +253,7 @@ async def test_the_error_for_a_reply_that_is_not_a_result_shows_the_form_of_one(
     assert '{"content": [{"type": "text"' in finding.fix
 
 
-async def test_a_handshake_that_fails_for_a_broken_rule_refers_to_that_rule(
+async def test_the_finding_of_a_failed_handshake_refers_to_the_broken_rule(
     tmp_path: Path,
 ) -> None:
     report = await check("headers", "morphir", tmp_path, seconds=60)
@@ -261,7 +263,7 @@ async def test_a_handshake_that_fails_for_a_broken_rule_refers_to_that_rule(
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process runs. One that has ended may wait for its parent as a zombie."""
+    """Return whether a process runs. A process that has ended can remain as a zombie."""
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -269,7 +271,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.more
-async def test_a_process_that_is_left_is_ended_by_the_check(tmp_path: Path) -> None:
+async def test_the_check_ends_a_process_that_the_extension_left(tmp_path: Path) -> None:
     report = await check("quiet-orphan", "morphir", tmp_path, seconds=60)
     [finding] = report.faults
     assert finding.rule.name == "orphans"
@@ -277,7 +279,7 @@ async def test_a_process_that_is_left_is_ended_by_the_check(tmp_path: Path) -> N
     assert not is_running(pid)
 
 
-async def test_a_process_that_a_call_leaves_is_found_and_ended(tmp_path: Path) -> None:
+async def test_the_check_ends_a_process_that_a_call_left(tmp_path: Path) -> None:
     report = await check("orphan-of-call", "mcp", tmp_path, seconds=60)
     [finding] = report.faults
     assert finding.rule.name == "orphans" and "still runs: sleep 31 (pid " in finding.message
@@ -285,7 +287,7 @@ async def test_a_process_that_a_call_leaves_is_found_and_ended(tmp_path: Path) -
     assert not is_running(pid)
 
 
-async def test_a_child_that_the_extension_ends_is_not_left(tmp_path: Path) -> None:
+async def test_a_child_that_the_extension_ends_is_not_a_fault(tmp_path: Path) -> None:
     report = await check("ends-its-child", "morphir", tmp_path, seconds=60)
     assert [finding.message for finding in report.findings if finding.rule.name != "speed"] == []
     assert "orphans" in {outcome.rule.name for outcome in report.with_status("passed")}
@@ -293,11 +295,11 @@ async def test_a_child_that_the_extension_ends_is_not_left(tmp_path: Path) -> No
 
 @pytest.mark.more
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "mcp"])
-async def test_a_tool_that_fails_when_it_is_called_has_kept_the_protocol(
+async def test_a_failed_call_is_reported_as_a_failure_of_the_tool(
     dialect: str, tmp_path: Path
 ) -> None:
     settings = Settings(reply_seconds=60, calls=(("shout", {}),))
-    report = await run_checks(planted("none", dialect, tmp_path), os.environ, settings)
+    report = await run_checks(spec_with_fault("none", dialect, tmp_path), os.environ, settings)
     outcomes = {outcome.rule.name: outcome for outcome in report.outcomes}
     [finding] = outcomes["tool-failure"].findings
     assert [*report.faults] == [finding]
@@ -305,11 +307,13 @@ async def test_a_tool_that_fails_when_it_is_called_has_kept_the_protocol(
     assert outcomes["result"].status == "skipped" and "shout failed" in outcomes["result"].reason
 
 
-@pytest.mark.more  # waits for a reply that never comes
+@pytest.mark.more  # waits for a missing reply
 async def test_a_call_that_blocks_causes_no_other_fault(tmp_path: Path) -> None:
     calls: tuple[tuple[str, Any], ...] = (("none", {}), ("shout", {"text": "hi"}), ("count", {}))
     settings = Settings(reply_seconds=REPLY_SECONDS, calls=calls)
-    report = await run_checks(planted("blocks-in-call", "nexo", tmp_path), os.environ, settings)
+    report = await run_checks(
+        spec_with_fault("blocks-in-call", "nexo", tmp_path), os.environ, settings
+    )
     assert {finding.rule.name for finding in report.faults} == {"result"}
     unknown, silent = report.faults
     assert "there is no tool none" in unknown.message and "shout, count" in unknown.fix
@@ -318,7 +322,7 @@ async def test_a_call_that_blocks_causes_no_other_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message", "fix"),
+    ("args", "message", "fix"),
     [
         (["nosuch.py"], "there is no file ", "by hand"),
         (["-c", "import nosuch"], "the module nosuch is not installed", "by hand"),
@@ -326,21 +330,21 @@ async def test_a_call_that_blocks_causes_no_other_fault(tmp_path: Path) -> None:
         (["-c", ""], "the process exited with 0", "ext.run()"),
     ],
 )
-async def test_a_handshake_that_gets_no_answer_names_the_cause_first(
-    words: list[str], message: str, fix: str
+async def test_the_finding_of_a_handshake_without_an_answer_names_the_cause(
+    args: list[str], message: str, fix: str
 ) -> None:
-    spec = connection_spec([sys.executable, "-S", "-E", *words], "morphir", {})
+    spec = connection_spec([sys.executable, "-S", "-E", *args], "morphir", {})
     report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
     [finding] = report.faults
     assert finding.rule.name == "handshake"
     assert finding.message.startswith(message) and fix in finding.fix
-    assert report.score == 0  # hardly anything of it was checked
+    assert report.score == 0  # almost no rule was checked
 
 
 async def test_a_silent_program_is_not_reported_as_exited() -> None:
-    """The check itself ends the process when it has waited long enough."""
-    silent = "import sys\nfor line in sys.stdin: pass"
-    spec = connection_spec([sys.executable, "-S", "-E", "-c", silent], "morphir", {})
+    """The check ends the process after the time limit, so its exit is not reported."""
+    program = "import sys\nfor line in sys.stdin: pass"
+    spec = connection_spec([sys.executable, "-S", "-E", "-c", program], "morphir", {})
     [finding] = (await run_checks(spec, os.environ, Settings(reply_seconds=0.1))).faults
     assert finding.message == "initialize was not answered in 0.3 s"
     assert "does it flush stdout" in finding.fix
@@ -384,10 +388,10 @@ def test_tools_that_only_the_manifest_or_only_the_handshake_names_are_a_warning(
     assert audit_declared_tools(offer.tools, offer) == []
 
 
-def test_there_are_thirty_faults_and_every_rule_has_one() -> None:
+def test_every_rule_is_broken_by_a_fault() -> None:
     assert len({item.name for item in FAULTS}) >= 30
     rules = {rule.name for rule in all_rules(Conformance())}
-    # These need a manifest, a program that is not there, and a limit: see the tests of the verb.
-    # A tool that fails breaks no rule of a dialect: it has a test above.
-    without = {"manifest", "start", "time", "tool-failure"}
-    assert rules - {item.rule for item in FAULTS} == without
+    # The tests of the verb `check` test the first three of these rules.
+    # A failed tool breaks no rule of a dialect and has a test above.
+    rules_without_a_fault = {"manifest", "start", "time", "tool-failure"}
+    assert rules - {item.rule for item in FAULTS} == rules_without_a_fault

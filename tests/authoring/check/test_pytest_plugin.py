@@ -1,4 +1,4 @@
-"""Checks as tests: the fixture, and a test for each rule."""
+"""The pytest plugin: the fixture `exthost_check`, and the option that makes a test of each rule."""
 
 import subprocess
 import sys
@@ -12,10 +12,10 @@ from tests.authoring.check.test_planted_faults import BAD
 RUN_SECONDS = 150.0
 
 
-def run_pytest(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def run_pytest(folder: Path, *args: str) -> "subprocess.CompletedProcess[str]":
     plugins = ["-p", "no:cacheprovider", "-p", "exthost.authoring.check.pytest_plugin"]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugins, *words],
+        [sys.executable, "-m", "pytest", "-q", *plugins, *args],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -24,7 +24,7 @@ def run_pytest(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.more
-def test_the_fixture_fails_with_the_report_and_options_make_a_test_of_each_rule(
+def test_the_fixture_fails_with_the_report_and_the_option_makes_tests(
     tmp_path: Path,
 ) -> None:
     command = [sys.executable, "-S", "-E", str(BAD), "morphir"]
@@ -35,33 +35,35 @@ def test_the_fixture_fails_with_the_report_and_options_make_a_test_of_each_rule(
         f"    exthost_check({[*command, 'refuses']}, dialect='morphir')\n"
     )
     (tmp_path / "ext").mkdir()
-    words = ", ".join(f'"{word}"' for word in [*command[1:], "refuses"])
+    quoted_args = ", ".join(f'"{word}"' for word in [*command[1:], "refuses"])
     (tmp_path / "ext" / "exthost.toml").write_text(
         f'[[extensions]]\nname = "bad"\ndialect = "morphir"\n'
-        f'source = {{type = "process", command = "{sys.executable}", args = [{words}]}}\n'
+        f'source = {{type = "process", command = "{sys.executable}", args = [{quoted_args}]}}\n'
     )
-    done = run_pytest(tmp_path, "--exthost-check", "ext", "test_it.py")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "refused to initialize: no" in done.stdout
-    assert "fix:" in done.stdout
-    assert "2 failed, 3 passed" in done.stdout, done.stdout
+    result = run_pytest(tmp_path, "--exthost-check", "ext", "test_it.py")
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "refused to initialize: no" in result.stdout
+    assert "fix:" in result.stdout
+    assert "2 failed, 3 passed" in result.stdout, result.stdout
 
 
-def test_a_path_without_an_extension_is_an_error_of_usage(tmp_path: Path) -> None:
+def test_a_path_without_an_extension_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
-    done = run_pytest(tmp_path, "--exthost-check", "nowhere", "test_it.py")
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stdout + done.stderr
-    assert "--exthost-check nowhere: " in done.stderr and "INTERNALERROR" not in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
+    result = run_pytest(tmp_path, "--exthost-check", "nowhere", "test_it.py")
+    assert result.returncode == pytest.ExitCode.USAGE_ERROR, result.stdout + result.stderr
+    assert "--exthost-check nowhere: " in result.stderr and "INTERNALERROR" not in result.stdout
+    assert "Traceback" not in result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("place", ["project/tests", "project"])
-def test_paths_are_those_of_the_test_file_or_of_the_root_folder(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder_name", ["project/tests", "project"])
+def test_relative_paths_are_relative_to_the_test_file_or_the_root_folder(
+    folder_name: str, tmp_path: Path
+) -> None:
     folders = [tmp_path / "project" / "tests", tmp_path / "project"]
     folders[0].mkdir(parents=True)
-    (tmp_path / place / "ext.py").touch()
-    assert find_folder([sys.executable, "ext.py"], folders) == tmp_path / place
-    assert find_folder("./ext.py", folders) == tmp_path / place
+    (tmp_path / folder_name / "ext.py").touch()
+    assert find_folder([sys.executable, "ext.py"], folders) == tmp_path / folder_name
+    assert find_folder("./ext.py", folders) == tmp_path / folder_name
     assert find_folder("nowhere", folders) == folders[0]
 
 
@@ -81,5 +83,5 @@ def test_the_fixture_works_from_any_current_folder(tmp_path: Path) -> None:
         "def test_root(exthost_check):\n"
         "    exthost_check([*COMMAND, './root.py', *WORDS], dialect='morphir')\n"
     )
-    done = run_pytest(tmp_path, "project/tests/test_it.py")
-    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
+    result = run_pytest(tmp_path, "project/tests/test_it.py")
+    assert result.returncode == 0 and "2 passed" in result.stdout, result.stdout + result.stderr

@@ -1,4 +1,4 @@
-"""One program of the SDK, with two tools, a stream and progress, passes in every dialect."""
+"""A program of the SDK with two tools, a stream and progress passes all checks in every dialect."""
 
 import os
 import shutil
@@ -15,15 +15,15 @@ from exthost.config.discovery.extension_at_path import spec_at
 from exthost.host.connection import connection_spec
 from tests.authoring.sdk.programs import JSON_DIALECTS, SAMPLE, command, write_manifest
 
-# A limit that no test is about.
-PATIENT = Settings(
+# Limits that are longer than any test takes.
+LONG_LIMITS = Settings(
     seconds=180, reply_seconds=60, calls=(("add", {"a": 1, "b": 2}), ("work", {"steps": 2}))
 )
 SERVERS = Path(sys.executable).parent
 
 
 def assert_passes(report: Report) -> None:
-    # How fast it is says something of the machine only.
+    # The speed depends on the machine.
     findings = [finding for finding in report.findings if finding.rule.name != "speed"]
     assert [(finding.rule.name, finding.message) for finding in findings] == []
 
@@ -31,14 +31,14 @@ def assert_passes(report: Report) -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
 async def test_one_program_passes_in_every_dialect(dialect: str, tmp_path: Path) -> None:
-    words = command(SAMPLE, dialect)
+    argv = command(SAMPLE, dialect)
     if dialect != "roder":
-        spec = connection_spec(words, dialect, {})
+        spec = connection_spec(argv, dialect, {})
     else:
         manifest = write_manifest(SAMPLE, dialect, tmp_path)
-        words[1] = str(tmp_path / SAMPLE.name)
-        spec = connection_spec(words, dialect, {"manifest": str(manifest)})
-    report = await run_checks(spec, os.environ, PATIENT)
+        argv[1] = str(tmp_path / SAMPLE.name)
+        spec = connection_spec(argv, dialect, {"manifest": str(manifest)})
+    report = await run_checks(spec, os.environ, LONG_LIMITS)
     assert_passes(report)
     assert {"handshake", "joined-frames", "unknown-tool", "result", "restart"} <= {
         outcome.rule.name for outcome in report.with_status("passed")
@@ -47,7 +47,7 @@ async def test_one_program_passes_in_every_dialect(dialect: str, tmp_path: Path)
 
 @pytest.mark.more
 @pytest.mark.parametrize("server", ["mcp-server-time", "mcp-server-git"])
-async def test_servers_of_other_people_pass(server: str) -> None:
+async def test_servers_of_other_projects_pass(server: str) -> None:
     program = shutil.which(server, path=str(SERVERS))
     if program is None:
         pytest.skip(f"{server} is not installed")
@@ -57,10 +57,10 @@ async def test_servers_of_other_people_pass(server: str) -> None:
 
 @pytest.mark.more
 @pytest.mark.parametrize("name", ["nexo_second/marks", "synaps_today/meter", "synaps_today/redact"])
-async def test_plugins_of_today_pass(name: str) -> None:
-    """Programs that were written from the description of their contract alone."""
+async def test_plugins_of_current_contracts_pass(name: str) -> None:
+    """These programs were written without the SDK, from the description of their contract."""
     if shutil.which("node") is None and name != "synaps_today/redact":
-        pytest.skip("there is no node")
+        pytest.skip("node is not installed")
     spec = spec_at(Path(__file__).parents[2] / "extensions" / name)
     report = await run_checks(spec, os.environ, Settings(seconds=180, reply_seconds=60))
     assert_passes(check_manifest(spec).add_to(report))

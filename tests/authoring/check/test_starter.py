@@ -1,4 +1,4 @@
-"""How the processes of a check are started."""
+"""The environment in which `exthost check` starts a program."""
 
 import dataclasses
 import sys
@@ -15,15 +15,15 @@ from exthost.model.spec import HostEnvRef
 
 
 @pytest.mark.parametrize(
-    ("env", "passed"),
+    ("env", "expected"),
     [
         ({}, None),
         ({"PYTHONUNBUFFERED": "1"}, "1"),
         ({"PYTHONUNBUFFERED": HostEnvRef("PYTHONUNBUFFERED")}, "x"),
     ],
 )
-async def test_a_shell_that_unbuffers_python_does_not_hide_that_a_program_never_flushes(
-    env: dict[str, Any], passed: str | None
+async def test_pythonunbuffered_is_passed_only_if_it_is_configured(
+    env: dict[str, Any], expected: str | None
 ) -> None:
     spec = connection_spec([sys.executable, "-S", "-c", ""], "morphir", {})
     spec = dataclasses.replace(spec, env=env)
@@ -40,5 +40,5 @@ async def test_a_shell_that_unbuffers_python_does_not_hide_that_a_program_never_
         process = await starter.start()
     finally:
         await starter.release_all()
-    assert process.launch.plan.env.get("PYTHONUNBUFFERED") == passed
+    assert process.launch.plan.env.get("PYTHONUNBUFFERED") == expected
     assert process.launch.plan.env["LANG"] == "C"

@@ -1,4 +1,4 @@
-"""What the checks report when they run out of time."""
+"""The report of checks that reach their time limit."""
 
 import pytest
 
@@ -14,11 +14,11 @@ def outcomes_after(*, has_connected: bool, start_seconds: float) -> dict[str, Ou
     return {outcome.rule.name: outcome for outcome in ledger.outcomes("out of time")}
 
 
-def test_slow_starts_are_not_faults() -> None:
+def test_a_time_limit_reached_by_slow_starts_is_not_a_fault() -> None:
     outcomes = outcomes_after(has_connected=True, start_seconds=7.0)
     assert outcomes["time"].status == "skipped" and "--timeout" in outcomes["time"].reason
-    (slow,) = outcomes["speed"].findings
-    assert "7.0 of the 10 s" in slow.message and "--timeout" in slow.fix
+    (finding,) = outcomes["speed"].findings
+    assert "7.0 of the 10 s" in finding.message and "--timeout" in finding.fix
     assert not any(outcome.status == "fault" for outcome in outcomes.values())
 
 
@@ -29,7 +29,9 @@ def test_slow_starts_are_not_faults() -> None:
         (False, 9.0, "it did not finish its handshake in 10 s"),
     ],
 )
-def test_other_reasons_are_a_fault(has_connected: bool, start_seconds: float, message: str) -> None:
+def test_a_time_limit_reached_for_other_reasons_is_a_fault(
+    has_connected: bool, start_seconds: float, message: str
+) -> None:
     outcomes = outcomes_after(has_connected=has_connected, start_seconds=start_seconds)
     assert outcomes["time"].status == "fault"
     assert [finding.message for finding in outcomes["time"].findings] == [message]

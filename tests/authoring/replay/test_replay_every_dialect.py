@@ -1,4 +1,4 @@
-"""A session of each dialect is recorded and replayed without a difference, in either part."""
+"""A recording of a session of each dialect can replace the host or the extension."""
 
 import asyncio
 import dataclasses
@@ -28,32 +28,32 @@ LIMITS = {"handshake": "100s", "start": "100s", "call": "100s"}
 
 GENERATE = {"schema": {"version": "1", "jobs": [{"id": "build"}]}}
 
-# For programs that get few of our variables.
+# For programs that do not get all variables of the host.
 VARIABLES = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 
 
-def words_of(dialect: str, folder: Path) -> list[str]:
+def command_of(dialect: str, folder: Path) -> list[str]:
     if dialect == "cigen":
         return [sys.executable, str(PLUGIN)]
-    if dialect == "roder":  # it reads its own manifest
+    if dialect == "roder":  # the program reads its manifest
         write_manifest(SAMPLE, dialect, folder)
         return command(folder / SAMPLE.name, dialect)
     return command(SAMPLE, dialect)
 
 
-def entry(dialect: str, words: list[str], folder: Path) -> dict[str, Any]:
-    source = {"type": "process", "command": words[0], "args": words[1:]}
-    entry: dict[str, Any] = {"name": "sample", "dialect": dialect, "source": source}
-    entry |= {"limits": LIMITS, "env": VARIABLES}
-    if dialect == "mcp":  # else a slow server is taken for one of the other era
-        entry["options"] = {"era": "stateless"}
+def config_entry(dialect: str, argv: list[str], folder: Path) -> dict[str, Any]:
+    source = {"type": "process", "command": argv[0], "args": argv[1:]}
+    config: dict[str, Any] = {"name": "sample", "dialect": dialect, "source": source}
+    config |= {"limits": LIMITS, "env": VARIABLES}
+    if dialect == "mcp":  # otherwise the host treats a slow server as one of the other era
+        config["options"] = {"era": "stateless"}
     if dialect == "roder":
-        entry["manifest"] = str(folder / "roder-extension.toml")
-    return entry
+        config["manifest"] = str(folder / "roder-extension.toml")
+    return config
 
 
-async def use(extension: exthost.Extension) -> list[Any]:
-    """Make the calls of the session; return their results."""
+async def make_calls(extension: exthost.Extension) -> list[Any]:
+    """Make the calls of the session, and return their results."""
     if extension.dialect.name == "cigen":
         return [await extension.call("generate", GENERATE)]
     calls = [
@@ -67,61 +67,61 @@ async def use(extension: exthost.Extension) -> list[Any]:
     return results
 
 
-async def record(dialect: str, words: list[str], folder: Path, file: Path) -> list[Any]:
+async def record(dialect: str, argv: list[str], folder: Path, file: Path) -> list[Any]:
     async with exthost.Host(trace=file) as host:
-        extension = await host.load(entry(dialect, words, folder))
-        return await use(await extension.start())
+        extension = await host.load(config_entry(dialect, argv, folder))
+        return await make_calls(await extension.start())
 
 
-def read(file: Path) -> Script:
+def read_script(file: Path) -> Script:
     return find_script(read_recording(file.read_bytes().splitlines(keepends=True), str(file)))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_the_program_that_was_recorded_shows_no_difference(
+async def test_replaying_the_recorded_program_shows_no_difference(
     dialect: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "recording.jsonl"
-    await record(dialect, words_of(dialect, tmp_path), tmp_path, file)
+    await record(dialect, command_of(dialect, tmp_path), tmp_path, file)
     header = json.loads(file.read_text().splitlines()[0])
     assert (header["format"], header["version"]) == ("exthost-trace", 1)
     assert (header["extension"], header["dialect"]) == ("sample", dialect)
-    script = read(file)
+    script = read_script(file)
     received = [item for item in script.records if item.direction == "received" and item.is_message]
-    outcome = play_host(script, words_of(dialect, tmp_path), seconds=RUN_SECONDS)
+    outcome = play_host(script, command_of(dialect, tmp_path), seconds=RUN_SECONDS)
     assert outcome.difference is None, outcome.difference
     assert outcome.compared == len(received) >= 3
     assert exchange(script) == len(received)
 
 
 def exchange(script: Script) -> int:
-    """Let the two parts of a script talk to one another; return how many messages were compared."""
+    """Let both roles of a script exchange messages, and return how many messages were compared."""
     child, host = ExtensionRole(script), HostRole(script)
-    spoken = child.first_messages()
+    child_messages = child.first_messages()
     while True:
-        for item in spoken:
+        for item in child_messages:
             if not isinstance(item, StderrLine | Noise):
                 assert host.receive(item, None) is None
         messages = host.due_messages()
         if not messages:
             break
-        spoken = [item for message in messages for item in child.receive(message)]
+        child_messages = [item for message in messages for item in child.receive(message)]
     assert host.is_over and child.is_over and child.differences == []
     return host.compared
 
 
 @pytest.mark.more
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_the_recording_stands_in_for_the_program(dialect: str, tmp_path: Path) -> None:
+async def test_a_recording_can_replace_the_program(dialect: str, tmp_path: Path) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
-    results = await record(dialect, words_of(dialect, tmp_path), tmp_path, first)
-    words = [*EXTHOST, "replay", str(first)]
-    assert await record(dialect, words, tmp_path, second) == results
-    exits = [item.text for item in records(second) if item.kind == "exited"]
-    assert exits == ["exited with 0"], [item.text for item in records(second) if item.text]
+    results = await record(dialect, command_of(dialect, tmp_path), tmp_path, first)
+    argv = [*EXTHOST, "replay", str(first)]
+    assert await record(dialect, argv, tmp_path, second) == results
+    exits = [item.text for item in read_records(second) if item.kind == "exited"]
+    assert exits == ["exited with 0"], [item.text for item in read_records(second) if item.text]
 
 
-def records(file: Path) -> tuple[TraceRecord, ...]:
+def read_records(file: Path) -> tuple[TraceRecord, ...]:
     return read_recording(file.read_bytes().splitlines(keepends=True), str(file)).records
 
 
@@ -130,21 +130,26 @@ async def test_another_id_for_the_extension_is_not_a_difference(
     dialect: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "recorded.jsonl"
-    await record(dialect, words_of(dialect, tmp_path), tmp_path, file)
-    script = read(file)
+    await record(dialect, command_of(dialect, tmp_path), tmp_path, file)
+    script = read_script(file)
     fields = {"extension_id": "other", "plugin_id": "other", "plugin_root": "/elsewhere"}
-    renamed = [
-        record._replace(data={**record.data, **{k: fields[k] for k in fields if k in record.data}})
+    renamed_records = [
+        record._replace(
+            data={
+                **record.data,
+                **{field: fields[field] for field in fields if field in record.data},
+            }
+        )
         if record.method == "initialize" and record.direction == "sent"
         else record
         for record in script.records
     ]
-    assert renamed != list(script.records)
-    play(dataclasses.replace(script, records=tuple(renamed)), script)
+    assert renamed_records != list(script.records)
+    exchange_first_messages(dataclasses.replace(script, records=tuple(renamed_records)), script)
 
 
-def play(host_script: Script, child_script: Script) -> None:
-    """Let the host of one script speak to the extension of the other; there is no difference."""
+def exchange_first_messages(host_script: Script, child_script: Script) -> None:
+    """Send the first messages of one script to the extension of the other without a difference."""
     host, child = HostRole(host_script), ExtensionRole(child_script)
     first = host.due_messages()
     for message in first:

@@ -1,4 +1,4 @@
-"""An extension that writes to stdout wherever it can, and reads stdin where it must not."""
+"""An extension for tests that writes to stdout in every way and reads stdin in its handlers."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ libc = ctypes.CDLL(None)
 
 @ext.tool
 def shout(text: str) -> str:
-    """Print in every way there is, then answer."""
+    """Print in every possible way, and then answer."""
     print("printed in a handler", flush=True)
     print("without a line break", end="")
     sys.stdout.flush()
@@ -33,7 +33,7 @@ def shout(text: str) -> str:
 
 @ext.tool
 def read() -> dict[str, Any]:
-    """Read stdin, here and in a child, which must not take requests from the wire."""
+    """Read stdin, here and in a child. Neither must read requests of the host."""
     script = "import sys; sys.stdout.write(repr(sys.stdin.read()))"
     child = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True)
     return {"here": sys.stdin.read(), "child": child.stdout.decode()}
@@ -41,7 +41,7 @@ def read() -> dict[str, Any]:
 
 @ext.tool
 def fork() -> int:
-    """Leave a copy of the process behind, as multiprocessing may."""
+    """Leave a fork of the process running, as multiprocessing may do."""
     pid = os.fork()
     if pid == 0:
         signal.pause()

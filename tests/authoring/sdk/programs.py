@@ -1,4 +1,4 @@
-"""How tests start programs of the SDK: under the real host, or with bare pipes."""
+"""Helpers that start the test programs of the SDK, with the real host or with bare pipes."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ WAITING = HERE / "waiting_extension.py"
 
 JSON_DIALECTS = ("morphir", "nexo", "synaps", "roder", "mcp")
 
-# A limit that no test is about.
+# A time limit that no test reaches.
 LONG_SECONDS = 150.0
 
 
@@ -26,38 +26,40 @@ def command(program: Path, dialect: str) -> list[str]:
 
 
 def write_manifest(program: Path, dialect: str, folder: Path) -> Path:
-    """Copy the program into a folder with the manifest that it prints; return the manifest."""
+    """Copy the program into a folder, write the manifest that it prints, and return its path."""
     (folder / program.name).write_bytes(program.read_bytes())
-    words = [sys.executable, str(program), "--manifest", dialect]
-    done = subprocess.run(words, capture_output=True, check=True, timeout=LONG_SECONDS)
+    argv = [sys.executable, str(program), "--manifest", dialect]
+    result = subprocess.run(argv, capture_output=True, check=True, timeout=LONG_SECONDS)
     names = {"nexo": "plugin.toml", "roder": "roder-extension.toml"}
     path = folder / names.get(dialect, ".synaps-plugin/plugin.json")
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(done.stdout)
+    path.write_bytes(result.stdout)
     return path
 
 
 @asynccontextmanager
-async def started(
+async def running_extension(
     program: Path, dialect: str, folder: Path, **settings: Any
 ) -> AsyncIterator[Extension]:
-    """The program under the host, in a process of its own."""
-    words = command(program, dialect)
+    """Start the program in a new process with the host, and yield the extension."""
+    argv = command(program, dialect)
     if dialect == "roder":
         manifest = write_manifest(program, dialect, folder)
-        words[1] = str(folder / program.name)
+        argv[1] = str(folder / program.name)
         settings["manifest"] = str(manifest)
     limits: Any = {"handshake": "60s", "start": "60s", **settings.pop("limits", {})}
-    async with exthost.connect(words, dialect=dialect, limits=limits, **settings) as ext:
+    async with exthost.connect(argv, dialect=dialect, limits=limits, **settings) as ext:
         yield ext
 
 
 @contextmanager
-def piped(program: Path, dialect: str, **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
-    """The program with bare pipes; it is killed at the end, if it has not ended by itself."""
+def running_process(
+    program: Path, dialect: str, **options: Any
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start the program with bare pipes, and kill it at the end of the block."""
     pipe = subprocess.PIPE
-    words = command(program, dialect)
-    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, **options) as process:
+    argv = command(program, dialect)
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, **options) as process:
         try:
             yield process
         finally:

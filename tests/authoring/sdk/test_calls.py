@@ -1,4 +1,4 @@
-"""Many calls at once, cancellation, and requests to the host."""
+"""Concurrent calls of an SDK extension, cancellation, generators, and requests to the host."""
 
 import asyncio
 import threading
@@ -10,12 +10,12 @@ import pytest
 
 from exthost.errors import CallFailed, CallTimeout
 from exthost.sdk import Context, Extension, testing
-from tests.authoring.sdk.programs import WAITING, started
+from tests.authoring.sdk.programs import WAITING, running_extension
 
 
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "roder", "mcp"])
 async def test_a_hundred_calls_run_at_the_same_time(dialect: str, tmp_path: Path) -> None:
-    async with started(WAITING, dialect, tmp_path) as ext:
+    async with running_extension(WAITING, dialect, tmp_path) as ext:
         calls = (ext.call_tool("meet", {"of": 100}) for _ in range(100))
         results = await asyncio.gather(*calls)
         assert {result.text for result in results} == {"100"}
@@ -24,30 +24,30 @@ async def test_a_hundred_calls_run_at_the_same_time(dialect: str, tmp_path: Path
         assert len({result.text for result in results}) == 100
 
 
-async def test_plain_functions_run_one_at_a_time_in_the_order_of_their_requests() -> None:
+async def test_synchronous_functions_run_in_the_order_of_their_requests() -> None:
     ext = Extension("plain")
-    observed: list[int] = []
+    numbers: list[int] = []
 
     @ext.tool
     def note(number: int) -> int:
-        observed.append(number)
+        numbers.append(number)
         return number
 
     async with testing.connect(ext, dialect="nexo") as client:
         results = await asyncio.gather(
             *(client.call_tool("note", {"number": number}) for number in range(100))
         )
-    assert observed == list(range(100)) and [result.data for result in results] == observed
+    assert numbers == list(range(100)) and [result.data for result in results] == numbers
 
 
 @pytest.mark.parametrize("tool", ["hang", "hang_in_a_thread"])
 async def test_a_cancelled_call_is_reported_to_its_handler(tool: str, tmp_path: Path) -> None:
-    async with started(WAITING, "mcp", tmp_path) as ext:
-        under_way = asyncio.Event()
+    async with running_extension(WAITING, "mcp", tmp_path) as ext:
+        has_started = asyncio.Event()
         call = asyncio.create_task(
-            ext.call_tool(tool, {"name": "it"}, on_progress=lambda _: under_way.set())
+            ext.call_tool(tool, {"name": "it"}, on_progress=lambda _: has_started.set())
         )
-        await under_way.wait()
+        await has_started.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -59,7 +59,7 @@ async def test_a_cancelled_call_is_reported_to_its_handler(tool: str, tmp_path: 
         assert events.data == {"result": ["it cancelled", "late cancelled"]}
 
 
-async def test_leaving_a_task_of_roder_cancels_its_generator() -> None:
+async def test_leaving_a_stream_of_roder_cancels_its_generator() -> None:
     ext = Extension("ticker")
     ended = asyncio.Event()
 
@@ -82,8 +82,8 @@ async def test_leaving_a_task_of_roder_cancels_its_generator() -> None:
         await ended.wait()
 
 
-async def test_a_stream_does_not_run_ahead_of_a_host_that_does_not_read() -> None:
-    """The host reads as fast as its consumer; the generator has to wait for both."""
+async def test_a_stream_waits_for_a_host_that_reads_slowly() -> None:
+    """The host reads only as fast as its consumer, and the generator waits for the host."""
     ext = Extension("flood")
     sent = 0
 
@@ -102,7 +102,7 @@ async def test_a_stream_does_not_run_ahead_of_a_host_that_does_not_read() -> Non
         received = 0
         async for _ in stream:
             received += 1
-            # The host's queue, the socket and what the writer keeps: a few hundred each.
+            # The queue of the host, the socket and the writer keep a few hundred items each.
             assert sent - received < 5_000
             if received == 5_000:
                 break
@@ -115,43 +115,46 @@ async def elicit(params: Any) -> Any:
     return {"action": "accept", "content": {"asked": params["message"]}}
 
 
-ELICITED = {"method": "elicitation/create", "params": {"message": "sure?", "requestedSchema": {}}}
+ELICITATION = {
+    "method": "elicitation/create",
+    "params": {"message": "sure?", "requestedSchema": {}},
+}
 
 
 @pytest.mark.parametrize("tool", ["ask", "ask_async"])
-async def test_in_mcp_a_handler_is_run_again_with_the_answer_of_the_host(
+async def test_in_mcp_a_handler_runs_again_with_the_answer_of_the_host(
     tool: str, tmp_path: Path
 ) -> None:
     handlers = {"elicitation/create": elicit}
     era = {"era": "stateless"}
-    async with started(WAITING, "mcp", tmp_path, handlers=handlers, options=era) as ext:
+    async with running_extension(WAITING, "mcp", tmp_path, handlers=handlers, options=era) as ext:
         assert ext.offer.extra["era"] == "stateless"
-        result = await ext.call_tool(tool, ELICITED)
+        result = await ext.call_tool(tool, ELICITATION)
         assert result.data == {"action": "accept", "content": {"asked": "sure?"}}
 
 
 @pytest.mark.parametrize("tool", ["ask", "ask_async"])
 async def test_in_synaps_a_handler_uses_the_memory_of_the_host(tool: str, tmp_path: Path) -> None:
-    async with started(WAITING, "synaps", tmp_path, name="remembers") as ext:
-        written = {"method": "memory.append", "params": {"content": "a note"}}
-        assert (await ext.call_tool(tool, written)).data["ok"] is True
-        found = await ext.call_tool(tool, {"method": "memory.query", "params": {}})
-        assert found.data["records"][0]["content"] == "a note"
+    async with running_extension(WAITING, "synaps", tmp_path, name="remembers") as ext:
+        append = {"method": "memory.append", "params": {"content": "a note"}}
+        assert (await ext.call_tool(tool, append)).data["ok"] is True
+        query_result = await ext.call_tool(tool, {"method": "memory.query", "params": {}})
+        assert query_result.data["records"][0]["content"] == "a note"
         with pytest.raises(CallFailed, match=r"HostError: .*empty"):
             await ext.call_tool(tool, {"method": "config.get", "params": {"key": ""}})
 
 
 @pytest.mark.parametrize("dialect", ["morphir", "nexo"])
-async def test_where_the_host_has_no_answer_the_handler_gets_an_error(
+async def test_a_request_that_the_host_does_not_answer_raises_an_error(
     dialect: str, tmp_path: Path
 ) -> None:
-    async with started(WAITING, dialect, tmp_path) as ext:
+    async with running_extension(WAITING, dialect, tmp_path) as ext:
         for tool in ("ask", "ask_async"):
             with pytest.raises(CallFailed, match="HostError"):
                 await ext.call_tool(tool, {"method": "anything", "params": {}})
 
 
-async def test_a_call_to_the_host_that_could_never_be_answered_says_so() -> None:
+async def test_a_blocking_request_in_the_event_loop_raises_an_error() -> None:
     ext = Extension("wrong")
 
     @ext.tool
@@ -164,7 +167,7 @@ async def test_a_call_to_the_host_that_could_never_be_answered_says_so() -> None
 
 
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "roder", "mcp"])
-async def test_a_function_that_returns_a_generator_gives_its_items(dialect: str) -> None:
+async def test_the_result_of_a_returned_generator_is_its_items(dialect: str) -> None:
     ext = Extension("numbers")
 
     @ext.tool
@@ -187,38 +190,36 @@ async def test_a_function_that_returns_a_generator_gives_its_items(dialect: str)
         for tool in ("plain", "waiting", "asynchronous"):
             result = await client.call_tool(tool, {"to": 3})
             assert result.text == "[0,1,2]"
-            if dialect != "mcp":  # where the data of a result without a type is left out
+            if dialect != "mcp":  # MCP omits the data of a result without a type
                 assert result.data == [0, 1, 2]
 
 
-async def test_the_items_of_a_generator_that_a_function_returns_are_sent_as_they_come() -> None:
+async def test_each_item_of_a_returned_generator_is_sent_immediately() -> None:
     ext = Extension("numbers")
-    went_on = threading.Event()
+    may_continue = threading.Event()
 
     @ext.tool
     def slowly() -> Any:
         def numbers() -> Iterator[int]:
             yield 1
-            went_on.wait(60)
+            may_continue.wait(60)
             yield 2
 
         return numbers()
 
-    observed: list[str] = []
+    messages: list[str] = []
 
     def on_progress(progress: Any) -> None:
-        observed.append(progress.message)
-        went_on.set()
+        messages.append(progress.message)
+        may_continue.set()
 
     async with testing.connect(ext, dialect="mcp") as client:
         await client.call_tool("slowly", on_progress=on_progress)
-    assert observed == ["1", "2"]
+    assert messages == ["1", "2"]
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-async def test_the_error_for_a_plain_function_that_returns_a_coroutine_says_what_to_change() -> (
-    None
-):
+async def test_the_error_of_a_function_that_returns_a_coroutine_names_async_def() -> None:
     ext = Extension("forgetful")
 
     async def later() -> int:
@@ -251,28 +252,28 @@ async def test_progress_that_is_not_finite_is_refused_in_every_dialect(dialect: 
 
 async def test_a_generator_that_a_coroutine_returns_does_not_block_other_calls() -> None:
     ext = Extension("numbers")
-    went_on = threading.Event()
+    may_continue = threading.Event()
 
     @ext.tool
     async def slowly() -> Any:
         def numbers() -> Iterator[int]:
-            went_on.wait(60)
+            may_continue.wait(60)
             yield 1
 
         return numbers()
 
     @ext.tool
     async def quickly() -> int:
-        went_on.set()
+        may_continue.set()
         return 2
 
     async with testing.connect(ext, dialect="mcp") as client:
-        slow = asyncio.ensure_future(client.call_tool("slowly"))
+        slow_call = asyncio.ensure_future(client.call_tool("slowly"))
         assert (await client.call_tool("quickly")).text == "2"
-        assert (await slow).text == "[1]"
+        assert (await slow_call).text == "[1]"
 
 
-async def test_a_whole_number_of_any_size_is_progress() -> None:
+async def test_progress_can_be_an_integer_of_any_size() -> None:
     ext = Extension("numbers")
 
     @ext.tool

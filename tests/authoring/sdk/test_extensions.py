@@ -1,4 +1,5 @@
-"""Hooks, commands, providers, resources and generators, in the author's own tests."""
+"""Hooks, commands, providers, resources and generators of the SDK, tested with
+`testing.connect`."""
 
 import dataclasses
 import datetime
@@ -41,7 +42,7 @@ class Size(enum.StrEnum):
 
 
 class Shape(enum.Enum):
-    """Its values are not all scalars, so its members are told by name."""
+    """An enum with a value that is not a scalar, so its members are sent by name."""
 
     LINE = (1, 2)
     POINT = "p"
@@ -61,7 +62,7 @@ class Order:
 
 
 class Name(str):
-    """A text of a class of its own."""
+    """A subclass of str."""
 
 
 # The annotation of a result, its value, and its text, which is the same in every dialect.
@@ -97,27 +98,27 @@ async def test_the_text_of_a_result_is_the_same_in_every_dialect(dialect: str) -
     ext = Extension("results")
 
     def register(number: int, annotation: Any, value: Any) -> None:
-        def give() -> Any:
+        def return_value() -> Any:
             return value
 
-        give.__annotations__["return"] = annotation
-        ext.tool(name=f"give_{number}")(give)
+        return_value.__annotations__["return"] = annotation
+        ext.tool(name=f"result_{number}")(return_value)
 
     for number, (annotation, value, _) in enumerate(RESULTS):
         register(number, annotation, value)
     async with testing.connect(ext, dialect=dialect) as client:
-        texts = [(await client.call_tool(f"give_{n}")).text for n in range(len(RESULTS))]
+        texts = [(await client.call_tool(f"result_{n}")).text for n in range(len(RESULTS))]
     assert texts == [text for _, _, text in RESULTS]
 
 
 @pytest.mark.parametrize("dialect", ["nexo", "synaps"])
-async def test_a_hook_may_block_and_modify(dialect: str) -> None:
+async def test_a_hook_can_block_or_modify_a_call(dialect: str) -> None:
     ext = Extension("guard")
-    observed: list[HookEvent] = []
+    events: list[HookEvent] = []
 
     @ext.hook("before_tool_call")
     def guard(event: HookEvent) -> Any:
-        observed.append(event)
+        events.append(event)
         if event.arguments == {"city": "Atlantis"}:
             return sdk.Block("it has sunk")
         if event.arguments == {"city": "Byzantium"}:
@@ -134,11 +135,11 @@ async def test_a_hook_may_block_and_modify(dialect: str) -> None:
         blocked = await run("Atlantis")
         assert blocked.abort and blocked.reason == "it has sunk"
         assert (await run("Byzantium")).override == {"arguments": {"city": "Istanbul"}}
-    assert [event.tool for event in observed] == ["weather"] * 3
+    assert [event.tool for event in events] == ["weather"] * 3
 
 
 @pytest.mark.parametrize("dialect", ["nexo", "synaps"])
-async def test_a_hook_that_returns_something_else_has_failed(dialect: str) -> None:
+async def test_a_hook_that_returns_an_invalid_value_fails(dialect: str) -> None:
     ext = Extension("guard")
 
     @ext.hook("before_tool_call")
@@ -152,7 +153,7 @@ async def test_a_hook_that_returns_something_else_has_failed(dialect: str) -> No
 
 
 @pytest.mark.parametrize("endpoint", [NexoEndpoint, SynapsEndpoint])
-def test_a_hook_that_the_dialect_does_not_have_is_named_on_stderr(
+def test_a_hook_that_the_dialect_lacks_is_reported_on_stderr(
     endpoint: type[Endpoint], capsys: pytest.CaptureFixture[str]
 ) -> None:
     ext = Extension("guard")
@@ -170,58 +171,58 @@ def test_the_hooks_of_a_dialect_are_those_of_its_manifests() -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_a_provider_streams_in_synaps_and_in_roder(is_async: bool) -> None:
+async def test_a_provider_streams_in_synaps_and_roder(is_async: bool) -> None:
     ext = Extension("parrot")
 
-    def words(turn: Turn) -> list[Any]:
+    def events_of(turn: Turn) -> list[Any]:
         return [sdk.Thinking("hm"), *turn.prompt.split(), sdk.Usage(3, 4)]
 
     if is_async:
 
         @ext.provider("parrot", models=["p-1"], description="Repeats")
         async def repeat(turn: Turn) -> Any:
-            for word in words(turn):
-                yield word
+            for event in events_of(turn):
+                yield event
     else:
 
         @ext.provider("parrot", models=["p-1"], description="Repeats")
-        def repeat_plainly(turn: Turn) -> Iterator[Any]:
-            yield from words(turn)
+        def repeat_synchronously(turn: Turn) -> Iterator[Any]:
+            yield from events_of(turn)
 
     messages = [{"role": "user", "content": "polly wants"}]
     async with testing.connect(ext, dialect="synaps") as client:
         completion = await client.providers.complete("p-1", messages)
         assert completion.content[0]["text"] == "pollywants"
         async with client.providers.stream("p-1", messages) as stream:
-            kinds = [type(event).__name__ async for event in stream]
-        assert len(kinds) == 4 and stream.result.content == completion.content
+            event_types = [type(event).__name__ async for event in stream]
+        assert len(event_types) == 4 and stream.result.content == completion.content
     async with testing.connect(ext, dialect="roder") as client:
         [model] = await client.inference.list_models()
         assert model.id == "p-1"
         request = {"transcript": [{"UserMessage": {"text": "polly wants"}}]}
         async with client.inference.stream_turn(request) as stream:
-            kinds = [type(event).__name__ async for event in stream]
-        assert len(kinds) == 5, kinds
+            event_types = [type(event).__name__ async for event in stream]
+        assert len(event_types) == 5, event_types
 
 
-async def test_a_command_takes_words_in_synaps_and_is_a_tool_elsewhere() -> None:
+async def test_a_command_is_a_tool_in_other_dialects_than_synaps() -> None:
     ext = Extension("shop")
 
     @ext.command
-    def order(what: str, times: int = 1) -> dict[str, Any]:
+    def order(item: str, count: int = 1) -> dict[str, Any]:
         """Order something."""
-        return {"what": what, "times": times}
+        return {"item": item, "count": count}
 
     async with testing.connect(ext, dialect="synaps") as client:
-        async with client.commands.invoke("order", ["tea", "times=2"]) as stream:
+        async with client.commands.invoke("order", ["tea", "count=2"]) as stream:
             _ = [event async for event in stream]
-        assert stream.result == {"what": "tea", "times": 2}
-        with pytest.raises(CallFailed, match="times: expected a whole number"):
+        assert stream.result == {"item": "tea", "count": 2}
+        with pytest.raises(CallFailed, match="count: expected a whole number"):
             async with client.commands.invoke("order", ["tea", "often"]) as stream:
                 _ = [event async for event in stream]
     async with testing.connect(ext, dialect="nexo") as client:
-        result = await client.call_tool("order", {"what": "tea"})
-        assert result.data == {"what": "tea", "times": 1}
+        result = await client.call_tool("order", {"item": "tea"})
+        assert result.data == {"item": "tea", "count": 1}
 
 
 async def test_resources_are_listed_and_read_in_mcp() -> None:
@@ -237,14 +238,14 @@ async def test_resources_are_listed_and_read_in_mcp() -> None:
         return title.encode()
 
     async with testing.connect(ext, dialect="mcp") as client:
-        [listed] = await client.resources.list()
-        assert listed["uri"] == "book://index" and listed["description"] == "All books."
+        [resource] = await client.resources.list()
+        assert resource["uri"] == "book://index" and resource["description"] == "All books."
         [template] = await client.resources.templates()
         assert template["uriTemplate"] == "book://{title}/text"
-        read = await client.call("resources/read", {"uri": "book://index"})
-        assert read["contents"][0]["text"] == '["a","b"]'
-        read = await client.call("resources/read", {"uri": "book://moby/text"})
-        assert read["contents"][0]["blob"] == "bW9ieQ=="
+        result = await client.call("resources/read", {"uri": "book://index"})
+        assert result["contents"][0]["text"] == '["a","b"]'
+        result = await client.call("resources/read", {"uri": "book://moby/text"})
+        assert result["contents"][0]["blob"] == "bW9ieQ=="
         with pytest.raises(CallFailed, match="unknown resource"):
             await client.call("resources/read", {"uri": "book://x"})
 
@@ -293,7 +294,7 @@ async def test_the_caller_is_in_the_context() -> None:
             assert result.text == "a-7"
 
 
-def test_a_name_is_registered_once() -> None:
+def test_registering_a_name_twice_is_an_error() -> None:
     ext = Extension("twice")
 
     @ext.tool
@@ -303,7 +304,7 @@ def test_a_name_is_registered_once() -> None:
         ext.stream(name="one")(one)
 
 
-async def test_limits_of_processes_do_not_apply_to_an_extension_that_runs_in_the_test() -> None:
+async def test_process_limits_do_not_apply_to_an_extension_in_the_test_process() -> None:
     ext = Extension("limited")
 
     @ext.tool

@@ -1,4 +1,4 @@
-"""The dialect of a host, by its first bytes."""
+"""A program of the SDK detects the dialect of the host by its first bytes."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from exthost.authoring.sdk.first_message import detect_dialect
 
 
 @pytest.mark.parametrize(
-    ("first", "dialect"),
+    ("first_bytes", "dialect"),
     [
         (b'{"id":0,"method":"initialize","params":{}}\n', "morphir"),
         (b'{"jsonrpc":"2.0","method":"initialize","params":{"extension_id":"x"},"id":0}\n', "nexo"),
@@ -24,8 +24,8 @@ from exthost.authoring.sdk.first_message import detect_dialect
         (b'{"jsonrpc":"2.0"}\n', ""),
     ],
 )
-def test_no_two_dialects_begin_alike(first: bytes, dialect: str) -> None:
-    assert detect_dialect(first) == dialect
-    # However few bytes come at first, none of them is taken for another dialect.
-    for end in range(len(first)):
-        assert detect_dialect(first[:end]) in (None, dialect)
+def test_the_dialect_is_detected_by_the_first_bytes(first_bytes: bytes, dialect: str) -> None:
+    assert detect_dialect(first_bytes) == dialect
+    # No beginning of the message is detected as another dialect.
+    for end in range(len(first_bytes)):
+        assert detect_dialect(first_bytes[:end]) in (None, dialect)

@@ -1,4 +1,4 @@
-"""The SDK needs nothing but the standard library, and nothing of the host."""
+"""The SDK imports only the standard library, and no module of the host."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ WITHOUT_PACKAGES = Path(__file__).with_name("without_packages.py")
 SOURCE = Path(__file__).parents[3] / "src"
 
 
-def run(dialect: str) -> "subprocess.CompletedProcess[bytes]":
+def run_without_packages(dialect: str) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
         [sys.executable, "-S", str(WITHOUT_PACKAGES), str(SAMPLE), "--dialect", dialect],
         env={"PYTHONPATH": str(SOURCE)},
@@ -24,11 +24,11 @@ def run(dialect: str) -> "subprocess.CompletedProcess[bytes]":
 
 
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
-def test_it_runs_where_nothing_else_can_be_imported(dialect: str) -> None:
-    done = run(dialect)
-    assert (done.returncode, done.stderr) == (0, b"")
+def test_a_program_of_the_sdk_runs_without_other_packages(dialect: str) -> None:
+    result = run_without_packages(dialect)
+    assert (result.returncode, result.stderr) == (0, b"")
 
 
 def test_without_protobuf_the_error_for_cigen_names_the_missing_package() -> None:
-    done = run("cigen")
-    assert done.returncode == 2 and b"needs the package protobuf" in done.stderr
+    result = run_without_packages("cigen")
+    assert result.returncode == 2 and b"needs the package protobuf" in result.stderr

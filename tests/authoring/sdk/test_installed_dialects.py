@@ -1,4 +1,4 @@
-"""A dialect adds itself to the SDK: by a file in the SDK, or by an entry point."""
+"""The SDK finds dialects in its own package and by entry points of installed packages."""
 
 import json
 import os
@@ -32,7 +32,7 @@ ext.run()
 """
 
 
-def test_the_sdk_speaks_every_built_in_dialect() -> None:
+def test_the_sdk_supports_every_built_in_dialect() -> None:
     assert set(built_in_names()) == set(BUILT_IN)
     for name in built_in_names():
         dialect = load_dialect(name)
@@ -53,10 +53,10 @@ def test_an_installed_dialect_is_found_detected_and_scaffolded(
     assert 'dialect = "stepper"' in project_files("toy", "stepper")["exthost.toml"]
 
 
-def test_a_program_speaks_an_installed_dialect(tmp_path: Path) -> None:
+def test_a_program_can_use_an_installed_dialect(tmp_path: Path) -> None:
     (tmp_path / "toy.py").write_text(PROGRAM)
     path = os.pathsep.join([str(stepper.installed(tmp_path / "site")), str(ROOT)])
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, str(tmp_path / "toy.py"), "--dialect", "stepper"],
         input='{"jsonrpc":"2.0","id":1,"method":"hello"}\n',
         env=dict(os.environ, PYTHONPATH=path),
@@ -64,8 +64,8 @@ def test_a_program_speaks_an_installed_dialect(tmp_path: Path) -> None:
         text=True,
         timeout=WAIT_SECONDS,
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["result"] == {"tools": ["shout"]}
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["result"] == {"tools": ["shout"]}
 
 
 def test_importing_the_sdk_imports_no_dialect() -> None:
@@ -74,11 +74,11 @@ def test_importing_the_sdk_imports_no_dialect() -> None:
         "print(*(name for name in sys.modules if '.sdk.dialects.' in name), "
         "*({'importlib.metadata', 'pkgutil', 'msgspec'} & sys.modules.keys()))"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-S", "-c", code],
         env=dict(os.environ, PYTHONPATH=str(ROOT / "src")),
         capture_output=True,
         text=True,
         timeout=WAIT_SECONDS,
     )
-    assert (done.stdout.strip(), done.stderr) == ("", "")
+    assert (result.stdout.strip(), result.stderr) == ("", "")

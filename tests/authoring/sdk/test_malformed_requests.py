@@ -17,7 +17,7 @@ from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.json_text import encode
 from exthost.authoring.sdk.wire.writer import BlockingWriter
 
-UNUSUAL: tuple[object, ...] = ([], ["initialize"], {}, {"a": 1}, 7, True, None)
+INVALID_VALUES: tuple[object, ...] = ([], ["initialize"], {}, {"a": 1}, 7, True, None)
 DIALECTS = ("morphir", "nexo", "synaps", "roder", "mcp")
 
 TOOL_CALLS = {
@@ -53,10 +53,10 @@ def running_endpoint(dialect: str) -> Iterator[Endpoint]:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_method_of_another_type_is_an_unknown_method(dialect: str) -> None:
     with running_endpoint(dialect) as endpoint:
-        for method in UNUSUAL:
+        for method in INVALID_VALUES:
             reply = endpoint.receive(encode({"jsonrpc": "2.0", "id": 1, "method": method}))
-            if method is None and dialect != "morphir":  # JSON-RPC: a message without a method
-                assert reply is None  # is a response, and no request waits for it
+            if method is None and dialect != "morphir":  # in JSON-RPC this is a response,
+                assert reply is None  # and no request waits for it
             else:
                 assert reply is not None and b"method not found" in reply, (method, reply)
 
@@ -65,19 +65,28 @@ def test_a_method_of_another_type_is_an_unknown_method(dialect: str) -> None:
 def test_an_id_of_another_type_does_not_end_the_extension(dialect: str) -> None:
     method, params = TOOL_CALLS[dialect]
     with running_endpoint(dialect) as endpoint:
-        for id in UNUSUAL:
+        for id in INVALID_VALUES:
             message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
             assert isinstance(endpoint.receive(encode(message)), bytes | None)
 
 
-# Numbers that JSON allows, or that Python's decoder accepts, and that a reply could not repeat.
-ODD_NUMBERS = ("1e999", "-1e999", "1e400", "NaN", "Infinity", "-Infinity", "9" * 5000, "[1e999]")
-PLAIN_NUMBERS = ("-0", "-0.0", "1.5", "9" * 4000, "1e308")
+# Numbers that JSON or Python's decoder accepts, and that a reply cannot contain.
+UNREPEATABLE_NUMBERS = (
+    "1e999",
+    "-1e999",
+    "1e400",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "9" * 5000,
+    "[1e999]",
+)
+REPEATABLE_NUMBERS = ("-0", "-0.0", "1.5", "9" * 4000, "1e308")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("number", ODD_NUMBERS, ids=lambda number: number[:9])
-def test_a_number_that_no_reply_can_repeat_does_not_end_the_extension(
+@pytest.mark.parametrize("number", UNREPEATABLE_NUMBERS, ids=lambda number: number[:9])
+def test_an_id_that_no_reply_can_contain_does_not_end_the_extension(
     dialect: str, number: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     method, params = TOOL_CALLS[dialect]
@@ -91,8 +100,8 @@ def test_a_number_that_no_reply_can_repeat_does_not_end_the_extension(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("number", PLAIN_NUMBERS, ids=lambda number: number[:9])
-def test_a_number_that_a_reply_can_repeat_is_repeated(dialect: str, number: str) -> None:
+@pytest.mark.parametrize("number", REPEATABLE_NUMBERS, ids=lambda number: number[:9])
+def test_the_reply_has_the_number_of_the_request_as_its_id(dialect: str, number: str) -> None:
     with running_endpoint(dialect) as endpoint:
         text = b'{"jsonrpc":"2.0","id":%b,"method":"unknown"}' % number.encode()
         reply = endpoint.receive(text)
@@ -101,13 +110,13 @@ def test_a_number_that_a_reply_can_repeat_is_repeated(dialect: str, number: str)
         assert payload["id"] == json.loads(number)
 
 
-def test_a_progress_token_that_no_notification_can_repeat_is_ignored() -> None:
+def test_a_progress_token_that_no_notification_can_contain_is_ignored() -> None:
     meta = json.loads('{"progressToken": 1e999}')
     assert parse_exchange({}, meta).progress_token is None
 
 
 @pytest.mark.parametrize("dialect", ["nexo", "morphir"])
-def test_a_program_goes_on_after_such_a_request(dialect: str) -> None:
+def test_a_program_continues_after_an_invalid_id(dialect: str) -> None:
     code = f"""
 import exthost.sdk
 ext = exthost.sdk.Extension("odd", version="1.0.0")
@@ -117,8 +126,8 @@ def echo(text: str) -> str:
 ext.run(dialect="{dialect}")
 """
     lines = b'{"jsonrpc":"2.0","id":1e999,"method":"x"}\n{"jsonrpc":"2.0","id":5,"method":"x"}\n'
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], input=lines, capture_output=True, timeout=60, check=False
     )
-    assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
-    assert json.loads(done.stdout)["id"] == 5
+    assert result.returncode == 0 and b"Traceback" not in result.stderr, result.stderr
+    assert json.loads(result.stdout)["id"] == 5

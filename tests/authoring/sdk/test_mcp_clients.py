@@ -1,4 +1,4 @@
-"""Servers of the SDK and the official package: its client, and its types of both eras."""
+"""MCP servers of the SDK work with the official client, and their results fit its types."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import mcp_types
 import mcp_types._v2026_07_28 as stateless
 import pytest
 
-from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE, WAITING, command, piped
+from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE, WAITING, command, running_process
 
 PREFIX = "io.modelcontextprotocol/"
 ENVELOPE = {
@@ -19,12 +19,12 @@ ENVELOPE = {
 
 
 def exchange(*requests: dict[str, Any]) -> list[dict[str, Any]]:
-    """The replies of a fresh server, by the position of their requests."""
+    """Send these requests to a new server, and return the replies in the same order."""
     lines = [
         json.dumps({"jsonrpc": "2.0", "id": number, **request}) + "\n"
         for number, request in enumerate(requests)
     ]
-    with piped(SAMPLE, "mcp") as process:
+    with running_process(SAMPLE, "mcp") as process:
         output, _ = process.communicate("".join(lines).encode(), timeout=LONG_SECONDS)
     replies = {
         reply["id"]: reply for line in output.splitlines() if "id" in (reply := json.loads(line))
@@ -32,21 +32,24 @@ def exchange(*requests: dict[str, Any]) -> list[dict[str, Any]]:
     return [replies[number] for number in range(len(requests))]
 
 
-async def test_the_client_of_the_official_package_uses_it_after_a_handshake() -> None:
+async def test_the_official_client_can_use_a_server_of_the_sdk() -> None:
     program, *args = command(SAMPLE, "mcp")
     server = mcp.StdioServerParameters(command=program, args=args)
     async with mcp.stdio_client(server) as pipes, mcp.ClientSession(*pipes) as session:
-        report = await session.initialize()
-        assert report.server_info.name == "sample" and report.instructions == "Adds and counts"
-        listed = await session.list_tools()
-        assert [tool.name for tool in listed.tools] == ["add", "work", "count"]
+        initialize_result = await session.initialize()
+        assert (
+            initialize_result.server_info.name == "sample"
+            and initialize_result.instructions == "Adds and counts"
+        )
+        tool_list = await session.list_tools()
+        assert [tool.name for tool in tool_list.tools] == ["add", "work", "count"]
         result = await session.call_tool("add", {"a": 1, "b": 2})
         assert result.structured_content == {"result": 3} and not result.is_error
-        bad = await session.call_tool("add", {"a": "x", "b": 2})
-        assert bad.is_error
+        error_result = await session.call_tool("add", {"a": "x", "b": 2})
+        assert error_result.is_error
 
 
-async def test_after_a_handshake_a_handler_asks_the_client_by_a_request() -> None:
+async def test_a_handler_can_send_a_request_to_the_client() -> None:
     async def elicit(context: Any, params: Any) -> Any:
         return mcp_types.ElicitResult(action="accept", content={"asked": params.message})
 
@@ -57,15 +60,15 @@ async def test_after_a_handshake_a_handler_asks_the_client_by_a_request() -> Non
         mcp.ClientSession(*pipes, elicitation_callback=elicit) as session,
     ):
         await session.initialize()
-        asked = {"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}
+        elicitation = {"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}
         for tool in ("ask", "ask_async"):
-            params = {"method": "elicitation/create", "params": asked}
+            params = {"method": "elicitation/create", "params": elicitation}
             result = await session.call_tool(tool, params)
             assert result.structured_content == {"action": "accept", "content": {"asked": "sure?"}}
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-def test_every_revision_with_a_handshake_is_spoken(version: str) -> None:
+def test_every_revision_with_a_handshake_is_supported(version: str) -> None:
     [reply] = exchange({"method": "initialize", "params": {"protocolVersion": version}})
     assert reply["result"]["protocolVersion"] == version
 
@@ -78,22 +81,22 @@ def test_an_unknown_revision_is_answered_with_the_newest() -> None:
 def test_stateless_results_fit_the_types_of_the_revision() -> None:
     meta = {"_meta": ENVELOPE}
     call = {"name": "add", "arguments": {"a": 1, "b": 2}, **meta}
-    discovered, listed, called, failed = exchange(
+    discovered, tool_list, called, failed = exchange(
         {"method": "server/discover", "params": meta},
         {"method": "tools/list", "params": meta},
         {"method": "tools/call", "params": call},
         {"method": "tools/call", "params": {**call, "arguments": {}}},
     )
-    report = stateless.DiscoverResult.model_validate(discovered["result"])
-    assert report.supported_versions[0] == "2026-07-28"
-    tools = stateless.ListToolsResult.model_validate(listed["result"])
+    discover_result = stateless.DiscoverResult.model_validate(discovered["result"])
+    assert discover_result.supported_versions[0] == "2026-07-28"
+    tools = stateless.ListToolsResult.model_validate(tool_list["result"])
     assert [tool.name for tool in tools.tools] == ["add", "work", "count"]
     result = stateless.CallToolResult.model_validate(called["result"])
     assert result.structured_content == {"result": 3} and result.result_type == "complete"
     assert stateless.CallToolResult.model_validate(failed["result"]).is_error
 
 
-def test_several_requests_in_one_line_are_all_answered() -> None:
+def test_all_requests_of_a_batch_are_answered() -> None:
     calls = [
         {
             "jsonrpc": "2.0",
@@ -103,27 +106,30 @@ def test_several_requests_in_one_line_are_all_answered() -> None:
         }
         for number in range(3)
     ]
-    with piped(SAMPLE, "mcp") as process:
+    with running_process(SAMPLE, "mcp") as process:
         output, _ = process.communicate(json.dumps(calls).encode(), timeout=LONG_SECONDS)
     replies = [json.loads(line) for line in output.splitlines()]
     assert [reply["result"]["structuredContent"]["result"] for reply in replies] == [1, 2, 3]
 
 
-def test_a_state_that_the_server_did_not_give_is_refused() -> None:
+def test_an_unknown_request_state_is_refused() -> None:
     params = {"name": "work", "arguments": {"steps": 1}, "requestState": "?", "_meta": ENVELOPE}
     [reply] = exchange({"method": "tools/call", "params": params})
     assert reply["error"]["code"] == -32602
 
 
-def test_envelopes_that_cannot_be_served_are_refused() -> None:
-    other = {**ENVELOPE, f"{PREFIX}protocolVersion": "2031-01-01"}
-    partial = {f"{PREFIX}protocolVersion": "2026-07-28"}
-    bare, unknown, incomplete = exchange(
+def test_invalid_envelopes_are_refused() -> None:
+    other_version = {**ENVELOPE, f"{PREFIX}protocolVersion": "2031-01-01"}
+    incomplete_envelope = {f"{PREFIX}protocolVersion": "2026-07-28"}
+    without_envelope, with_other_version, with_incomplete_envelope = exchange(
         {"method": "server/discover", "params": {}},
-        {"method": "server/discover", "params": {"_meta": other}},
-        {"method": "tools/call", "params": {"name": "add", "arguments": {}, "_meta": partial}},
+        {"method": "server/discover", "params": {"_meta": other_version}},
+        {
+            "method": "tools/call",
+            "params": {"name": "add", "arguments": {}, "_meta": incomplete_envelope},
+        },
     )
-    assert bare["error"]["code"] == -32601
-    assert unknown["error"]["code"] == mcp_types.UNSUPPORTED_PROTOCOL_VERSION
-    assert "2026-07-28" in unknown["error"]["data"]["supported"]
-    assert incomplete["error"]["code"] == -32602
+    assert without_envelope["error"]["code"] == -32601
+    assert with_other_version["error"]["code"] == mcp_types.UNSUPPORTED_PROTOCOL_VERSION
+    assert "2026-07-28" in with_other_version["error"]["data"]["supported"]
+    assert with_incomplete_envelope["error"]["code"] == -32602

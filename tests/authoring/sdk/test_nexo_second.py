@@ -1,4 +1,4 @@
-"""An extension of the SDK in nexo's second contract: the same handlers, under the real host."""
+"""An extension of the SDK in nexo's second contract, with the real host."""
 
 import asyncio
 import subprocess
@@ -18,12 +18,13 @@ from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE
 from tests.extensions.harness import failing
 
 
-def with_manifest(folder: Path) -> Config:
-    """The sample program in a folder, with the manifest that it prints."""
-    words = [sys.executable, str(SAMPLE), "--print-manifest"]
-    done = subprocess.run(words, capture_output=True, check=True, timeout=LONG_SECONDS)
+def write_sample_with_manifest(folder: Path) -> Config:
+    """Write the sample program and its manifest into a folder, and return a config that finds
+    it."""
+    command = [sys.executable, str(SAMPLE), "--print-manifest"]
+    result = subprocess.run(command, capture_output=True, check=True, timeout=LONG_SECONDS)
     (folder / "sample").mkdir()
-    (folder / "sample" / "plugin.toml").write_bytes(done.stdout)
+    (folder / "sample" / "plugin.toml").write_bytes(result.stdout)
     (folder / "sample" / SAMPLE.name).write_bytes(SAMPLE.read_bytes())
     overrides = {"sample": {"env": {"PYTHONPATH": ":".join(filter(None, sys.path))}}}
     discovery = {"search_paths": [str(folder)]}
@@ -31,14 +32,14 @@ def with_manifest(folder: Path) -> Config:
 
 
 async def test_the_program_prints_its_manifest_and_runs_with_it(tmp_path: Path) -> None:
-    config = await asyncio.to_thread(with_manifest, tmp_path)
+    config = await asyncio.to_thread(write_sample_with_manifest, tmp_path)
     async with Host(config) as host:
         assert [*host.tools] == ["sample_add", "sample_work", "sample_count"]
         assert (await host.call_tool("sample_add", {"a": 1, "b": 2})).data == 3
         assert (await host.call_tool("sample_count", {"to": 3})).data == [1, 2, 3]
-        observed: list[Progress] = []
-        await host.call_tool("sample_work", {"steps": 1}, on_progress=observed.append)
-        assert [progress.message for progress in observed] == ["step 1"]
+        progress_events: list[Progress] = []
+        await host.call_tool("sample_work", {"steps": 1}, on_progress=progress_events.append)
+        assert [progress.message for progress in progress_events] == ["step 1"]
         assert host["sample"].stats.crashes == 0
 
 

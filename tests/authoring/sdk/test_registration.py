@@ -1,4 +1,4 @@
-"""Handlers that could never be called are refused when they are registered, with the way out."""
+"""Handlers that no host could call are refused when they are registered."""
 
 import dataclasses
 import enum
@@ -49,7 +49,7 @@ def take_pydantic_pattern(value: Annotated[str, Field(pattern="^(")]) -> None: .
 
 NO_PATTERN = "the parameter value: the pattern '^(' is not a regular expression"
 
-REFUSED: list[tuple[Callable[..., Any], str]] = [
+REFUSED_HANDLERS: list[tuple[Callable[..., Any], str]] = [
     (take_init_var, "the parameter value: Scaled has no JSON schema: its InitVar b has no default"),
     (take_flag, "the parameter value: Access has no JSON schema: the values of a Flag combine"),
     (take_int_flag, "the parameter value: IntAccess has no JSON schema: the values of a Flag"),
@@ -61,8 +61,8 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("handler", "message"), REFUSED)
-def test_a_handler_that_could_never_be_called_is_refused(
+@pytest.mark.parametrize(("handler", "message"), REFUSED_HANDLERS)
+def test_a_handler_that_no_host_could_call_is_refused(
     handler: Callable[..., Any], message: str
 ) -> None:
     ext = Extension("refused")
@@ -74,19 +74,19 @@ def test_a_handler_that_could_never_be_called_is_refused(
 
 
 @pytest.mark.parametrize("handler", [take_two, take_by_position, take_all])
-def test_a_hook_that_could_never_be_called_is_refused(handler: Callable[..., Any]) -> None:
+def test_a_hook_that_no_host_could_call_is_refused(handler: Callable[..., Any]) -> None:
     with pytest.raises(UnsupportedType):
         Extension("refused").hook("before_tool_call")(handler)
 
 
-def test_a_hook_takes_its_event_by_name() -> None:
+def test_a_hook_with_a_positional_only_event_is_refused() -> None:
     def guard(event: HookEvent, /) -> None: ...
 
     with pytest.raises(UnsupportedType, match="the parameter event cannot be given by name"):
         Extension("refused").hook("before_tool_call")(guard)
 
 
-async def test_a_context_may_be_annotated_as_optional() -> None:
+async def test_a_context_can_be_annotated_as_optional() -> None:
     ext = Extension("optional")
 
     @ext.tool
@@ -103,7 +103,7 @@ async def test_a_context_may_be_annotated_as_optional() -> None:
         assert (await client.call_tool("new")).text == "nexo"
 
 
-async def test_flags_and_init_variables_with_a_default_are_returned() -> None:
+async def test_flags_and_init_variables_with_a_default_can_be_returned() -> None:
     ext = Extension("returned")
 
     @ext.tool

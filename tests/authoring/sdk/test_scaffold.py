@@ -1,4 +1,4 @@
-"""Every new extension passes its own test and is understood by a host, untouched."""
+"""Every project that `exthost new` creates passes its test and works in a host without changes."""
 
 import os
 import shutil
@@ -19,17 +19,17 @@ DIALECTS = built_in_names()
 PROJECTS = [
     (template, dialect) for dialect in DIALECTS for template in load_dialect(dialect).templates
 ]
-# Each project's own test is a pytest of its own, seconds each: make test has two of them.
-TRIED = [
-    one
-    if one in (("tool", "mcp"), ("hook", "synaps"))
-    else pytest.param(*one, marks=pytest.mark.more)
-    for one in PROJECTS
+# The test of each project takes seconds, so `make test` runs only two of them.
+PROJECTS_WITH_MARKS = [
+    project
+    if project in (("tool", "mcp"), ("hook", "synaps"))
+    else pytest.param(*project, marks=pytest.mark.more)
+    for project in PROJECTS
 ]
 
 ROOT = Path(__file__).parents[3]
 
-# A first build of a toolchain, beside other work.
+# The time for a first build on a busy machine.
 BUILD_SECONDS = 200.0
 
 ENVIRONMENT = os.environ | {
@@ -37,27 +37,27 @@ ENVIRONMENT = os.environ | {
 }
 
 
-@pytest.mark.parametrize(("template", "dialect"), TRIED)
-def test_a_new_extension_passes_its_own_test_and_is_inspected(
+@pytest.mark.parametrize(("template", "dialect"), PROJECTS_WITH_MARKS)
+def test_a_new_extension_passes_its_test_and_can_be_inspected(
     template: str, dialect: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "fresh"
     create(str(folder), dialect, template)
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    result = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
     )
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
     [line] = [item for item in (folder / "README.md").read_text().splitlines() if "inspect" in item]
     target = line.partition("#")[0].split()[2:]
-    shown = run_inside("inspect", *target, cwd=folder, env=ENVIRONMENT)
-    assert shown.returncode == 0, shown.stderr
+    inspection = run_inside("inspect", *target, cwd=folder, env=ENVIRONMENT)
+    assert inspection.returncode == 0, inspection.stderr
     if template == "tool":
-        assert "shout" in shown.stdout and "count" in shown.stdout
+        assert "shout" in inspection.stdout and "count" in inspection.stdout
 
 
 @pytest.mark.more  # builds a wheel, and installs it and pytest into a new environment
-def test_the_commands_of_its_readme_work_in_a_new_environment(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_work_in_a_new_environment(tmp_path: Path) -> None:
     folder = tmp_path / "fresh"
     create(str(folder), "synaps", "tool")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
@@ -68,7 +68,7 @@ def test_the_commands_of_its_readme_work_in_a_new_environment(tmp_path: Path) ->
     # The package is not published yet, so pip finds it in the folder of its wheel.
     names = [name for name in os.environ if not name.startswith(("PYTHON", "VIRTUAL_ENV"))]
     environ = {name: os.environ[name] for name in names} | {"PIP_FIND_LINKS": str(tmp_path)}
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "-ec", "\n".join(commands)],
         cwd=folder,
         env=environ,
@@ -77,14 +77,14 @@ def test_the_commands_of_its_readme_work_in_a_new_environment(tmp_path: Path) ->
         timeout=BUILD_SECONDS,
         check=False,
     )
-    if "No matching distribution found for msgspec" in done.stderr:
+    if "No matching distribution found for msgspec" in result.stderr:
         pytest.skip("pip reaches no package index")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout and "shout" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 passed" in result.stdout and "shout" in result.stdout
 
 
 @pytest.mark.parametrize(("template", "dialect"), PROJECTS)
-def test_its_readme_names_the_verbs_for_authors_and_the_packages_to_install(
+def test_the_readme_names_the_verbs_and_the_packages_to_install(
     template: str, dialect: str
 ) -> None:
     files = project_files("fresh", dialect, template)
@@ -96,15 +96,15 @@ def test_its_readme_names_the_verbs_for_authors_and_the_packages_to_install(
 
 
 @pytest.mark.parametrize(("template", "dialect"), PROJECTS)
-def test_its_program_is_short_and_formatted(template: str, dialect: str, tmp_path: Path) -> None:
+def test_the_program_is_short_and_formatted(template: str, dialect: str, tmp_path: Path) -> None:
     files = project_files("fresh", dialect, template)
     assert len(files[PROGRAM].splitlines()) <= 40
     for name in (PROGRAM, "test_extension.py"):
         path = tmp_path / name
         path.write_text(files[name])
     ruff = [str(Path(sys.executable).with_name("ruff")), "format", "--check", str(tmp_path)]
-    done = subprocess.run(ruff, capture_output=True, text=True, timeout=LONG_SECONDS, check=False)
-    assert done.returncode == 0, done.stdout
+    result = subprocess.run(ruff, capture_output=True, text=True, timeout=LONG_SECONDS, check=False)
+    assert result.returncode == 0, result.stdout
 
 
 @pytest.mark.parametrize(
@@ -116,18 +116,18 @@ def test_its_program_is_short_and_formatted(template: str, dialect: str, tmp_pat
         ("fresh", "mcp", "hook", "its templates are: tool"),
     ],
 )
-def test_an_impossible_project_is_refused(
+def test_an_invalid_project_is_refused(
     name: str, dialect: str, template: str, message: str
 ) -> None:
     with pytest.raises(SdkUsageError, match=message):
         project_files(name, dialect, template)
 
 
-def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "exthost.sdk", "new", "fresh", "--dialect", "nexo"]
+def test_an_existing_folder_is_not_changed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "exthost.sdk", "new", "fresh", "--dialect", "nexo"]
     first, second = (
         subprocess.run(
-            words, cwd=tmp_path, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
         )
         for _ in range(2)
     )
@@ -135,7 +135,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     assert second.returncode == 2 and "already exists" in second.stderr
 
 
-# The one that `make node` installs.
+# The Node that `make node` installs.
 NODE = Path(sys.prefix, "node", "node_modules", "node", "bin", "node")
 
 NEEDS = {"typescript": "node", "go": "go", "rust": "cargo", "sh": "jq"}
@@ -146,21 +146,21 @@ NEEDS = {"typescript": "node", "go": "go", "rust": "cargo", "sh": "jq"}
 def test_a_program_in_another_language_is_short(language: str, dialect: str) -> None:
     files = language_files("fresh", dialect, language)
     program = files[LANGUAGES[language].program]
-    most_lines = 75 if dialect == "cigen" else 40  # protobuf has no library in every language
-    assert len(program.splitlines()) <= most_lines and "fresh" in program
+    max_lines = 75 if dialect == "cigen" else 40  # not every language has a protobuf library
+    assert len(program.splitlines()) <= max_lines and "fresh" in program
     assert {"test.sh", "README.md"} <= files.keys()
 
 
 @pytest.fixture(scope="session")
 def rust_target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of what was compiled: crates that one project has built are there for the next."""
+    """Return a build folder that all Rust projects share, so that crates are compiled once."""
     return tmp_path_factory.mktemp("rust-target")
 
 
 @pytest.mark.more
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_project_in_another_language_passes_its_own_test(
+def test_a_project_in_another_language_passes_its_test(
     language: str, dialect: str, tmp_path: Path, rust_target: Path
 ) -> None:
     search_path = os.environ["PATH"]
@@ -182,7 +182,7 @@ def test_a_project_in_another_language_passes_its_own_test(
         "PATH": os.pathsep.join([str(programs), search_path]),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "fresh/test.sh"],
         cwd=tmp_path,
         env=environment,
@@ -191,18 +191,18 @@ def test_a_project_in_another_language_passes_its_own_test(
         timeout=BUILD_SECONDS,
         check=False,
     )
-    if done.returncode != 0 and "failed to download" in done.stderr:
+    if result.returncode != 0 and "failed to download" in result.stderr:
         pytest.skip("the registry of crates cannot be reached")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def _strips_types(search_path: str) -> bool:
     node = shutil.which("node", path=search_path)
     assert node is not None
-    done = subprocess.run(
+    result = subprocess.run(
         [node, "--version"], capture_output=True, text=True, timeout=LONG_SECONDS, check=True
     )
-    major, minor = map(int, done.stdout.strip("v\n").split(".")[:2])
+    major, minor = map(int, result.stdout.strip("v\n").split(".")[:2])
     return (major, minor) >= (22, 18)
 
 
@@ -214,6 +214,6 @@ def test_a_language_has_the_default_template_of_the_dialect(tmp_path: Path) -> N
 
 
 def test_the_default_template_of_cigen_is_a_generator(tmp_path: Path) -> None:
-    done = run_inside("new", "made", "--dialect", "cigen", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    result = run_inside("new", "made", "--dialect", "cigen", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
     assert "@ext.generate" in (tmp_path / "made" / "extension.py").read_text()

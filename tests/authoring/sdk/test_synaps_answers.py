@@ -1,4 +1,5 @@
-"""An extension of the SDK with what synaps has since November 2026."""
+"""An extension of the SDK with the hook answers of the current synaps: replace, inject and
+usage."""
 
 import asyncio
 import json
@@ -10,6 +11,8 @@ from exthost.config import config_from_mapping
 from exthost.host.host import Host
 from tests.authoring.sdk.programs import LONG_SECONDS
 
+# An extension whose hooks replace a tool output, inject text at the start of a session, and count
+# used tokens.
 PROGRAM = """
 from exthost.sdk import Extension, HookEvent, Inject, Replace
 
@@ -43,19 +46,21 @@ if __name__ == "__main__":
 """
 
 
-async def test_a_program_of_the_sdk_replaces_injects_and_counts(tmp_path: Path) -> None:
+async def test_hooks_of_the_sdk_replace_output_inject_text_and_receive_usage(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "today"
     (folder / ".synaps-plugin").mkdir(parents=True)
     program = folder / "today.py"
     program.write_text(PROGRAM)
-    words = [sys.executable, str(program), "--manifest", "synaps"]
-    done = await asyncio.to_thread(
-        subprocess.run, words, capture_output=True, check=True, timeout=LONG_SECONDS
+    command = [sys.executable, str(program), "--manifest", "synaps"]
+    result = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, check=True, timeout=LONG_SECONDS
     )
-    manifest = json.loads(done.stdout)
+    manifest = json.loads(result.stdout)
     assert manifest["extension"]["protocol_version"] == 2
     assert "tools.transform_output" in manifest["extension"]["permissions"]
-    (folder / ".synaps-plugin" / "plugin.json").write_bytes(done.stdout)
+    (folder / ".synaps-plugin" / "plugin.json").write_bytes(result.stdout)
     env = {"PYTHONPATH": ":".join(filter(None, sys.path))}
     limits = {"handshake": "60s"}
     config = config_from_mapping(
@@ -68,5 +73,5 @@ async def test_a_program_of_the_sdk_replaces_injects_and_counts(tmp_path: Path) 
         usage = {"data": {"usage": {"input_tokens": 12}}}
         assert not (await host.hooks.run("on_usage", usage)).passed_over
         assert (await host.call_tool("ext_today_used_tokens", {})).text == "<12]"
-        started = await host.hooks.run("on_session_start", {"session_id": "s"})
-        assert started.injected == "in s"
+        session_start = await host.hooks.run("on_session_start", {"session_id": "s"})
+        assert session_start.injected == "in s"

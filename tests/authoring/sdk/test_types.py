@@ -1,4 +1,4 @@
-"""Schemas and arguments from annotations: what a schema accepts is what a handler gets."""
+"""Schemas and argument conversion from annotations: both accept the same values."""
 
 import dataclasses
 import datetime
@@ -64,7 +64,7 @@ class Person(BaseModel):
     friends: list["Person"] = []
 
 
-SCALARS: list[Any] = [
+BASE_TYPES: list[Any] = [
     str,
     int,
     float,
@@ -84,22 +84,26 @@ SCALARS: list[Any] = [
 ]
 
 types = st.recursive(
-    st.sampled_from(SCALARS),
+    st.sampled_from(BASE_TYPES),
     lambda inner: st.one_of(
-        inner.map(lambda one: list[one]),  # type: ignore[valid-type]
-        inner.map(lambda one: dict[str, one]),  # type: ignore[valid-type]
-        inner.map(lambda one: tuple[one, ...]),  # type: ignore[valid-type]
-        st.tuples(inner, inner).map(lambda two: tuple.__class_getitem__(two)),
-        st.tuples(inner, inner).map(lambda two: two[0] | two[1] if _joins(two) else two[0]),
-        inner.map(lambda one: Optional[one]),  # noqa: UP045
+        inner.map(lambda inner_type: list[inner_type]),  # type: ignore[valid-type]
+        inner.map(lambda inner_type: dict[str, inner_type]),  # type: ignore[valid-type]
+        inner.map(lambda inner_type: tuple[inner_type, ...]),  # type: ignore[valid-type]
+        st.tuples(inner, inner).map(lambda inner_types: tuple.__class_getitem__(inner_types)),
+        st.tuples(inner, inner).map(
+            lambda inner_types: (
+                inner_types[0] | inner_types[1] if _can_be_united(inner_types) else inner_types[0]
+            )
+        ),
+        inner.map(lambda inner_type: Optional[inner_type]),  # noqa: UP045
     ),
     max_leaves=5,
 )
 
 
-def _joins(two: tuple[Any, Any]) -> bool:
+def _can_be_united(inner_types: tuple[Any, Any]) -> bool:
     try:
-        two[0] | two[1]
+        inner_types[0] | inner_types[1]
     except TypeError:
         return False
     return True
@@ -136,14 +140,16 @@ def test_a_handler_accepts_the_values_that_its_schema_accepts(annotation: Any, v
 
 
 @given(types, st.data())
-def test_a_value_that_was_accepted_is_written_as_it_came(annotation: Any, data: Any) -> None:
+def test_a_converted_value_is_encoded_so_that_it_fits_the_schema(
+    annotation: Any, data: Any
+) -> None:
     value = data.draw(json_values)
     try:
         converted = build_converter(annotation)(value, "value")
     except Mismatch:
         return
-    written = decode(encode(converted))
-    assert jsonschema_rs.is_valid(build_schema(annotation), written), (annotation, value, written)
+    encoded = decode(encode(converted))
+    assert jsonschema_rs.is_valid(build_schema(annotation), encoded), (annotation, value, encoded)
 
 
 @given(json_values)
@@ -154,7 +160,7 @@ def test_json_is_read_as_the_standard_library_reads_it(value: Any) -> None:
 
 
 @given(st.text(st.characters(codec=None)))
-def test_any_text_survives_half_surrogates_too(text: str) -> None:
+def test_any_text_can_be_encoded_also_with_lone_surrogates(text: str) -> None:
     assert json.loads(encode({"text": text})) == {"text": text}
 
 
@@ -200,7 +206,7 @@ def test_values_get_the_type_of_their_annotation(
     assert converted == expected and type(converted) is type(expected)
 
 
-FAULTS: list[tuple[Any, Any, str]] = [
+INVALID_VALUES: list[tuple[Any, Any, str]] = [
     (int, "x", "v: expected a whole number, got 'x'"),
     (bool, 1, "v: expected true or false, got 1"),
     (list[int], [1, "x"], "v[1]: expected a whole number, got 'x'"),
@@ -216,8 +222,8 @@ FAULTS: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "value", "message"), FAULTS)
-def test_a_fault_names_its_place_and_the_expected_value(
+@pytest.mark.parametrize(("annotation", "value", "message"), INVALID_VALUES)
+def test_an_error_names_its_position_and_the_expected_value(
     annotation: Any, value: Any, message: str
 ) -> None:
     with pytest.raises(Mismatch) as caught:
@@ -241,19 +247,21 @@ def test_a_type_that_contains_itself_is_a_definition() -> None:
         (typed_dicts.Foreign, {"name"}),
     ],
 )
-def test_members_of_a_typed_dict_are_required_as_marked_also_with_postponed_annotations(
+def test_required_members_of_a_typed_dict_with_postponed_annotations(
     cls: Any, required: set[str]
 ) -> None:
     assert set(build_schema(cls)["required"]) == required
     values = {"text": "a", "id": "b", "key": 1, "name": "c"}
-    given = {name: value for name, value in values.items() if name in required}
-    assert build_converter(cls)(given, "") == given
+    required_values = {name: value for name, value in values.items() if name in required}
+    assert build_converter(cls)(required_values, "") == required_values
     for name in required:
         with pytest.raises(Mismatch, match=f"{name}: is missing"):
-            build_converter(cls)({key: given[key] for key in given if key != name}, "")
+            build_converter(cls)(
+                {key: required_values[key] for key in required_values if key != name}, ""
+            )
 
 
-def test_a_typed_dict_is_described_alike_as_argument_and_as_result() -> None:
+def test_a_typed_dict_has_the_same_schema_as_argument_and_result() -> None:
     function = Function(typed_dicts.search, Context)
     argument = function.input_schema["properties"]["query"]
     assert set(argument["required"]) == {"text", "id", "key"}
@@ -271,7 +279,7 @@ def test_a_typed_dict_is_described_alike_as_argument_and_as_result() -> None:
 
 
 @pytest.mark.parametrize("annotation", [complex, dict[int, str], Callable[[], int], list[complex]])
-def test_a_type_without_a_form_in_json_is_refused_by_name(annotation: Any) -> None:
+def test_a_type_without_a_json_form_is_refused(annotation: Any) -> None:
     with pytest.raises(UnsupportedType):
         build_schema(annotation)
 
@@ -317,7 +325,7 @@ def test_a_function_is_described_by_its_signature_and_its_docstring() -> None:
     assert function.output_schema == {"type": "array", "items": {"type": "string"}}
 
 
-def test_every_fault_of_the_arguments_is_reported_at_once() -> None:
+def test_all_errors_of_the_arguments_are_reported_together() -> None:
     def add(a: int, b: int, **more: int) -> int:
         return a + b
 
@@ -334,7 +342,7 @@ def test_every_fault_of_the_arguments_is_reported_at_once() -> None:
         function.call([1, 2])
 
 
-def test_defaults_are_left_to_the_function() -> None:
+def test_missing_arguments_have_the_defaults_of_the_function() -> None:
     def greet(name: str, times: int = 2) -> str:
         return f"{name} " * times
 
@@ -345,20 +353,21 @@ def test_defaults_are_left_to_the_function() -> None:
 
 
 @given(st.integers(), st.text(), st.booleans(), st.lists(st.integers(), max_size=3))
-def test_words_of_a_command_become_arguments(
+def test_named_words_of_a_command_become_arguments(
     number: int, text: str, flag: bool, items: list[int]
 ) -> None:
     def take(number: int, text: str, flag: bool, items: list[int]) -> None: ...
 
     function = Function(take, Context)
     expected = {"number": number, "text": text, "flag": flag, "items": items}
-    named = [
-        f"{name}={one if name == 'text' else json.dumps(one)}" for name, one in expected.items()
+    words = [
+        f"{name}={value if name == 'text' else json.dumps(value)}"
+        for name, value in expected.items()
     ]
-    assert function.bind_command_line(named) == expected
+    assert function.bind_command_line(words) == expected
 
 
-def test_words_of_a_command_may_come_in_order() -> None:
+def test_positional_words_of_a_command_become_arguments() -> None:
     def take(number: int, text: str, more: str = "") -> None: ...
 
     function = Function(take, Context)
@@ -387,13 +396,13 @@ def test_three_styles_of_docstrings_are_read(text: str | None, expected: dict[st
 
 
 class Shape(enum.Enum):
-    """Its values are not all scalars."""
+    """An enum with a value that is not a scalar."""
 
     LINE = (1, 2)
     POINT = "p"
 
 
-def test_an_enum_whose_values_are_not_all_scalars_is_reported_by_name() -> None:
+def test_members_of_an_enum_with_a_tuple_value_are_passed_by_name() -> None:
     def draw(shape: Shape = Shape.POINT, kind: Literal[Shape.LINE] | None = None) -> list[Any]:
         return [shape, kind]
 
@@ -415,7 +424,7 @@ class Order:
         self.total = 2 * self.price
 
 
-def test_a_field_that_is_not_passed_is_in_results_only() -> None:
+def test_a_field_without_init_is_only_in_the_schema_of_results() -> None:
     def double(order: Order) -> Order:
         return order
 
@@ -427,6 +436,6 @@ def test_a_field_that_is_not_passed_is_in_results_only() -> None:
         function.call({"order": {"price": 1, "total": 2}})
 
 
-def test_a_value_in_which_a_generator_was_read_is_not_written_a_second_time() -> None:
+def test_a_value_with_a_generator_is_not_encoded_twice() -> None:
     with pytest.raises(TypeError, match="keys must be"):
         encode_text([(number for number in (1, 2)), {Shape.LINE: 1}])

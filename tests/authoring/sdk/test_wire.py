@@ -1,4 +1,5 @@
-"""What an extension, its libraries and its children write to stdout does not reach the wire."""
+"""Output that an extension, its libraries and its children write to stdout is not sent to the
+host."""
 
 import json
 import os
@@ -19,8 +20,8 @@ from tests.authoring.sdk.programs import (
     SAMPLE,
     WAITING,
     command,
-    piped,
-    started,
+    running_extension,
+    running_process,
     write_manifest,
 )
 from tests.extensions.proc import gone
@@ -28,24 +29,29 @@ from tests.extensions.proc import gone
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
-async def test_prints_at_import_in_a_handler_from_c_and_from_a_child_do_no_harm(
+async def test_a_noisy_extension_works_and_its_output_is_logged(
     dialect: str, tmp_path: Path
 ) -> None:
     bus = exthost.Bus()
     lines: list[str] = []
     bus.subscribe(exthost.events.LogLine, lambda event: lines.append(event.text))
-    async with started(NOISY, dialect, tmp_path, events=bus) as ext:
+    async with running_extension(NOISY, dialect, tmp_path, events=bus) as ext:
         assert (await ext.call_tool("shout", {"text": "hi"})).text == "HI"
         assert (await ext.call_tool("shout", {"text": "again"})).text == "AGAIN"
         assert (await ext.call_tool("read", {})).data == {"here": "", "child": "''"}
-    if dialect != "roder":  # where nothing of what passes is logged
+    if dialect != "roder":  # roder does not log output
         text = "\n".join(lines)
-        for written in ("printed at import", "printed in a handler", "printf in", "a child prints"):
-            assert written in text, text
+        for expected in (
+            "printed at import",
+            "printed in a handler",
+            "printf in",
+            "a child prints",
+        ):
+            assert expected in text, text
 
 
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
-async def test_a_line_that_was_printed_before_the_sdk_was_there_is_skipped_by_the_host(
+async def test_the_host_skips_a_line_printed_before_the_sdk_was_imported(
     dialect: str, tmp_path: Path
 ) -> None:
     program = tmp_path / "early.py"
@@ -53,12 +59,12 @@ async def test_a_line_that_was_printed_before_the_sdk_was_there_is_skipped_by_th
     settings = {}
     if dialect == "roder":
         settings["manifest"] = str(write_manifest(SAMPLE, dialect, tmp_path))
-    words = command(program, dialect)
-    async with exthost.connect(words, dialect=dialect, **settings) as ext:  # type: ignore[arg-type]
+    argv = command(program, dialect)
+    async with exthost.connect(argv, dialect=dialect, **settings) as ext:  # type: ignore[arg-type]
         assert (await ext.call_tool("add", {"a": 1, "b": 2})).text == "3"
 
 
-# What a program may do between the import of the SDK and its `Extension(…)`.
+# A program that prints after the import of the SDK and before it makes its Extension.
 EARLY_PRINTS = """
 import os, subprocess, sys
 from exthost.sdk import Extension
@@ -71,7 +77,7 @@ ext.run()
 """
 
 
-async def test_in_cigen_output_before_the_extension_is_made_does_no_harm(
+async def test_in_cigen_output_before_the_extension_is_made_is_not_sent(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "early.py"
@@ -80,14 +86,14 @@ async def test_in_cigen_output_before_the_extension_is_made_does_no_harm(
         assert (await ext.call("generate", {}))["fragments"][0]["path"] == "a.yml"
 
 
-def test_a_program_that_only_uses_the_sdk_keeps_its_stdout() -> None:
-    """As a test run that is itself piped does, or a program that imports an extension."""
+def test_a_program_that_only_imports_the_sdk_keeps_its_stdout() -> None:
+    """For example a test run with a piped stdout, or a program that imports an extension."""
     script = "import sys; sys.argv += {words}; {imports}; print('kept')"
     for words, imports in (
         ([], "import exthost.sdk"),
         (["--dialect", "cigen"], "import tests.authoring.sdk.sample"),
     ):
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", script.format(words=words, imports=imports)],
             cwd=Path(__file__).parents[3],
             input=b"",
@@ -95,28 +101,28 @@ def test_a_program_that_only_uses_the_sdk_keeps_its_stdout() -> None:
             timeout=LONG_SECONDS,
             check=True,
         )
-        assert done.stdout == b"kept\n", (words, imports)
+        assert result.stdout == b"kept\n", (words, imports)
 
 
-def test_the_wire_has_nothing_but_replies() -> None:
-    asked = {"id": 1, "method": "shout", "params": {"text": "hi"}}
-    done = subprocess.run(
+def test_stdout_has_only_replies() -> None:
+    request = {"id": 1, "method": "shout", "params": {"text": "hi"}}
+    result = subprocess.run(
         command(NOISY, "morphir"),
-        input=json.dumps(asked).encode() + b"\n",
+        input=json.dumps(request).encode() + b"\n",
         capture_output=True,
         timeout=LONG_SECONDS,
         check=True,
     )
-    assert json.loads(done.stdout) == {"id": 1, "result": "HI"}
-    assert done.stdout.count(b"\n") == 1
-    for written in (b"printed at import", b"printf in a handler", b"a child prints", b"forged"):
-        assert written in done.stderr
+    assert json.loads(result.stdout) == {"id": 1, "result": "HI"}
+    assert result.stdout.count(b"\n") == 1
+    for expected in (b"printed at import", b"printf in a handler", b"a child prints", b"forged"):
+        assert expected in result.stderr
 
 
-def test_importing_an_extension_leaves_the_streams_alone() -> None:
+def test_importing_an_extension_does_not_change_stdout() -> None:
     script = "import tests.authoring.sdk.noisy, os; os.write(1, b'|still stdout')"
     root = Path(__file__).parents[3]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script],
         cwd=root,
         stdin=subprocess.PIPE,
@@ -125,7 +131,7 @@ def test_importing_an_extension_leaves_the_streams_alone() -> None:
         timeout=LONG_SECONDS,
         check=True,
     )
-    assert done.stdout.endswith(b"written at import|still stdout")
+    assert result.stdout.endswith(b"written at import|still stdout")
 
 
 # -- the end -----------------------------------------------------------------------------------
@@ -134,20 +140,20 @@ def test_importing_an_extension_leaves_the_streams_alone() -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("program", [SAMPLE, WAITING])
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
-def test_the_end_of_input_ends_it(program: Path, dialect: str) -> None:
-    with piped(program, dialect) as process:
+def test_a_program_exits_at_the_end_of_input(program: Path, dialect: str) -> None:
+    with running_process(program, dialect) as process:
         _, errors = process.communicate(timeout=LONG_SECONDS)
         assert (process.returncode, errors) == (0, b"")
 
 
-def test_calls_under_way_at_the_end_of_input_are_answered_or_cancelled() -> None:
-    asked = [
+def test_calls_in_flight_at_the_end_of_input_are_answered_or_cancelled() -> None:
+    requests = [
         {"id": 1, "method": "hang", "params": {"name": "x"}},
         {"id": 2, "method": "fail_later", "params": {}},
         {"id": 3, "method": "pid", "params": {}},
     ]
-    with piped(WAITING, "morphir") as process:
-        lines = "".join(json.dumps(request) + "\n" for request in asked)
+    with running_process(WAITING, "morphir") as process:
+        lines = "".join(json.dumps(request) + "\n" for request in requests)
         output, _ = process.communicate(lines.encode(), timeout=LONG_SECONDS)
         replies = [json.loads(line) for line in output.splitlines()]
         by_id = {reply.get("id"): reply for reply in replies}
@@ -156,15 +162,15 @@ def test_calls_under_way_at_the_end_of_input_are_answered_or_cancelled() -> None
         assert 1 not in by_id and process.returncode == 0
 
 
-def test_a_handler_that_does_not_end_does_not_keep_it_alive() -> None:
-    with piped(WAITING, "morphir") as process:
+def test_a_program_exits_although_a_handler_does_not_end() -> None:
+    with running_process(WAITING, "morphir") as process:
         request = b'{"id":1,"method":"stubborn","params":{}}\n'
         _, errors = process.communicate(request, timeout=LONG_SECONDS)
         assert process.returncode == 1 and b"do not end" in errors
 
 
-def test_the_death_of_the_parent_ends_it_though_its_stdin_stays_open() -> None:
-    """Another process, here the test, holds the other end of the pipe."""
+def test_a_program_exits_with_its_parent_although_stdin_stays_open() -> None:
+    """The test has the other end of the pipe open."""
     read_end, write_end = os.pipe()
     script = (
         "import subprocess, sys, time\n"
@@ -186,7 +192,7 @@ def test_the_death_of_the_parent_ends_it_though_its_stdin_stays_open() -> None:
             parent.wait(LONG_SECONDS)
             deadline = time.monotonic() + LONG_SECONDS
             while not gone(child):
-                assert time.monotonic() < deadline, "it has outlived its parent"
+                assert time.monotonic() < deadline, "the program outlived its parent"
                 time.sleep(0.01)
         finally:
             parent.kill()
@@ -194,9 +200,9 @@ def test_the_death_of_the_parent_ends_it_though_its_stdin_stays_open() -> None:
             os.close(write_end)
 
 
-def test_a_host_that_does_not_read_delays_the_writer_and_loses_nothing() -> None:
+def test_a_host_that_reads_late_gets_all_replies() -> None:
     size, calls = 300_000, 20
-    with piped(WAITING, "morphir") as process:
+    with running_process(WAITING, "morphir") as process:
         assert process.stdin is not None and process.stdout is not None
         for number in range(calls):
             line = {"id": number, "method": "large", "params": {"size": size}}
@@ -207,17 +213,17 @@ def test_a_host_that_does_not_read_delays_the_writer_and_loses_nothing() -> None
         assert all(reply["result"] == "x" * size for reply in replies)
 
 
-def test_a_copy_of_the_process_does_not_keep_the_wire_open() -> None:
-    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-    words = command(NOISY, "morphir")
-    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=nowhere) as process:
+def test_a_forked_process_does_not_keep_stdout_open() -> None:
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    argv = command(NOISY, "morphir")
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=null) as process:
         try:
             request = b'{"id":1,"method":"fork","params":{}}\n'
             output, _ = process.communicate(request, timeout=LONG_SECONDS)
         finally:
             process.kill()
-    copy = json.loads(output)["result"]
-    os.kill(copy, signal.SIGKILL)
+    forked_pid = json.loads(output)["result"]
+    os.kill(forked_pid, signal.SIGKILL)
 
 
 # -- frames ------------------------------------------------------------------------------------
@@ -234,13 +240,13 @@ FRAMINGS = [
 
 
 @pytest.mark.parametrize(("framing", "data", "frames"), FRAMINGS)
-def test_frames_are_the_same_whole_byte_by_byte_and_at_every_cut(
+def test_frames_do_not_depend_on_how_the_data_is_cut(
     framing: type, data: bytes, frames: list[bytes]
 ) -> None:
     assert framing().feed(data) == frames
-    single = framing()
-    assert [item for byte in data for item in single.feed(bytes([byte]))] == frames
-    assert single.rest() == b""
+    byte_by_byte = framing()
+    assert [item for byte in data for item in byte_by_byte.feed(bytes([byte]))] == frames
+    assert byte_by_byte.rest() == b""
     for cut in range(len(data)):
-        halves = framing()
-        assert halves.feed(data[:cut]) + halves.feed(data[cut:]) == frames
+        in_two_parts = framing()
+        assert in_two_parts.feed(data[:cut]) + in_two_parts.feed(data[cut:]) == frames

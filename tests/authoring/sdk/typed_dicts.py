@@ -1,4 +1,4 @@
-"""TypedDicts in a module with postponed annotations: Python itself does not see their markers."""
+"""TypedDicts in a module with postponed annotations, where Python does not evaluate NotRequired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An extension whose handlers wait: for one another, for the host, or for ever."""
+"""An extension for tests whose handlers wait for other calls, for the host, or for ever."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ class Point:
 
 @ext.tool
 async def meet(of: int) -> int:
-    """Wait until so many calls are here."""
+    """Wait until this many calls run."""
     global arrived
     arrived += 1
     if arrived == of:
@@ -34,14 +34,14 @@ async def meet(of: int) -> int:
 
 @ext.tool(thread=True)
 def meet_in_threads() -> str:
-    """Wait until a hundred calls are here, each in a thread."""
+    """Wait until a hundred calls run, each in a thread."""
     barrier.wait(50)
     return threading.current_thread().name
 
 
 @ext.tool
 async def hang(name: str, ctx: Context) -> None:
-    """Wait for ever, and tell when it was cancelled."""
+    """Wait for ever, and record a cancellation."""
     await ctx.progress(1, None, "hanging")
     try:
         await asyncio.Event().wait()
@@ -52,7 +52,7 @@ async def hang(name: str, ctx: Context) -> None:
 
 @ext.tool
 def hang_in_a_thread(name: str, ctx: Context) -> None:
-    """The same in a thread, which looks at its context."""
+    """Wait in a thread until the context is cancelled, and record the cancellation."""
     ctx.progress(1, None, "hanging")
     while not ctx.cancelled:
         threading.Event().wait(0.01)
@@ -61,8 +61,8 @@ def hang_in_a_thread(name: str, ctx: Context) -> None:
 
 @ext.tool
 async def wait_for(event: str) -> list[str]:
-    """Wait until something was noted."""
-    while event not in events:  # noqa: ASYNC110 - threads note something, too
+    """Wait until this event was recorded, and return all events."""
+    while event not in events:  # noqa: ASYNC110 - threads record events, too
         await asyncio.sleep(0.01)
     return events
 
@@ -79,20 +79,20 @@ def fail(how: Literal["plainly", "on purpose", "by exiting"]) -> None:
 
 @ext.tool
 async def fail_later() -> None:
-    """Fail after a turn of the loop."""
+    """Fail after an iteration of the loop."""
     await asyncio.sleep(0)
     raise LookupError("not here")
 
 
 @ext.tool
 def distance(at: Point, scale: Annotated[float, Param("a factor", minimum=0)] = 1.0) -> float:
-    """Take a dataclass and a bounded number."""
+    """Accept a dataclass and a limited number."""
     return (abs(at.x) + abs(at.y)) * scale
 
 
 @ext.tool
 def unwritable() -> Any:
-    """Return what JSON does not have."""
+    """Return a value that JSON does not have."""
     return {"at": object()}
 
 
@@ -104,13 +104,13 @@ async def large(size: int) -> str:
 
 @ext.tool
 def ask(method: str, params: dict[str, Any], ctx: Context) -> Any:
-    """Ask the host, from a thread."""
+    """Send a request to the host from a thread."""
     return ctx.call(method, params, timeout=50)
 
 
 @ext.tool
 async def ask_async(method: str, params: dict[str, Any], ctx: Context) -> Any:
-    """Ask the host, on the loop."""
+    """Send a request to the host from the event loop."""
     return await ctx.call_async(method, params, timeout=50)
 
 
@@ -126,7 +126,7 @@ async def stubborn() -> None:
 
 @ext.tool
 def pid() -> int:
-    """Tell who it is."""
+    """Return the pid of the process."""
     return os.getpid()
 
 

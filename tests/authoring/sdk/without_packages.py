@@ -1,28 +1,32 @@
-"""Runs a program of the SDK where nothing but the standard library can be imported.
+"""Runs a program of the SDK in a Python that can import only the standard library and the SDK.
 
-    without_packages.py PROGRAM WORDS…
+    without_packages.py PROGRAM ARGUMENTS…
 
-Modules of the host and of other packages are refused.
+Importing a module of the host or of another package raises ImportError.
 """
 
 import runpy
 import sys
 from typing import Any
 
-PACKAGES = ("msgspec", "jsonschema_rs", "google", "pydantic", "mcp", "uvloop")
-OWN = ("exthost._version", "exthost.sdk", "exthost.authoring.sdk")
+REFUSED_PACKAGES = ("msgspec", "jsonschema_rs", "google", "pydantic", "mcp", "uvloop")
+SDK_MODULES = ("exthost._version", "exthost.sdk", "exthost.authoring.sdk")
 
 
-class Refuse:
-    """An import hook that refuses."""
+class RefusingFinder:
+    """An import hook that raises ImportError for refused modules."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if name.partition(".")[0] in PACKAGES:
+        if name.partition(".")[0] in REFUSED_PACKAGES:
             raise ImportError(f"refused: {name}")
-        if name.startswith("exthost.") and name != "exthost.authoring" and not name.startswith(OWN):
+        if (
+            name.startswith("exthost.")
+            and name != "exthost.authoring"
+            and not name.startswith(SDK_MODULES)
+        ):
             raise ImportError(f"a module of the host: {name}")
 
 
-sys.meta_path.insert(0, Refuse())
+sys.meta_path.insert(0, RefusingFinder())
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,4 +1,4 @@
-"""Config files that are none are refused and do not block; what is said of a package holds."""
+"""Files that cannot be a config are refused, and settings of a package apply to its servers."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,8 @@ from exthost.model.spec import Permissions, Pins, Requires, Spec
 from tests.extensions import nexo_tree
 
 
-def refused(path: Path) -> str:
+def read_error(path: Path) -> str:
+    """Return the message of the error for a file that is not a config."""
     with pytest.raises(ConfigError) as caught:
         read_config(path)
     assert caught.value.code == "X0101"
@@ -24,16 +25,16 @@ def refused(path: Path) -> str:
 
 def test_a_pipe_a_device_and_a_folder_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.toml")
-    assert "not a regular file" in refused(tmp_path / "pipe.toml")
-    assert "not a regular file" in refused(Path("/dev/zero"))
-    assert refused(tmp_path)
+    assert "not a regular file" in read_error(tmp_path / "pipe.toml")
+    assert "not a regular file" in read_error(Path("/dev/zero"))
+    assert read_error(tmp_path)
 
 
 def test_a_sparse_file_of_gigabytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "large.toml"
     path.touch()
     os.truncate(path, 3 * 2**30)
-    assert "larger than" in refused(path)
+    assert "larger than" in read_error(path)
 
 
 def test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_all(
@@ -41,24 +42,28 @@ def test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_al
 ) -> None:
     entries = [{"name": f"e{n}", "source": {"command": "true"}} for n in range(50)]
     config = config_from_mapping({"extensions": entries})
-    specs, wanted = config.specs, ConfiguredExtensions(config=config, specs=config.specs)
+    specs, extensions = config.specs, ConfiguredExtensions(config=config, specs=config.specs)
 
-    class Unsearched(tuple[Spec, ...]):
+    class NotIterable(tuple[Spec, ...]):
+        """A tuple that can be asked for a member, but not searched."""
+
         def __iter__(self) -> Iterator[Spec]:
             raise AssertionError("all extensions were searched for one")
 
-        def __contains__(self, one: object) -> bool:
-            return any(one == spec for spec in self)
+        def __contains__(self, item: object) -> bool:
+            return any(item == spec for spec in self)
 
-    object.__setattr__(config, "specs", Unsearched(specs))
+    object.__setattr__(config, "specs", NotIterable(specs))
 
-    def compare(one: object, other: object) -> bool:
+    def refuse_comparison(one: object, other: object) -> bool:
         raise AssertionError("extensions were compared with each other")
 
-    monkeypatch.setattr(Spec, "__eq__", compare)
-    found = Spec(id="found", argv=("true",), requires=Requires(env=("A_TOKEN",)), dialect="nexo")
-    for spec in (*specs, found):
-        assert wanted.asks_for_secrets(spec) == (("A_TOKEN",) if spec is found else ())
+    monkeypatch.setattr(Spec, "__eq__", refuse_comparison)
+    with_secret = Spec(
+        id="found", argv=("true",), requires=Requires(env=("A_TOKEN",)), dialect="nexo"
+    )
+    for spec in (*specs, with_secret):
+        assert extensions.asks_for_secrets(spec) == (("A_TOKEN",) if spec is with_secret else ())
         assert find_name_conflict(spec, specs) is None
 
 
@@ -78,7 +83,7 @@ command = "python3"
             Permissions(network=True),
             "best-effort",
         ),
-        # What is granted to the package's own program is not granted to the further one.
+        # A permission of the package is not a permission of its server.
         (
             {
                 "defaults": {"permissions": {}},
@@ -87,7 +92,7 @@ command = "python3"
             Permissions(),
             None,
         ),
-        # The operator may name the further one.
+        # The operator can name the server.
         (
             {"overrides": {"toy": {"permissions": {}}, "toy.more": {"sandbox": "off"}}},
             Permissions(),
@@ -96,25 +101,25 @@ command = "python3"
         ({}, None, None),
     ],
 )
-def test_a_package_does_not_leave_its_sandbox_by_a_further_program(
+def test_the_sandbox_of_a_package_applies_to_its_servers(
     tmp_path: Path, config: dict[str, Any], permissions: Permissions | None, sandbox: str | None
 ) -> None:
     nexo_tree.plugin(tmp_path / "toy", "toy", more=SERVER)
     discovery = {"discovery": {"search_paths": [str(tmp_path)]}}
-    found = find_extensions(config_from_mapping({**discovery, **config}))
-    (server,) = (spec for spec in found.specs if spec.id == "toy.more")
+    configured = find_extensions(config_from_mapping({**discovery, **config}))
+    (server,) = (spec for spec in configured.specs if spec.id == "toy.more")
     assert (server.permissions, server.sandbox) == (permissions, sandbox)
 
 
-def test_the_pin_of_a_package_is_that_of_its_further_programs(tmp_path: Path) -> None:
+def test_the_pins_of_a_package_apply_to_its_servers(tmp_path: Path) -> None:
     nexo_tree.plugin(tmp_path / "toy", "toy", more=SERVER)
     pins = {"package": "0" * 64, "manifest": "2" * 64, "program": "1" * 64}
     config = {
         "discovery": {"search_paths": [str(tmp_path)]},
         "overrides": {"toy": {"sha256": pins, "on_weaker": "refuse"}},
     }
-    found = find_extensions(config_from_mapping(config))
-    (server,) = (spec for spec in found.specs if spec.id == "toy.more")
-    # The manifest has the command of the further program.
+    configured = find_extensions(config_from_mapping(config))
+    (server,) = (spec for spec in configured.specs if spec.id == "toy.more")
+    # The pin of the program is not that of the server, whose command is in the manifest.
     assert server.sha256 == Pins(package="0" * 64, manifest="2" * 64)
     assert server.on_weaker == "refuse"

@@ -1,4 +1,7 @@
-"""The walk and the whole search, on real trees. The numbers are the steps of the nexo page."""
+"""The search for extensions in real folders, with the manifest formats of three toy dialects.
+
+The numbers in the headings are those of the steps in the documentation of the nexo dialect.
+"""
 
 import os
 import tomllib
@@ -23,17 +26,18 @@ from exthost.errors import ManifestError
 from exthost.model.spec import Spec
 
 
-def read_toml(found: ManifestFile) -> Verdict:
+def read_toml(file: ManifestFile) -> Verdict:
+    """Read a manifest `plugin.toml`, and the servers in the file `.mcp.json` next to it."""
     try:
-        document = tomllib.loads(found.data.decode())
+        document = tomllib.loads(file.data.decode())
     except ValueError as error:
-        raise manifest_error(found, f"not TOML: {error}", line=1) from None
+        raise manifest_error(file, f"not TOML: {error}", line=1) from None
     if document.get("crash"):
         raise RecursionError("too deep")
     if document.get("not_mine"):
         return None
     errors = [
-        manifest_error(found, f"{key} is missing", key=key)
+        manifest_error(file, f"{key} is missing", key=key)
         for key in ("id", "version")
         if key not in document
     ]
@@ -41,32 +45,35 @@ def read_toml(found: ManifestFile) -> Verdict:
         return Rejected(tuple(errors))
     warnings = []
     try:
-        beside = found.read_sibling(".mcp.json")
+        servers = file.read_sibling(".mcp.json")
     except ManifestError as error:
-        beside = None
+        servers = None
         warnings.append(error.message)
-    also: tuple[Spec, ...] = ()
-    if beside is not None and not beside.startswith(b"{"):
+    servers_of_manifest: tuple[Spec, ...] = ()
+    if servers is not None and not servers.startswith(b"{"):
         warnings.append(".mcp.json is not JSON")
-    elif beside:
-        also = (Spec(id=f"{document['id']}.server", argv=("server",), dialect="mcp"),)
+    elif servers:
+        servers_of_manifest = (
+            Spec(id=f"{document['id']}.server", argv=("server",), dialect="mcp"),
+        )
     return Accepted(
         spec=Spec(id=document["id"], argv=("run",), dialect="toy", version=document["version"]),
-        also=also,
+        also=servers_of_manifest,
         warnings=tuple(warnings),
     )
 
 
-def read_nested(found: ManifestFile) -> Verdict:
-    argv = tuple(
-        found.folder + "/" + w if found.has_file(w) else w for w in found.data.decode().split()
-    )
-    return Accepted(spec=Spec(id=found.folder_name, argv=argv, dialect="nested"))
+def read_nested(file: ManifestFile) -> Verdict:
+    """Read a manifest `.toy-plugin/plugin.json`, which has the words of a command."""
+    words = file.data.decode().split()
+    argv = tuple(file.folder + "/" + word if file.has_file(word) else word for word in words)
+    return Accepted(spec=Spec(id=file.folder_name, argv=argv, dialect="nested"))
 
 
-def read_program(found: ManifestFile) -> Verdict:
-    assert found.data == b""
-    return Accepted(spec=Spec(id=found.name, argv=(found.path,), dialect="program"))
+def read_program(file: ManifestFile) -> Verdict:
+    """Accept a program; its name is its id."""
+    assert file.data == b""  # a program is not read
+    return Accepted(spec=Spec(id=file.name, argv=(file.path,), dialect="program"))
 
 
 TOML = ManifestFormat(dialect="toy", names=("plugin.toml",), read=read_toml)
@@ -81,6 +88,8 @@ FORMATS = (TOML, NESTED, PROGRAM)
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
+    """The settings that `discover` reads, with their defaults."""
+
     enabled: bool = True
     search_paths: tuple[str, ...] = ()
     ignore_dirs: tuple[str, ...] = ("node_modules", ".git", "target")
@@ -91,14 +100,16 @@ class Settings:
     prefers_working_folder: bool = False
 
 
-def manifest(folder: Path, id: str | None = None, text: str | None = None) -> Path:
+def write_manifest(folder: Path, id: str | None = None, text: str | None = None) -> Path:
+    """Write a manifest of the dialect `toy`; its id is the name of the folder by default."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "plugin.toml"
     file.write_text(text if text is not None else f'id = "{id or folder.name}"\nversion = "1"\n')
     return file
 
 
-def program(folder: Path, name: str, mode: int = 0o755) -> Path:
+def write_program(folder: Path, name: str, mode: int = 0o755) -> Path:
+    """Write a file that is an extension of the dialect `program` by its name."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / name
     file.write_bytes(b"\x7fELF, never read")
@@ -109,6 +120,7 @@ def program(folder: Path, name: str, mode: int = 0o755) -> Path:
 def search(
     *roots: Path, formats: tuple[ManifestFormat, ...] = FORMATS, **settings: object
 ) -> SearchReport:
+    """Search these roots with the settings."""
     paths = tuple(str(root) for root in roots)
     return discover(Settings(search_paths=paths, **settings), formats)  # type: ignore[arg-type]
 
@@ -118,20 +130,21 @@ def ids(report: SearchReport) -> list[str]:
 
 
 def diagnostics_of(report: SearchReport) -> list[tuple[str, str, str]]:
-    return [(d.level, d.code, Path(d.path).name) for d in report.diagnostics]
+    """Return the level, the code and the file name of each diagnostic."""
+    return [(item.level, item.code, Path(item.path).name) for item in report.diagnostics]
 
 
-def watch_scandir(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A list that grows by each folder that is listed from now on."""
-    listed: list[str] = []
+def record_listed_folders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which the path of each folder that is listed will be appended."""
+    listed_folders: list[str] = []
     real = os.scandir
 
     def scandir(path: str) -> object:
-        listed.append(path)
+        listed_folders.append(path)
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    return listed
+    return listed_folders
 
 
 @pytest.fixture
@@ -143,25 +156,26 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_descriptor_is_left_open() -> Iterator[None]:
+    """Check after each test that the search has closed its files and folders."""
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     yield
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
-# -- one candidate, whole
+# -- candidates
 
 
-def test_a_manifest_becomes_a_candidate_that_knows_its_place(root: Path) -> None:
-    file = manifest(root / "weather")
+def test_a_manifest_becomes_a_candidate_with_its_paths(root: Path) -> None:
+    file = write_manifest(root / "weather")
     report = search(root)
-    [found] = report.candidates
-    assert (found.id, found.dialect, found.root_index) == ("weather", "toy", 0)
-    assert (found.path, found.folder, found.home) == (
+    [candidate] = report.candidates
+    assert (candidate.id, candidate.dialect, candidate.root_index) == ("weather", "toy", 0)
+    assert (candidate.path, candidate.folder, candidate.home) == (
         str(file),
         str(file.parent),
         str(file.parent),
     )
-    assert (found.spec.origin, found.spec.cwd) == (str(file), str(file.parent))
+    assert (candidate.spec.origin, candidate.spec.cwd) == (str(file), str(file.parent))
     assert (report.scanned, report.disabled_count, report.invalid) == (1, 0, 0)
     assert report.diagnostics == ()
 
@@ -169,24 +183,24 @@ def test_a_manifest_becomes_a_candidate_that_knows_its_place(root: Path) -> None
 @pytest.mark.parametrize("origin", ["", "elsewhere"])
 @pytest.mark.parametrize("cwd", [None, "", "/tmp"])
 def test_origin_and_cwd_of_the_format_are_kept(root: Path, origin: str, cwd: str | None) -> None:
-    file = manifest(root / "a")
-    output = Spec(id="a", argv=("x",), origin=origin, cwd=cwd)
-    fixed = ManifestFormat(
-        dialect="t", names=("plugin.toml",), read=lambda found: Accepted(spec=output)
+    file = write_manifest(root / "a")
+    spec = Spec(id="a", argv=("x",), origin=origin, cwd=cwd)
+    format = ManifestFormat(
+        dialect="t", names=("plugin.toml",), read=lambda file: Accepted(spec=spec)
     )
-    [found] = search(root, formats=(fixed,)).candidates
-    assert found.spec.origin == (origin or str(file))
-    assert found.spec.cwd == (str(file.parent) if cwd is None else cwd)
+    [candidate] = search(root, formats=(format,)).candidates
+    assert candidate.spec.origin == (origin or str(file))
+    assert candidate.spec.cwd == (str(file.parent) if cwd is None else cwd)
 
 
-def test_switched_off_nothing_is_read_at_all(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest(root / "a")
+def test_a_disabled_search_reads_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_manifest(root / "a")
 
-    def touched(*args: object, **kwargs: object) -> None:
-        raise AssertionError("the disk was touched")
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("the disk was read")
 
     for name in ("scandir", "open", "stat", "lstat"):
-        monkeypatch.setattr(os, name, touched)
+        monkeypatch.setattr(os, name, refuse)
     report = discover(Settings(enabled=False, search_paths=(str(root), "/nowhere")), FORMATS)
     monkeypatch.undo()
     assert report == SearchReport()
@@ -196,37 +210,42 @@ def test_switched_off_nothing_is_read_at_all(root: Path, monkeypatch: pytest.Mon
 
 
 def test_roots_are_searched_in_order_and_a_missing_one_is_a_warning(tmp_path: Path) -> None:
-    manifest(tmp_path / "z" / "one")
-    manifest(tmp_path / "a" / "two")
+    write_manifest(tmp_path / "z" / "one")
+    write_manifest(tmp_path / "a" / "two")
     report = search(tmp_path / "z", tmp_path / "missing", tmp_path / "a")
-    assert [(c.id, c.root_index) for c in report.candidates] == [("one", 0), ("two", 2)]
+    assert [(candidate.id, candidate.root_index) for candidate in report.candidates] == [
+        ("one", 0),
+        ("two", 2),
+    ]
     assert diagnostics_of(report) == [("warning", "X0204", "missing")]
 
 
 def test_a_root_that_is_a_file_is_a_warning(root: Path) -> None:
-    file = manifest(root / "a")
+    file = write_manifest(root / "a")
     report = search(file, root)
     assert ids(report) == ["a"]
     assert diagnostics_of(report) == [("warning", "X0204", "plugin.toml")]
 
 
-def test_a_root_that_no_system_could_open_is_a_warning(root: Path) -> None:
+def test_a_root_with_an_invalid_path_is_a_warning(root: Path) -> None:
     report = discover(Settings(search_paths=("a\0b", str(root))), FORMATS)
-    assert [(d.level, d.code) for d in report.diagnostics] == [("warning", "X0204")]
+    assert [(diagnostic.level, diagnostic.code) for diagnostic in report.diagnostics] == [
+        ("warning", "X0204")
+    ]
 
 
 def test_a_root_is_made_canonical_even_when_links_are_not_followed(tmp_path: Path) -> None:
-    file = manifest(tmp_path / "real" / "a")
+    file = write_manifest(tmp_path / "real" / "a")
     (tmp_path / "link").symlink_to("real")
-    [found] = search(tmp_path / "link").candidates
-    assert found.path == str(file)
+    [candidate] = search(tmp_path / "link").candidates
+    assert candidate.path == str(file)
 
 
-def test_relative_roots_count_from_the_base_and_tilde_is_home(
+def test_relative_roots_are_below_the_base_and_a_tilde_is_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest(tmp_path / "conf" / "extensions" / "a")
-    manifest(tmp_path / "home" / "plugins" / "b")
+    write_manifest(tmp_path / "conf" / "extensions" / "a")
+    write_manifest(tmp_path / "home" / "plugins" / "b")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     settings = Settings(search_paths=("./extensions", "~/plugins"))
     assert ids(discover(settings, FORMATS, base=str(tmp_path / "conf"))) == ["a", "b"]
@@ -237,40 +256,40 @@ def test_relative_roots_count_from_the_base_and_tilde_is_home(
 
 @pytest.mark.parametrize("max_depth", [0, 1, 2, 3, 4])
 def test_depth_counts_from_the_root_and_includes_the_file(root: Path, max_depth: int) -> None:
-    # One below the other they would prune each other, so each depth has a branch of its own.
-    program(root, "toy-provider-1")
-    manifest(root / "b", "2")
-    manifest(root / "c" / "x", "3")
-    manifest(root / "d" / "x" / "y", "4")
-    manifest(root / "e" / "x" / "y" / "z", "5")
-    found = [i[-1] for i in ids(search(root, max_depth=max_depth))]
-    assert sorted(found) == ["1", "2", "3", "4"][:max_depth]
+    # Nested manifests would prune each other, so each depth has another branch.
+    write_program(root, "toy-provider-1")
+    write_manifest(root / "b", "2")
+    write_manifest(root / "c" / "x", "3")
+    write_manifest(root / "d" / "x" / "y", "4")
+    write_manifest(root / "e" / "x" / "y" / "z", "5")
+    last_characters = [id[-1] for id in ids(search(root, max_depth=max_depth))]
+    assert sorted(last_characters) == ["1", "2", "3", "4"][:max_depth]
 
 
-def test_a_depth_beyond_every_tree_costs_nothing(root: Path) -> None:
-    manifest(root / "a", "a")
+def test_a_huge_maximum_depth_is_accepted(root: Path) -> None:
+    write_manifest(root / "a", "a")
     assert ids(search(root, max_depth=2**31 - 1)) == ["a"]
 
 
-def test_ignored_folders_are_not_entered_by_their_exact_name(root: Path) -> None:
+def test_folders_with_exactly_an_ignored_name_are_not_searched(root: Path) -> None:
     for name in ("node_modules", ".git", "target", "targets", "Target"):
-        manifest(root / name / "x", f"in-{name}")
-    manifest(root / "a" / "target", "deep")
+        write_manifest(root / name / "x", f"in-{name}")
+    write_manifest(root / "a" / "target", "deep")
     assert ids(search(root)) == ["in-Target", "in-targets"]
 
 
-def test_a_root_may_itself_bear_an_ignored_name(tmp_path: Path) -> None:
-    manifest(tmp_path / "target" / "a")
+def test_a_root_with_an_ignored_name_is_searched(tmp_path: Path) -> None:
+    write_manifest(tmp_path / "target" / "a")
     assert ids(search(tmp_path / "target")) == ["a"]
 
 
-def test_an_unreadable_folder_is_a_warning_and_the_walk_goes_on(
+def test_an_unreadable_folder_is_a_warning_and_the_search_continues(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Tests may run as root, for whom no folder is unreadable: the system's refusal is played.
-    manifest(root / "a")
-    manifest(root / "locked" / "b")
-    manifest(root / "z")
+    # The user root can read every folder, so the error of the system is simulated.
+    write_manifest(root / "a")
+    write_manifest(root / "locked" / "b")
+    write_manifest(root / "z")
     real = os.scandir
 
     def scandir(path: str) -> object:
@@ -285,39 +304,42 @@ def test_an_unreadable_folder_is_a_warning_and_the_walk_goes_on(
     assert "permission denied" in report.diagnostics[0].message
 
 
-def test_the_report_does_not_depend_on_the_order_of_the_disk(
+def test_the_report_does_not_depend_on_the_order_of_folder_entries(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Broken ones at two depths, two links to one hidden place, links that lead out.
-    manifest(root / "node_modules" / "hidden")
+    # Invalid manifests at two depths, links to an ignored folder, and links out of the root.
+    write_manifest(root / "node_modules" / "hidden")
     for n in range(6):
-        manifest(root / f"p{n}" / ("deep" if n % 2 else ""), text="broken")
-        manifest(root / f"q{n}", "same")
+        write_manifest(root / f"p{n}" / ("deep" if n % 2 else ""), text="broken")
+        write_manifest(root / f"q{n}", "same")
         (root / f"r{n}").symlink_to("node_modules/hidden")
         (root / ("s" if n % 2 else "t")).mkdir(exist_ok=True)
         (root / ("s" if n % 2 else "t") / f"out{n}").symlink_to("/")
     (root / "u").symlink_to("/")
-    forwards = search(root, follow_links=True)
+    in_order = search(root, follow_links=True)
     real = os.scandir
 
-    class Backwards:
+    class ReversedScandir:
+        """Lists a folder in reverse order."""
+
         def __init__(self, path: str) -> None:
             with real(path) as listing:
-                self.entries = sorted(listing, key=lambda e: e.name, reverse=True)
+                self.entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
 
         def __enter__(self) -> "Iterator[os.DirEntry[str]]":
             return iter(self.entries)
 
         def __exit__(self, *exc: object) -> None: ...
 
-    monkeypatch.setattr(os, "scandir", Backwards)
-    backwards = search(root, follow_links=True)
-    assert forwards == backwards
-    assert [Path(c.folder).name for c in forwards.candidates] == ["r0", "q0"]
-    paths = [d.path for d in forwards.diagnostics]
-    walk, manifests, shadowed = paths[:7], paths[7:13], paths[13:]
-    assert walk == sorted(walk)
-    assert Path(walk[-1]).name == "u"
+    monkeypatch.setattr(os, "scandir", ReversedScandir)
+    in_reverse_order = search(root, follow_links=True)
+    assert in_order == in_reverse_order
+    assert [Path(candidate.folder).name for candidate in in_order.candidates] == ["r0", "q0"]
+    paths = [diagnostic.path for diagnostic in in_order.diagnostics]
+    # Six links in `s` and `t`, and `u`; then the invalid manifests; then the repeated ids.
+    links, manifests, shadowed = paths[:7], paths[7:13], paths[13:]
+    assert links == sorted(links)
+    assert Path(links[-1]).name == "u"
     assert manifests == sorted(manifests)
     assert [Path(path).parent.name for path in shadowed] == ["q1", "q2", "q3", "q4", "q5"]
 
@@ -325,9 +347,9 @@ def test_the_report_does_not_depend_on_the_order_of_the_disk(
 # -- 3: regular files and links
 
 
-def test_only_the_exact_name_counts(root: Path) -> None:
+def test_only_files_with_exactly_the_name_are_manifests(root: Path) -> None:
     for name in ("Plugin.toml", "plugin.toml.bak", "my-plugin.toml"):
-        (manifest(root / name)).rename(root / name / name)
+        (write_manifest(root / name)).rename(root / name / name)
     assert search(root) == SearchReport()
 
 
@@ -339,7 +361,7 @@ def test_a_folder_or_a_pipe_of_that_name_is_not_a_manifest(root: Path) -> None:
 
 
 def test_links_are_not_followed_by_default_and_not_reported(root: Path, tmp_path: Path) -> None:
-    outside = manifest(tmp_path / "outside" / "x")
+    outside = write_manifest(tmp_path / "outside" / "x")
     (root / "folder").symlink_to(outside.parent)
     (root / "f").mkdir()
     (root / "f" / "plugin.toml").symlink_to(outside)
@@ -347,31 +369,31 @@ def test_links_are_not_followed_by_default_and_not_reported(root: Path, tmp_path
     assert search(root) == SearchReport()
 
 
-def test_a_link_inside_the_root_is_followed_when_asked(root: Path) -> None:
-    file = manifest(root / "node_modules" / "a")
+def test_a_link_inside_the_root_is_followed_if_links_are_followed(root: Path) -> None:
+    file = write_manifest(root / "node_modules" / "a")
     (root / "b").mkdir()
     (root / "b" / "link").symlink_to(file.parent)
     assert ids(search(root)) == []
-    [found] = search(root, follow_links=True).candidates
-    assert found.path == str(root / "b" / "link" / "plugin.toml")
-    assert found.home == str(file.parent)
+    [candidate] = search(root, follow_links=True).candidates
+    assert candidate.path == str(root / "b" / "link" / "plugin.toml")
+    assert candidate.home == str(file.parent)
 
 
 def test_a_manifest_that_is_a_link_inside_the_root_is_read(root: Path) -> None:
-    manifest(root / "store", "a").rename(root / "store" / "a.toml")
+    write_manifest(root / "store", "a").rename(root / "store" / "a.toml")
     (root / "b").mkdir()
     (root / "b" / "plugin.toml").symlink_to("../store/a.toml")
-    [found] = search(root, follow_links=True).candidates
-    assert (found.id, found.folder) == ("a", str(root / "b"))
+    [candidate] = search(root, follow_links=True).candidates
+    assert (candidate.id, candidate.folder) == ("a", str(root / "b"))
 
 
 @pytest.mark.parametrize("kind", ["folder", "manifest", "program"])
 def test_a_link_out_of_the_root_is_an_error_and_skipped(
     root: Path, tmp_path: Path, kind: str
 ) -> None:
-    outside = manifest(tmp_path / "outside")
-    tool = program(tmp_path / "outside", "tool")
-    manifest(root / "fine")
+    outside = write_manifest(tmp_path / "outside")
+    tool = write_program(tmp_path / "outside", "tool")
+    write_manifest(root / "valid")
     link, target = {
         "folder": (root / "link", outside.parent),
         "manifest": (root / "m" / "plugin.toml", outside),
@@ -380,44 +402,46 @@ def test_a_link_out_of_the_root_is_an_error_and_skipped(
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(target)
     report = search(root, follow_links=True)
-    assert ids(report) == ["fine"]
+    assert ids(report) == ["valid"]
     assert diagnostics_of(report) == [("error", "X0203", link.name)]
     assert str(target) in report.diagnostics[0].message
 
 
-def test_a_root_whose_name_begins_like_ours_is_outside(tmp_path: Path, root: Path) -> None:
-    manifest(tmp_path / "root2" / "x")
+def test_a_folder_whose_name_begins_with_that_of_the_root_is_outside(
+    tmp_path: Path, root: Path
+) -> None:
+    write_manifest(tmp_path / "root2" / "x")
     (root / "link").symlink_to(tmp_path / "root2")
     assert diagnostics_of(search(root, follow_links=True)) == [("error", "X0203", "link")]
 
 
-def test_inside_a_folder_that_was_linked_only_its_own_links_are_followed(
+def test_inside_a_linked_folder_only_links_within_it_are_followed(
     root: Path, tmp_path: Path
 ) -> None:
-    """A recorded link is followed out of the root. What it leads to is a root of its own."""
+    """A recorded link is followed out of the root, and its target is then the root."""
     linked = tmp_path / "elsewhere" / "linked"
-    program(linked / "lib", "tool")
+    write_program(linked / "lib", "tool")
     (linked / "toy-provider-x").symlink_to("lib/tool")
-    manifest(tmp_path / "elsewhere" / "other")
+    write_manifest(tmp_path / "elsewhere" / "other")
     (linked / "out").symlink_to(tmp_path / "elsewhere" / "other")
     (root / "linked").symlink_to(linked)
     write_links(str(root), {"linked": str(linked)})
-    assert ids(search(root)) == [], "a recorded link says nothing of others"
+    assert ids(search(root)) == [], "links in the target are not followed"
     report = search(root, follow_links=True)
     assert ids(report) == ["toy-provider-x"]
     assert diagnostics_of(report) == [("error", "X0203", "out")]
 
 
-def test_files_behind_a_link_out_of_the_root_are_not_even_listed(
+def test_folders_behind_a_link_out_of_the_root_are_not_listed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "all").symlink_to("/")
-    listed = watch_scandir(monkeypatch)
+    listed_folders = record_listed_folders(monkeypatch)
     search(root, follow_links=True)
-    assert listed == [str(root)]
+    assert listed_folders == [str(root)]
 
 
-def test_links_elsewhere_that_are_not_manifests_are_ignored(root: Path) -> None:
+def test_links_out_of_the_root_without_the_name_of_a_manifest_are_ignored(root: Path) -> None:
     (root / "notes.txt").symlink_to("/etc/hostname")
     (root / "gone").symlink_to("/nowhere")
     assert search(root, follow_links=True) == SearchReport()
@@ -430,116 +454,118 @@ def test_a_manifest_link_to_nothing_is_a_warning(root: Path) -> None:
 
 @pytest.mark.parametrize("target", ["..", ".", "../..", "../b"])
 def test_a_loop_of_links_ends(root: Path, target: str) -> None:
-    manifest(root / "a" / "x")
-    manifest(root / "b" / "y")
+    write_manifest(root / "a" / "x")
+    write_manifest(root / "b" / "y")
     (root / "a" / "loop").symlink_to(target)
     (root / "b" / "loop").symlink_to("../a")
     report = search(root, follow_links=True, max_depth=50)
     assert ids(report) == ["x", "y"]
     assert report.scanned == 2
-    assert [d.code for d in report.diagnostics] == (["X0203"] if target == "../.." else [])
+    assert [diagnostic.code for diagnostic in report.diagnostics] == (
+        ["X0203"] if target == "../.." else []
+    )
 
 
 def test_a_link_to_itself_is_a_warning(root: Path) -> None:
-    manifest(root / "a")
+    write_manifest(root / "a")
     (root / "self").symlink_to("self")
     report = search(root, follow_links=True)
     assert ids(report) == ["a"]
     assert diagnostics_of(report) == [("warning", "X0204", "self")]
 
 
-def test_links_that_multiply_each_other_cost_no_more_than_the_folders(
+def test_each_folder_is_listed_once_though_many_links_lead_to_it(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each of 12 folders links to all others: 12^10 paths at this depth, 13 folders.
+    # Each of 12 folders links to all others: 12^10 paths at this depth, but 13 folders.
     for n in range(12):
-        manifest(root / f"d{n}")
+        write_manifest(root / f"d{n}")
     for n in range(12):
         for other in range(12):
             (root / f"d{n}" / f"to{other}").symlink_to(f"../d{other}")
-    listed = watch_scandir(monkeypatch)
+    listed_folders = record_listed_folders(monkeypatch)
     report = search(root, follow_links=True, max_depth=10)
     assert len(report.candidates) == 12
-    assert len(listed) == 13
+    assert len(listed_folders) == 13
 
 
-def test_a_folder_is_met_on_its_shortest_way_so_depth_is_not_lost(root: Path) -> None:
-    # Alphabetically the deep way comes first, and from there y would be too deep.
-    manifest(root / "z" / "x" / "y", "deep")
+def test_a_folder_is_reached_on_its_shortest_path(root: Path) -> None:
+    # The longer path comes first in the alphabet, and on it `y` would be too deep.
+    write_manifest(root / "z" / "x" / "y", "deep")
     (root / "a" / "b").mkdir(parents=True)
     (root / "a" / "b" / "link").symlink_to("../../z")
     assert ids(search(root, follow_links=True)) == ["deep"]
 
 
-def test_a_real_folder_is_preferred_to_a_link_beside_it(root: Path) -> None:
-    manifest(root / "z")
+def test_a_real_folder_is_preferred_to_a_link_to_it(root: Path) -> None:
+    write_manifest(root / "z")
     (root / "a").symlink_to("z")
-    [found] = search(root, follow_links=True).candidates
-    assert found.folder == str(root / "z")
+    [candidate] = search(root, follow_links=True).candidates
+    assert candidate.folder == str(root / "z")
 
 
 @pytest.mark.parametrize("link", ["node_modules", "other"])
-def test_a_link_does_not_lead_around_the_ignored_names(root: Path, link: str) -> None:
+def test_ignored_names_apply_to_links_and_their_targets(root: Path, link: str) -> None:
     target = "other-folder" if link == "node_modules" else "node_modules"
-    manifest(root / "deep" / "er" / "still" / "more" / target, "x")
+    write_manifest(root / "deep" / "er" / "still" / "more" / target, "x")
     (root / link).symlink_to(f"deep/er/still/more/{target}")
     assert ids(search(root, follow_links=True)) == []
 
 
-# -- 4 and 5: what formats say
+# -- 4 and 5: formats
 
 
 def test_a_broken_manifest_is_an_error_and_the_others_are_found(root: Path) -> None:
-    manifest(root / "a")
-    bad = manifest(root / "b", text="id = ")
-    manifest(root / "c")
+    write_manifest(root / "a")
+    invalid = write_manifest(root / "b", text="id = ")
+    write_manifest(root / "c")
     report = search(root)
     assert ids(report) == ["a", "c"]
     assert (report.scanned, report.invalid) == (3, 1)
     [error] = report.diagnostics
-    assert (error.level, error.code, error.path, error.line) == ("error", "X0202", str(bad), 1)
+    assert (error.level, error.code, error.path, error.line) == ("error", "X0202", str(invalid), 1)
 
 
-def test_the_first_error_of_a_manifest_leads_and_all_can_be_had(root: Path) -> None:
-    manifest(root / "a", text="")
+def test_only_the_first_error_of_a_manifest_is_reported_by_default(root: Path) -> None:
+    write_manifest(root / "a", text="")
     report = search(root)
-    assert [d.key for d in report.diagnostics] == ["id"]
-    assert [d.key for d in report.every_diagnostic()] == ["id", "version"]
+    assert [item.key for item in report.diagnostics] == ["id"]
+    assert [item.key for item in report.every_diagnostic()] == ["id", "version"]
     assert report.invalid == 1
 
 
-def test_a_rejection_must_give_a_reason() -> None:
+def test_a_rejection_needs_an_error() -> None:
     with pytest.raises(ValueError, match="error"):
         Rejected(())
 
 
-def test_a_reader_that_fails_costs_one_manifest_but_not_the_search(root: Path) -> None:
-    manifest(root / "a", text="crash = true")
-    manifest(root / "b")
+def test_an_exception_in_a_reader_is_an_error_of_one_manifest(root: Path) -> None:
+    write_manifest(root / "a", text="crash = true")
+    write_manifest(root / "b")
     report = search(root)
     assert ids(report) == ["b"]
     assert diagnostics_of(report) == [("error", "X0202", "plugin.toml")]
     assert "RecursionError" in report.diagnostics[0].message
 
 
-def test_an_error_without_a_place_is_about_the_manifest(root: Path) -> None:
-    file = manifest(root / "a")
+def test_an_error_without_a_path_gets_the_path_of_the_manifest(root: Path) -> None:
+    file = write_manifest(root / "a")
 
-    def read(found: ManifestFile) -> Verdict:
-        raise ManifestError("X0202", "no", extension="a", help="mend it")
+    def read(file: ManifestFile) -> Verdict:
+        raise ManifestError("X0202", "no", extension="a", help="fix it")
 
     [error] = search(
         root, formats=(ManifestFormat(dialect="t", names=("plugin.toml",), read=read),)
     ).diagnostics
-    assert (error.path, error.extension, error.help) == (str(file), "a", "mend it")
+    assert (error.path, error.extension, error.help) == (str(file), "a", "fix it")
 
 
-def test_a_manifest_that_goes_away_meanwhile_was_never_there(root: Path) -> None:
-    manifest(root / "a")
-    late = manifest(root / "b")
+def test_a_manifest_that_is_deleted_during_the_search_is_ignored(root: Path) -> None:
+    write_manifest(root / "a")
+    deleted = write_manifest(root / "b")
 
-    def read(found: ManifestFile) -> Verdict:
-        late.unlink()
+    def read(file: ManifestFile) -> Verdict:
+        deleted.unlink()
         return Accepted(spec=Spec(id="a", argv=()))
 
     report = search(root, formats=(ManifestFormat(dialect="t", names=("plugin.toml",), read=read),))
@@ -547,131 +573,137 @@ def test_a_manifest_that_goes_away_meanwhile_was_never_there(root: Path) -> None
     assert (report.diagnostics, report.invalid) == ((), 0)
 
 
-def test_a_manifest_too_large_to_be_one_is_an_error(root: Path) -> None:
-    manifest(root / "a", text="#" * (1024 * 1024 + 1))
+def test_a_manifest_that_is_too_large_is_an_error(root: Path) -> None:
+    write_manifest(root / "a", text="#" * (1024 * 1024 + 1))
     report = search(root)
     assert diagnostics_of(report) == [("error", "X0201", "plugin.toml")]
     assert (report.scanned, report.invalid) == (1, 1)
 
 
 def test_a_file_that_is_not_an_extension_is_skipped_silently(root: Path) -> None:
-    manifest(root / "a", text="not_mine = true")
+    write_manifest(root / "a", text="not_mine = true")
     assert search(root) == SearchReport(scanned=1)
 
 
-def test_of_two_formats_for_one_name_the_first_that_wants_it_decides(root: Path) -> None:
-    manifest(root / "a", text="not_mine = true")
-    manifest(root / "b")
-    spare = ManifestFormat(
-        dialect="spare",
+def test_of_two_formats_the_first_that_accepts_a_file_is_used(root: Path) -> None:
+    write_manifest(root / "a", text="not_mine = true")
+    write_manifest(root / "b")
+    second = ManifestFormat(
+        dialect="second",
         names=("plugin.toml",),
-        read=lambda found: Accepted(spec=Spec(id=f"spare-{found.folder_name}", argv=())),
+        read=lambda file: Accepted(spec=Spec(id=f"second-{file.folder_name}", argv=())),
     )
-    report = search(root, formats=(TOML, spare))
-    assert [(c.id, c.dialect) for c in report.candidates] == [("b", "toy"), ("spare-a", "spare")]
+    report = search(root, formats=(TOML, second))
+    assert [(item.id, item.dialect) for item in report.candidates] == [
+        ("b", "toy"),
+        ("second-a", "second"),
+    ]
     assert report.scanned == 2
 
 
-def test_a_file_beside_the_manifest_can_bring_further_extensions(root: Path) -> None:
-    file = manifest(root / "a")
+def test_a_file_next_to_the_manifest_can_add_extensions(root: Path) -> None:
+    file = write_manifest(root / "a")
     (root / "a" / ".mcp.json").write_text("{}")
-    [found] = search(root).candidates
-    [server] = found.additional_specs
+    [candidate] = search(root).candidates
+    [server] = candidate.additional_specs
     assert (server.id, server.origin, server.cwd) == ("a.server", str(file), str(file.parent))
 
 
-def test_a_broken_file_beside_it_is_a_warning_and_the_candidate_stays(root: Path) -> None:
-    manifest(root / "a")
+def test_an_invalid_file_next_to_the_manifest_is_a_warning(root: Path) -> None:
+    write_manifest(root / "a")
     (root / "a" / ".mcp.json").write_text("nonsense")
     report = search(root)
-    [found] = report.candidates
-    assert found.additional_specs == ()
-    assert found.warnings == (".mcp.json is not JSON",)
-    assert [(d.level, d.code, d.extension) for d in report.diagnostics] == [
-        ("warning", "X0207", "a")
-    ]
+    [candidate] = report.candidates
+    assert candidate.additional_specs == ()
+    assert candidate.warnings == (".mcp.json is not JSON",)
+    assert [
+        (diagnostic.level, diagnostic.code, diagnostic.extension)
+        for diagnostic in report.diagnostics
+    ] == [("warning", "X0207", "a")]
     assert report.invalid == 0
 
 
 @pytest.mark.parametrize(("follow", "warnings"), [(False, 0), (True, 1)])
-def test_a_link_beside_the_manifest_obeys_the_rules_for_links(
+def test_a_link_out_of_the_root_next_to_the_manifest_is_not_read(
     root: Path, tmp_path: Path, follow: bool, warnings: int
 ) -> None:
     (tmp_path / "secret").write_text("{}")
-    manifest(root / "a")
+    write_manifest(root / "a")
     (root / "a" / ".mcp.json").symlink_to(tmp_path / "secret")
-    [found] = search(root, follow_links=follow).candidates
-    assert found.additional_specs == ()
-    assert len(found.warnings) == warnings
+    [candidate] = search(root, follow_links=follow).candidates
+    assert candidate.additional_specs == ()
+    assert len(candidate.warnings) == warnings
 
 
-def test_a_link_beside_the_manifest_that_stays_inside_is_read_when_asked(root: Path) -> None:
-    manifest(root / "a")
+def test_a_link_inside_the_root_next_to_the_manifest_is_read_if_links_are_followed(
+    root: Path,
+) -> None:
+    write_manifest(root / "a")
     (root / "shared.json").write_text("{}")
     (root / "a" / ".mcp.json").symlink_to("../shared.json")
-    [found] = search(root, follow_links=True).candidates
-    assert [spec.id for spec in found.additional_specs] == ["a.server"]
+    [candidate] = search(root, follow_links=True).candidates
+    assert [spec.id for spec in candidate.additional_specs] == ["a.server"]
 
 
 @pytest.mark.parametrize("name", ["../other", "", ".", "..", "/etc/passwd"])
-def test_a_sibling_is_a_plain_name(root: Path, name: str) -> None:
-    manifest(root / "a")
-    nosy = ManifestFormat(
-        dialect="nosy",
+def test_the_name_of_a_sibling_cannot_be_a_path(root: Path, name: str) -> None:
+    write_manifest(root / "a")
+    format = ManifestFormat(
+        dialect="t",
         names=("plugin.toml",),
-        read=lambda found: Accepted(spec=Spec(id=str(found.read_sibling(name)), argv=())),
+        read=lambda file: Accepted(spec=Spec(id=str(file.read_sibling(name)), argv=())),
     )
-    report = search(root, formats=(nosy,))
+    report = search(root, formats=(format,))
     assert report.candidates == ()
     assert "plain file name" in report.diagnostics[0].message
 
 
-# -- formats whose manifest is not simply a file in the extension's folder
+# -- formats whose manifest is not a file in the folder of the extension
 
 
-def test_a_manifest_in_a_folder_of_its_own_belongs_to_the_folder_above(root: Path) -> None:
-    place = root / "clock" / ".toy-plugin"
-    place.mkdir(parents=True)
-    (place / "plugin.json").write_text("python3 main.py lib/a.py --x .")
+def test_a_manifest_in_a_manifest_folder_belongs_to_the_folder_above(root: Path) -> None:
+    manifest_folder = root / "clock" / ".toy-plugin"
+    manifest_folder.mkdir(parents=True)
+    (manifest_folder / "plugin.json").write_text("python3 main.py lib/a.py --x .")
     (root / "clock" / "lib").mkdir()
     (root / "clock" / "main.py").touch()
     (root / "clock" / "lib" / "a.py").touch()
-    [found] = search(root).candidates
-    assert (found.id, found.dialect) == ("clock", "nested")
-    assert found.folder == found.home == found.spec.cwd == str(root / "clock")
+    [candidate] = search(root).candidates
+    assert (candidate.id, candidate.dialect) == ("clock", "nested")
+    assert candidate.folder == candidate.home == candidate.spec.cwd == str(root / "clock")
     main, lib = str(root / "clock" / "main.py"), str(root / "clock" / "lib" / "a.py")
-    assert found.spec.argv == ("python3", main, lib, "--x", ".")
+    assert candidate.spec.argv == ("python3", main, lib, "--x", ".")
 
 
 def test_only_files_that_really_are_in_the_folder_belong_to_it(root: Path) -> None:
-    place = root / "clock" / ".toy-plugin"
-    place.mkdir(parents=True)
-    words = ("../other/main.py", "/lib/a.py", "linked.py", "lib", "a\0b", "x" * 5000)
-    (place / "plugin.json").write_text(" ".join(words))
+    manifest_folder = root / "clock" / ".toy-plugin"
+    manifest_folder.mkdir(parents=True)
+    arguments = ("../other/main.py", "/lib/a.py", "linked.py", "lib", "a\0b", "x" * 5000)
+    (manifest_folder / "plugin.json").write_text(" ".join(arguments))
     (root / "other").mkdir()
     (root / "other" / "main.py").touch()
     (root / "clock" / "lib").mkdir()
     (root / "clock" / "lib" / "a.py").touch()
     (root / "clock" / "linked.py").symlink_to("../other/main.py")
-    [found] = search(root).candidates
-    assert found.spec.argv == words
+    [candidate] = search(root).candidates
+    assert candidate.spec.argv == arguments
 
 
-def test_the_same_file_name_in_any_other_folder_is_not_such_a_manifest(root: Path) -> None:
+def test_the_file_name_in_another_folder_is_not_a_manifest(root: Path) -> None:
     (root / "clock").mkdir()
     (root / "clock" / "plugin.json").touch()
     assert search(root).scanned == 0
 
 
-def test_a_root_is_never_the_manifest_folder_of_something_above_it(tmp_path: Path) -> None:
-    place = tmp_path / "clock" / ".toy-plugin"
-    place.mkdir(parents=True)
-    (place / "plugin.json").touch()
-    assert search(place).scanned == 0
+def test_a_root_is_not_the_manifest_folder_of_the_folder_above_it(tmp_path: Path) -> None:
+    manifest_folder = tmp_path / "clock" / ".toy-plugin"
+    manifest_folder.mkdir(parents=True)
+    (manifest_folder / "plugin.json").touch()
+    assert search(manifest_folder).scanned == 0
     assert search(tmp_path / "clock").scanned == 1
 
 
-def test_one_manifest_folder_shared_by_links_makes_an_extension_of_each(root: Path) -> None:
+def test_each_folder_with_a_link_to_a_manifest_folder_is_an_extension(root: Path) -> None:
     (root / "shared").mkdir()
     (root / "shared" / "plugin.json").touch()
     for name in ("one", "two"):
@@ -680,48 +712,46 @@ def test_one_manifest_folder_shared_by_links_makes_an_extension_of_each(root: Pa
     assert ids(search(root, follow_links=True)) == ["one", "two"]
 
 
-def test_programs_count_only_with_an_execute_bit(root: Path) -> None:
-    program(root, "toy-provider-a")
-    program(root, "toy-lang-b", 0o744)
-    program(root, "toy-provider-c", 0o644)
-    program(root, "other-provider-d")
+def test_only_executable_programs_are_extensions(root: Path) -> None:
+    write_program(root, "toy-provider-a")
+    write_program(root, "toy-lang-b", 0o744)
+    write_program(root, "toy-provider-c", 0o644)
+    write_program(root, "other-provider-d")
     report = search(root)
     assert ids(report) == ["toy-lang-b", "toy-provider-a"]
     assert report.scanned == 2
 
 
 def test_programs_are_never_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(root, "toy-provider-a")
+    write_program(root, "toy-provider-a")
 
-    def opened(*args: object) -> int:
+    def refuse(*args: object) -> int:
         raise AssertionError("a program was opened")
 
-    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(os, "open", refuse)
     report = search(root)
     monkeypatch.undo()
     assert ids(report) == ["toy-provider-a"]
 
 
-def test_a_program_owns_itself_but_not_the_folder_it_shares(root: Path) -> None:
-    file = program(root, "toy-provider-a")
-    program(root, "toy-provider-b")
-    manifest(root / "nested")
+def test_the_home_of_a_program_is_its_file(root: Path) -> None:
+    file = write_program(root, "toy-provider-a")
+    write_program(root, "toy-provider-b")
+    write_manifest(root / "nested")
     report = search(root)
     assert ids(report) == ["nested", "toy-provider-a", "toy-provider-b"]
-    found = report.candidates[1]
-    assert (found.home, found.folder) == (str(file), str(root))
+    candidate = report.candidates[1]
+    assert (candidate.home, candidate.folder) == (str(file), str(root))
 
 
-# -- 6 to 10: the filters, once on a real tree (their own tests are beside this file)
+# -- 6 to 10: the filters in a real tree (test_filters.py has more tests of them)
 
 
-def test_nested_ones_are_pruned_across_roots_and_formats_even_below_a_disabled_one(
-    root: Path, tmp_path: Path
-) -> None:
-    manifest(root / "outer")
-    manifest(root / "outer" / "in" / "inner")
-    program(root / "outer", "toy-provider-a")
-    manifest(tmp_path / "root-2" / "free")
+def test_nested_extensions_are_pruned_across_roots_and_formats(root: Path, tmp_path: Path) -> None:
+    write_manifest(root / "outer")
+    write_manifest(root / "outer" / "in" / "inner")
+    write_program(root / "outer", "toy-provider-a")
+    write_manifest(tmp_path / "root-2" / "free")
     report = search(root, root / "outer" / "in", tmp_path / "root-2", disabled=("outer",))
     assert ids(report) == ["free"]
     assert (report.scanned, report.disabled_count) == (5, 1)
@@ -729,32 +759,32 @@ def test_nested_ones_are_pruned_across_roots_and_formats_even_below_a_disabled_o
 
 
 def test_an_invalid_manifest_prunes_nothing(root: Path) -> None:
-    manifest(root / "outer", text="broken")
-    manifest(root / "outer" / "inner")
+    write_manifest(root / "outer", text="broken")
+    write_manifest(root / "outer" / "inner")
     assert ids(search(root)) == ["inner"]
 
 
-def test_a_link_does_not_hide_that_something_is_nested(root: Path) -> None:
-    manifest(root / "z")
-    manifest(root / "z" / "inner")
+def test_a_nested_extension_is_pruned_even_if_a_link_leads_to_it(root: Path) -> None:
+    write_manifest(root / "z")
+    write_manifest(root / "z" / "inner")
     (root / "a").symlink_to("z/inner")
     assert ids(search(root, follow_links=True)) == ["z"]
 
 
-def test_one_id_in_two_roots_is_the_first_roots_and_a_warning(tmp_path: Path) -> None:
-    first = manifest(tmp_path / "z" / "x", "same")
-    second = manifest(tmp_path / "a" / "x", "same")
+def test_of_two_extensions_with_the_same_id_that_of_the_first_root_is_used(tmp_path: Path) -> None:
+    first = write_manifest(tmp_path / "z" / "x", "same")
+    second = write_manifest(tmp_path / "a" / "x", "same")
     report = search(tmp_path / "z", tmp_path / "a")
-    assert [c.path for c in report.candidates] == [str(first)]
+    assert [candidate.path for candidate in report.candidates] == [str(first)]
     [warning] = report.diagnostics
     assert (warning.level, warning.code, warning.path) == ("warning", "X0205", str(second))
 
 
-def test_lists_and_order_are_as_the_page_says(tmp_path: Path) -> None:
+def test_the_lists_and_the_order_follow_the_documented_rules(tmp_path: Path) -> None:
     for n, names in enumerate([("d", "b"), ("c", "a", "e")]):
         for name in names:
-            # The folder's name sorts otherwise than the id.
-            manifest(tmp_path / f"r{n}" / f"{ord('z') - ord(name)}", name)
+            # The names of the folders have the opposite order of the ids.
+            write_manifest(tmp_path / f"r{n}" / f"{ord('z') - ord(name)}", name)
     report = search(
         tmp_path / "r0",
         tmp_path / "r1",
@@ -763,4 +793,6 @@ def test_lists_and_order_are_as_the_page_says(tmp_path: Path) -> None:
     )
     assert ids(report) == ["b", "d", "a"]
     assert (report.scanned, report.disabled_count) == (5, 1)
-    assert [(d.code, d.extension) for d in report.diagnostics] == [("X0206", "x")]
+    assert [(diagnostic.code, diagnostic.extension) for diagnostic in report.diagnostics] == [
+        ("X0206", "x")
+    ]

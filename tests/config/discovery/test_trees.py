@@ -1,4 +1,4 @@
-"""Trees made by chance, of folders, manifests and links, against what the page says of them."""
+"""The search in generated trees of folders, manifests and links agrees with its documentation."""
 
 import tempfile
 from pathlib import Path
@@ -18,7 +18,7 @@ PLACES = st.lists(st.sampled_from(NAMES), max_size=5).map(tuple)
 
 
 class Link(NamedTuple):
-    """A link at `place`, to a place inside the root or beside it."""
+    """A link at `place`, to a place inside the root or outside of it."""
 
     place: tuple[str, ...]
     target: tuple[str, ...]
@@ -28,9 +28,10 @@ class Link(NamedTuple):
 LINKS = st.builds(Link, PLACES.filter(bool), PLACES, st.booleans())
 
 
-def plant(base: Path, places: set[tuple[str, ...]], links: list[Link]) -> None:
+def write_tree(base: Path, places: set[tuple[str, ...]], links: list[Link]) -> None:
+    """Write manifests at these places, in the folders `root` and `outside`, and the links."""
     for number, place in enumerate(sorted(places)):
-        for root in ("root", "beside"):
+        for root in ("root", "outside"):
             folder = base.joinpath(root, *place)
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "plugin.toml").write_text(
@@ -38,40 +39,43 @@ def plant(base: Path, places: set[tuple[str, ...]], links: list[Link]) -> None:
                 '[capabilities]\ntools = ["a"]\n[transport]\nkind = "stdio"\ncommand = "x"\n'
             )
     for link in links:
-        at = base.joinpath("root", *link.place)
-        if not at.exists() and not at.is_symlink() and at.parent.is_dir():
-            at.symlink_to(base.joinpath("root" if link.inside else "beside", *link.target))
+        path = base.joinpath("root", *link.place)
+        if not path.exists() and not path.is_symlink() and path.parent.is_dir():
+            path.symlink_to(base.joinpath("root" if link.inside else "outside", *link.target))
 
 
-def found(base: Path, *, depth: int, follow: bool) -> SearchReport:
+def search(base: Path, *, depth: int, follow: bool) -> SearchReport:
+    """Search the folder `root`."""
     root = (str(base / "root"),)
-    output = DiscoverySettings(search_paths=root, max_depth=depth, follow_links=follow)
-    return discover(output, [FORMAT])
+    settings = DiscoverySettings(search_paths=root, max_depth=depth, follow_links=follow)
+    return discover(settings, [FORMAT])
 
 
-def expected(places: set[tuple[str, ...]], depth: int) -> set[tuple[str, ...]]:
-    """By comparing each with each: near enough, not in an ignored folder, not inside another."""
+def expected_places(places: set[tuple[str, ...]], depth: int) -> set[tuple[str, ...]]:
+    """Return the places that are not too deep, not in an ignored folder, and not in another."""
     ignored = {"target", "node_modules"}
-    met = {p for p in places if len(p) + 1 <= depth and not ignored & set(p)}
-    return {p for p in met if not any(p[: len(q)] == q for q in met - {p})}
+    near = {place for place in places if len(place) + 1 <= depth and not ignored & set(place)}
+    return {
+        place for place in near if not any(place[: len(outer)] == outer for outer in near - {place})
+    }
 
 
 @shows("nexo-disc-02", "nexo-disc-06", "nexo-disc-10")
 @settings(max_examples=60, deadline=None)
 @given(places=st.sets(PLACES, max_size=8), depth=st.integers(0, 6))
-def test_depth_ignored_folders_and_nesting_agree_with_the_page(
+def test_depth_ignored_folders_and_nesting_follow_the_documented_rules(
     places: set[tuple[str, ...]], depth: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder).resolve()
         (base / "root").mkdir()
-        plant(base, places, [])
-        report = found(base, depth=depth, follow=False)
-        kept = {
+        write_tree(base, places, [])
+        report = search(base, depth=depth, follow=False)
+        found_places = {
             Path(candidate.folder).relative_to(base / "root").parts
             for candidate in report.candidates
         }
-        assert kept == expected(places, depth)
+        assert found_places == expected_places(places, depth)
         ids = [candidate.id for candidate in report.candidates]
         assert ids == sorted(ids) and not report.diagnostics
 
@@ -85,22 +89,22 @@ def test_no_link_leads_out_of_the_root_and_every_such_link_is_reported(
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder).resolve()
         (base / "root").mkdir()
-        (base / "beside").mkdir()
-        plant(base, places, links)
-        report = found(base, depth=6, follow=follow)
+        (base / "outside").mkdir()
+        write_tree(base, places, links)
+        report = search(base, depth=6, follow=follow)
         for candidate in report.candidates:
             assert Path(candidate.path).resolve().is_relative_to(base / "root")
             assert candidate.id.endswith("-root")
         if not follow:
             assert not report.diagnostics
-            kept = {
+            found_places = {
                 Path(candidate.folder).relative_to(base / "root").parts
                 for candidate in report.candidates
             }
-            assert kept == expected(places, 6)
-        for reported in report.diagnostics:
-            if reported.code == "X0203":
-                assert reported.level == "error"
-                assert not Path(reported.path).resolve().is_relative_to(base / "root")
-            else:  # a link to nothing, or one id that is reached in two ways
-                assert reported.level == "warning"
+            assert found_places == expected_places(places, 6)
+        for diagnostic in report.diagnostics:
+            if diagnostic.code == "X0203":
+                assert diagnostic.level == "error"
+                assert not Path(diagnostic.path).resolve().is_relative_to(base / "root")
+            else:  # a link to nothing, or an id that is found twice
+                assert diagnostic.level == "warning"

@@ -1,4 +1,4 @@
-"""What a config holds stays held: packages that were planted, renamed, or there twice."""
+"""Packages that an extension could have written, renamed or copied do not escape the config."""
 
 import os
 from pathlib import Path
@@ -14,17 +14,18 @@ from exthost.launch.plan import admit
 from exthost.model.spec import Spec
 from tests.extensions.nexo_tree import plugin
 
-HELD: dict[str, Any] = {"permissions": {}}
-GUARD = 'hooks = ["before_tool_call"]'
+RESTRICTED: dict[str, Any] = {"permissions": {}}
+HOOK = 'hooks = ["before_tool_call"]'
 
 
-def found(root: Path, **sections: Any) -> dict[str, Spec]:
+def find_specs(root: Path, **sections: Any) -> dict[str, Spec]:
+    """Return the extensions of a config with this search path, by id."""
     sections = {"discovery": {"search_paths": [str(root)]}, **sections}
     return {spec.id: spec for spec in find_extensions(config_from_mapping(sections)).specs}
 
 
-def refusal(spec: Spec) -> str:
-    """Return the code with which an extension is refused; "" if none of the checks here does."""
+def refusal_code(spec: Spec) -> str:
+    """Return the code of the error with which an extension is refused, or an empty string."""
     try:
         admit(spec, find.find_dialect(spec.dialect), os.environ)
     except Refused as refused:
@@ -32,94 +33,100 @@ def refusal(spec: Spec) -> str:
     return ""
 
 
-def writes(folder: Path, **more: Any) -> dict[str, Any]:
+def can_write(folder: Path, **more: Any) -> dict[str, Any]:
+    """Return the settings of an extension that can write into a folder."""
     return {"permissions": {"filesystem": [f"{folder}:rw"]}, **more}
 
 
 @pytest.mark.parametrize(
     "sections",
     [
-        lambda root: {"overrides": {"toy": writes(root)}},
-        lambda root: {"overrides": {"gone": writes(root)}},
+        lambda root: {"overrides": {"toy": can_write(root)}},
+        lambda root: {"overrides": {"gone": can_write(root)}},
         lambda root: {
             "discovery": {"search_paths": [str(root)], "disabled": ["toy"]},
-            "overrides": {"toy": writes(root)},
+            "overrides": {"toy": can_write(root)},
         },
         lambda root: {
             "extensions": [
-                {"name": "w", "source": {"command": "w"}, "enabled": False, **writes(root)}
+                {"name": "w", "source": {"command": "w"}, "enabled": False, **can_write(root)}
             ]
         },
     ],
-    ids=["a package", "one that is gone", "one that is disabled", "an entry that is off"],
+    ids=["a package", "a missing package", "a disabled package", "a disabled entry"],
 )
-def test_a_package_in_a_folder_that_somebody_may_write_is_refused(
+def test_a_package_in_a_folder_that_an_extension_can_write_is_refused(
     tmp_path: Path, sections: Any
 ) -> None:
     plugin(tmp_path / "toy", "toy")
     for name in ("aaa", "zzz"):
         plugin(tmp_path / name, name)
-    specs = found(tmp_path, **sections(tmp_path))
-    assert refusal(specs["aaa"]) == refusal(specs["zzz"]) == "X0396"
+    specs = find_specs(tmp_path, **sections(tmp_path))
+    assert refusal_code(specs["aaa"]) == refusal_code(specs["zzz"]) == "X0396"
 
 
-def test_a_package_that_prunes_its_writer_is_refused(tmp_path: Path) -> None:
+def test_a_package_around_the_extension_that_can_write_it_is_refused(tmp_path: Path) -> None:
     plugin(tmp_path / "toy", "toy")
     plugin(tmp_path, "top")
-    specs = found(tmp_path, overrides={"toy": writes(tmp_path)})
-    assert list(specs) == ["top"] and refusal(specs["top"]) == "X0396"
+    specs = find_specs(tmp_path, overrides={"toy": can_write(tmp_path)})
+    assert list(specs) == ["top"] and refusal_code(specs["top"]) == "X0396"
 
 
-def test_an_uncontained_extension_that_can_write_elsewhere_refuses_no_other(tmp_path: Path) -> None:
+def test_an_extension_that_can_write_only_elsewhere_causes_no_refusal(tmp_path: Path) -> None:
     plugin(tmp_path / "packages" / "toy", "toy")
     plugin(tmp_path / "packages" / "other", "other")
     (tmp_path / "data").mkdir()
-    for settings in (writes(tmp_path / "data"), writes(tmp_path, sandbox="off")):
-        specs = found(tmp_path / "packages", overrides={"toy": settings})
-        assert refusal(specs["other"]) == ""
+    for settings in (can_write(tmp_path / "data"), can_write(tmp_path, sandbox="off")):
+        specs = find_specs(tmp_path / "packages", overrides={"toy": settings})
+        assert refusal_code(specs["other"]) == ""
 
 
-def test_a_package_does_not_leave_its_override_by_another_id(tmp_path: Path) -> None:
+def test_a_package_does_not_escape_its_override_by_another_id(tmp_path: Path) -> None:
     plugin(tmp_path / "toy", "toy2")
-    for held in (HELD, {"sha256": {"manifest": "0" * 64}}):
-        specs = found(tmp_path, overrides={"toy": held})
-        assert refusal(specs["toy2"]) == "X0394"
-    named: list[dict[str, Any]] = [
-        {"overrides": {"toy": HELD, "toy2": {"start": "lazy"}}},
+    for settings in (RESTRICTED, {"sha256": {"manifest": "0" * 64}}):
+        specs = find_specs(tmp_path, overrides={"toy": settings})
+        assert refusal_code(specs["toy2"]) == "X0394"
+    allowed: list[dict[str, Any]] = [
+        {"overrides": {"toy": RESTRICTED, "toy2": {"start": "lazy"}}},
         {
-            "overrides": {"toy": HELD},
+            "overrides": {"toy": RESTRICTED},
             "discovery": {"search_paths": [str(tmp_path)], "allowlist": ["toy2"]},
         },
-        {"overrides": {"toy": {"start": "lazy"}}},  # it holds nobody
+        {"overrides": {"toy": {"start": "lazy"}}},  # this override restricts nothing
     ]
-    for sections in named:
-        assert refusal(found(tmp_path, **sections)["toy2"]) == ""
-    assert found(tmp_path, overrides={"toy": HELD}, defaults=HELD)["toy2"].refusal is None
+    for sections in allowed:
+        assert refusal_code(find_specs(tmp_path, **sections)["toy2"]) == ""
+    assert (
+        find_specs(tmp_path, overrides={"toy": RESTRICTED}, defaults=RESTRICTED)["toy2"].refusal
+        is None
+    )
 
 
-def test_an_override_of_a_disabled_or_broken_extension_refuses_no_other(tmp_path: Path) -> None:
+def test_an_override_of_a_disabled_or_invalid_extension_causes_no_refusal(tmp_path: Path) -> None:
     manifest = plugin(tmp_path / "toy", "toy")
     plugin(tmp_path / "other", "other")
     discovery = {"search_paths": [str(tmp_path)], "disabled": ["toy"]}
-    specs = found(tmp_path, overrides={"toy": HELD}, discovery=discovery)
-    assert list(specs) == ["other"] and refusal(specs["other"]) == ""
+    specs = find_specs(tmp_path, overrides={"toy": RESTRICTED}, discovery=discovery)
+    assert list(specs) == ["other"] and refusal_code(specs["other"]) == ""
     manifest.write_text(manifest.read_text() + "unknown = 1\n")
-    specs = found(tmp_path, overrides={"toy": HELD})
-    assert list(specs) == ["other"] and refusal(specs["other"]) == ""
+    specs = find_specs(tmp_path, overrides={"toy": RESTRICTED})
+    assert list(specs) == ["other"] and refusal_code(specs["other"]) == ""
 
 
-def test_an_extension_that_takes_the_id_of_another_in_one_search_path_is_refused(
+def test_an_extension_that_uses_the_id_of_another_is_refused(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "guard", "guard", capabilities=GUARD)
+    plugin(tmp_path / "guard", "guard", capabilities=HOOK)
     plugin(tmp_path / "aaa", "guard")
-    spec = found(tmp_path)["guard"]
-    assert spec.cwd == str(tmp_path / "aaa") and refusal(spec) == "X0399"
-    assert spec.declared_hooks == ("before_tool_call",), "what it hides still counts"
-    plugin(tmp_path / "aaa", "guard", capabilities=GUARD)
-    assert refusal(found(tmp_path)["guard"]) == "", "the first is used, with a warning"
+    spec = find_specs(tmp_path)["guard"]
+    assert spec.cwd == str(tmp_path / "aaa") and refusal_code(spec) == "X0399"
+    assert spec.declared_hooks == ("before_tool_call",), (
+        "the hooks of the hidden extension are kept"
+    )
+    plugin(tmp_path / "aaa", "guard", capabilities=HOOK)
+    assert refusal_code(find_specs(tmp_path)["guard"]) == "", "the first is used, with a warning"
     env = {"env": {"KEY": {"from": "PATH"}}}
-    assert refusal(found(tmp_path, overrides={"guard": env})["guard"]) == "X0399"
+    assert refusal_code(find_specs(tmp_path, overrides={"guard": env})["guard"]) == "X0399"
 
 
 def test_between_search_paths_the_first_is_used(tmp_path: Path) -> None:
@@ -127,13 +134,14 @@ def test_between_search_paths_the_first_is_used(tmp_path: Path) -> None:
     for root in roots:
         plugin(root / "toy", "toy")
     sections = {"discovery": {"search_paths": list(map(str, roots))}, "overrides": {"toy": {}}}
-    assert refusal(found(tmp_path, **sections)["toy"]) == ""
+    assert refusal_code(find_specs(tmp_path, **sections)["toy"]) == ""
 
 
 def test_an_override_of_a_disabled_extension_is_not_reported_as_unused(tmp_path: Path) -> None:
     plugin(tmp_path / "toy", "toy")
     discovery = {"search_paths": [str(tmp_path)], "disabled": ["toy"]}
-    overrides = {"toy": HELD, "gone": HELD}
+    overrides = {"toy": RESTRICTED, "gone": RESTRICTED}
     config = config_from_mapping({"discovery": discovery, "overrides": overrides})
-    unused = [found for found in find_extensions(config).diagnostics if found.code == "X0109"]
+    diagnostics = find_extensions(config).diagnostics
+    unused = [diagnostic for diagnostic in diagnostics if diagnostic.code == "X0109"]
     assert [diagnostic.extension for diagnostic in unused] == ["gone"]

@@ -1,4 +1,4 @@
-"""Reading one file that a stranger wrote: what is read, what is refused, and that it ends."""
+"""Reading a file that is not trusted: its size and kind are checked, and reading never blocks."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,8 @@ from exthost.config.discovery.untrusted_files import MANIFEST_BYTES, is_inside, 
 from exthost.errors import ManifestError
 
 
-def refusal(path: Path) -> ManifestError:
+def read_error(path: Path) -> ManifestError:
+    """Return the error for a file that is refused."""
     with pytest.raises(ManifestError) as caught:
         read_file(str(path))
     assert caught.value.code == "X0201"
@@ -24,47 +25,47 @@ def test_a_file_is_read_whole(tmp_path: Path, size: int) -> None:
     assert read_file(str(file)) == file.read_bytes()
 
 
-def test_one_byte_too_many_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_one_byte_too_large_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "m"
     file.write_bytes(b"x" * (MANIFEST_BYTES + 1))
-    assert "larger" in refusal(file).message
+    assert "larger" in read_error(file).message
 
 
-def test_a_missing_file_gives_none_instead_of_an_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_none_instead_of_an_error(tmp_path: Path) -> None:
     assert read_file(str(tmp_path / "m")) is None
 
 
 def test_a_pipe_without_a_writer_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "m")
-    assert "regular file" in refusal(tmp_path / "m").message
+    assert "regular file" in read_error(tmp_path / "m").message
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
-    assert "regular file" in refusal(tmp_path / "m").message
+    assert "regular file" in read_error(tmp_path / "m").message
 
 
-def test_a_link_is_refused_although_its_target_is_fine(tmp_path: Path) -> None:
+def test_a_link_to_a_valid_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"x")
     (tmp_path / "m").symlink_to("real")
-    assert "link" in refusal(tmp_path / "m").message
+    assert "link" in read_error(tmp_path / "m").message
 
 
-def test_a_file_whose_stated_size_is_nothing_is_read_all_the_same() -> None:
-    # The kernel's own files say that they are empty; so may any that grows while we read.
+def test_a_file_whose_reported_size_is_zero_is_read() -> None:
+    # Files of the kernel report the size 0, and any file can grow while it is read.
     assert Path("/proc/version").stat().st_size == 0
     assert read_file("/proc/version") == Path("/proc/version").read_bytes() != b""
 
 
-def test_a_refusal_of_the_system_is_reported_in_its_words(
+def test_an_error_of_the_system_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Tests may run as root, who may read everything: the refusal is played.
-    def forbidden(path: str, flags: int) -> int:
+    # The user root can read every file, so the error of the system is simulated.
+    def refuse(path: str, flags: int) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(os, "open", forbidden)
-    error = refusal(tmp_path / "m")
+    monkeypatch.setattr(os, "open", refuse)
+    error = read_error(tmp_path / "m")
     monkeypatch.undo()
     assert "permission denied" in error.message
 
@@ -74,8 +75,8 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(b"x" * (MANIFEST_BYTES + 1))
     before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208
     read_file(str(tmp_path / "m"))
-    refusal(tmp_path / "big")
-    refusal(tmp_path)
+    read_error(tmp_path / "big")
+    read_error(tmp_path)
     assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
@@ -90,5 +91,5 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         ("/", "/", True),
     ],
 )
-def test_inside_goes_by_whole_names(path: str, folder: str, inside: bool) -> None:
+def test_is_inside_compares_whole_names(path: str, folder: str, inside: bool) -> None:
     assert is_inside(path, folder) is inside

@@ -1,9 +1,11 @@
-"""How tests run the command line: inside the test process, or as a process of its own.
+"""Helpers for tests of the command line: they run verbs and hosts, and write configs.
 
-`run_inside` calls `main` with its own folder, variables and standard streams. It costs no
-interpreter start, so every claim about output, exit codes and JSON uses it. `run_process` starts
-`python -m exthost`: for claims about imports, signals, closed streams and the process itself.
-`running` is a host that runs beside the test.
+`run_inside` calls `main` in the test process, with another working folder, environment and standard
+streams. It starts no interpreter, so tests of output, exit codes and JSON use it. `exthost` and
+`run_json` are short forms of it. `run_process` starts `python -m exthost`, for tests of imports,
+signals, closed streams and the process itself. `running` is a context manager with `exthost run` as
+a child process; `shared_host` is the same for a fixture that serves several tests. `extension` and
+`write_config` write the config.
 """
 
 import io
@@ -21,35 +23,35 @@ from unittest import mock
 
 from exthost.faces.cli import main
 from exthost.host import detection
-from exthost.process import own_process
+from exthost.process import host_protection
 from tests.extensions.proc import MARK, all_pids, environment_of, read_process
 
 STDERR_WRITER = Path(__file__).parents[2] / "extensions" / "stderr_writer.py"
 EXTHOST = [sys.executable, "-m", "exthost"]
 
-# The same, for a host that waits for an extension to stop, without a limit.
+# Like EXTHOST, for a host that waits ten minutes for an extension to stop: see patient_host.py.
 PATIENT = [sys.executable, str(Path(__file__).with_name("patient_host.py"))]
 
-# A limit that no test is about. The time limit of the test itself is about as long.
+# The limit of a wait for an event that always comes. It only bounds a test that hangs.
 RUN_SECONDS = 150.0
 
-# For a dialect in which the extension stays silent: only the limit ends the attempt.
+# The limit of an attempt to detect a dialect which the extension does not answer in.
 SILENT_SECONDS = 0.1
 
 
 def run_inside(
-    *words: str | Path,
+    *arguments: str | Path,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     input: str = "",
     silent_in: Sequence[str] = (),
     deletes_cwd: bool = False,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run one verb in this process; return what a process of its own would have returned.
+    """Run one verb in this process; return its exit code and output as those of a process.
 
-    Detection gives each dialect as much time as the machine needs, except those in `silent_in`: the
-    extension does not answer in them, so a moment is enough. With `deletes_cwd`, the folder `cwd`
-    is deleted after it was entered.
+    Detection waits RUN_SECONDS for an answer in each dialect, except in those of `silent_in`, which
+    the extension does not answer in. With `deletes_cwd`, the folder `cwd` is deleted after it was
+    entered.
     """
     order = detection.detection_order
 
@@ -63,8 +65,8 @@ def run_inside(
         chdir(cwd or "."),
         mock.patch.dict(os.environ, env or {}, clear=env is not None),
         mock.patch.object(sys, "stdin", stdin),
-        # It cannot be undone, and would keep debuggers away from the test process.
-        mock.patch.object(own_process, "harden"),
+        # Hardening cannot be undone, and would keep debuggers away from the test process.
+        mock.patch.object(host_protection, "harden"),
         mock.patch.object(detection, "detection_order", detection_order),
         mock.patch.object(detection, "SEARCH_SECONDS", RUN_SECONDS),
         redirect_stdout(stdout),
@@ -73,14 +75,14 @@ def run_inside(
         try:
             if deletes_cwd and cwd is not None:
                 cwd.rmdir()
-            code: Any = main([str(word) for word in words])
+            code: Any = main([str(word) for word in arguments])
         except SystemExit as exit:  # argparse, after --help
             code = exit.code
-    return subprocess.CompletedProcess(words, code, stdout.text(), stderr.text())
+    return subprocess.CompletedProcess(arguments, code, stdout.text(), stderr.text())
 
 
 class _TextStream(io.TextIOWrapper):
-    """A standard stream of UTF-8 text in memory; bytes written to its buffer are part of it."""
+    """A standard stream in memory, in UTF-8. Bytes written to its buffer are part of its text."""
 
     def __init__(self, content: bytes = b"") -> None:
         super().__init__(io.BytesIO(content), encoding="utf-8", write_through=True)
@@ -92,11 +94,11 @@ class _TextStream(io.TextIOWrapper):
 
 
 def run_process(
-    *words: str | Path, cwd: Path | None = None, **more: Any
+    *arguments: str | Path, cwd: Path | None = None, **more: Any
 ) -> "subprocess.CompletedProcess[str]":
-    """Run one verb as a process of its own."""
+    """Run one verb as a child process."""
     return subprocess.run(
-        [*EXTHOST, *map(str, words)],
+        [*EXTHOST, *map(str, arguments)],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -107,14 +109,18 @@ def run_process(
 
 
 def extension(name: str, *command: str, more: str = "") -> str:
-    """Return an entry of a config. The default command runs stderr_writer.py. The extension has no
-    namespace of its own, so the pids that it reports are those that we see and signal."""
+    """Return the entry of an extension for `write_config`; `more` is added to its TOML.
+
+    The default command runs stderr_writer.py. The extension has no pid namespace, so the pids that
+    it reports are those that the test sees and signals.
+    """
     program, *args = command or (sys.executable, "-S", "-E", str(STDERR_WRITER))
     source = f"{{ type = 'process', command = '{program}', args = {json.dumps(args)} }}"
     return f'[[extensions]]\nname = "{name}"\nsource = {source}\nlifetime = "plain"\n{more}\n'
 
 
 def write_config(folder: Path, *entries: str) -> Path:
+    """Write `exthost.toml` with these entries; return its path."""
     file = folder / "exthost.toml"
     file.write_text("".join(entries))
     return file
@@ -122,11 +128,11 @@ def write_config(folder: Path, *entries: str) -> Path:
 
 @contextmanager
 def running(
-    folder: Path, *words: str, program: Sequence[str] = EXTHOST, **variables: str
+    folder: Path, *arguments: str, program: Sequence[str] = EXTHOST, **variables: str
 ) -> Iterator["subprocess.Popen[str]"]:
-    """Yield a running host, once its extensions are ready. End it by SIGTERM if it still runs."""
+    """Yield a host process (`exthost run`) whose extensions are ready; end it by SIGTERM."""
     with subprocess.Popen(
-        [*program, "run", *words],
+        [*program, "run", *arguments],
         cwd=folder,
         env=os.environ | variables,
         stdin=subprocess.DEVNULL,
@@ -146,33 +152,37 @@ def running(
 
 
 def wait_for(process: "subprocess.Popen[str]", text: str) -> str:
-    """Return the first line on stderr that contains this text."""
+    """Return the next line on stderr that contains this text."""
     assert process.stderr is not None
-    observed = []
+    lines = []
     for line in process.stderr:
-        observed.append(line)
+        lines.append(line)
         if text in line:
             return line
-    raise AssertionError("".join(observed))
+    raise AssertionError("".join(lines))
 
 
-def exthost(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    return run_inside(*words, cwd=folder, env=os.environ | variables)
+def exthost(folder: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run one verb in this process, in this folder and with these further variables."""
+    return run_inside(*arguments, cwd=folder, env=os.environ | variables)
 
 
 @contextmanager
 def shared_host(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Yield a host that serves several tests. Its processes have a marker variable of their own, so
-    that they are no leak of a test. They must be gone when the host has ended."""
+    """Yield a host that serves several tests.
+
+    The leak check of conftest.py must not see its processes, so they have another marker variable.
+    All of them must have ended when the host has ended.
+    """
     mark = f"shared-host-{uuid.uuid4().hex}"
     with running(folder, **{MARK: mark}) as host:
         yield host
-    left = [pid for pid in all_pids() if f"{MARK}={mark}".encode() in environment_of(pid)]
-    assert not left, [read_process(pid) for pid in left]
+    remaining = [pid for pid in all_pids() if f"{MARK}={mark}".encode() in environment_of(pid)]
+    assert not remaining, [read_process(pid) for pid in remaining]
 
 
-def run_json(folder: Path, *words: str, code: int = 0) -> Any:
-    """Return the JSON that a verb prints."""
-    done = exthost(folder, *words, "--json")
-    assert done.returncode == code, done.stdout + done.stderr
-    return json.loads(done.stdout)
+def run_json(folder: Path, *arguments: str, code: int = 0) -> Any:
+    """Run one verb with --json; return the JSON that it prints."""
+    result = exthost(folder, *arguments, "--json")
+    assert result.returncode == code, result.stdout + result.stderr
+    return json.loads(result.stdout)

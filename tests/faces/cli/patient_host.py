@@ -1,7 +1,7 @@
 """The command line, with a morphir dialect that waits ten minutes for an extension to end.
 
-For claims about what happens while a host stops: an extension that does not end keeps the host in
-that moment, however slow the machine is, until somebody ends it.
+For tests of a host that is stopping: an extension that does not end keeps the host in this state
+until the test kills it, however slow the machine is.
 """
 
 import sys

@@ -1,7 +1,8 @@
-"""Failures that authors and users plant by accident: files, a command line, and what it shows.
+"""Mistakes that authors and users often make, as data: the files, the command line, the exit code.
 
-Each row is run in a folder of its own. Its output is compared with the snapshot of its name in
-`tests/faces/cli/snapshots/`; `EXTHOST_UPDATE_SNAPSHOTS=1` writes them.
+`test_planted_failures.py` runs each mistake in an empty folder and compares the output with the
+snapshot of the same name in `tests/faces/cli/snapshots/`. `EXTHOST_UPDATE_SNAPSHOTS=1` writes the
+snapshots.
 """
 
 import json
@@ -15,22 +16,21 @@ from pathlib import Path
 BAD = Path(__file__).parents[2] / "authoring" / "check" / "bad_extension.py"
 PYTHON = (sys.executable, "-S", "-E")
 
-# A time limit of rows whose failure is silence, and one that no row is about.
+# The time limit of extensions that never answer, and the limit of all others.
 SHORT = "2s"
 LONG = "50s"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One planted failure. `files` are relative to the folder; one that begins with `#!` is made
-    executable, and so is what `executable` names."""
+    """One mistake. The names of `files` are relative to the folder; a file that begins with `#!` is
+    made executable, except `plain.py`."""
 
     name: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
-    executable: tuple[str, ...] = ()
-    code: int = 5
+    code: int = 5  # the exit code
 
     def write(self, folder: Path) -> None:
         """Write the files."""
@@ -43,55 +43,64 @@ class Failure:
                 path.chmod(0o755)
 
 
-def bad(verb: str, fault: str, dialect: str = "morphir", timeout: str = LONG) -> tuple[str, ...]:
-    words = [*verb.split(), "--timeout", timeout, "--dialect", dialect]
-    return (*words, "--", *PYTHON, str(BAD), dialect, fault, "state")
-
-
-def script(name: str, *words: str, dialect: str = "morphir") -> tuple[str, ...]:
-    return ("inspect", *words, "--timeout", LONG, "--dialect", dialect, "--", name)
-
-
-def program(
-    text: str, *words: str, dialect: str = "morphir", timeout: str = LONG
+def with_fault(
+    verb: str, fault: str, dialect: str = "morphir", timeout: str = LONG
 ) -> tuple[str, ...]:
-    return ("inspect", *words, "--timeout", timeout, "--dialect", dialect, "--", *PYTHON, text)
+    """Return the arguments that run a verb with an extension that has this fault."""
+    arguments = [*verb.split(), "--timeout", timeout, "--dialect", dialect]
+    return (*arguments, "--", *PYTHON, str(BAD), dialect, fault, "state")
+
+
+def inspect_program(path: str) -> tuple[str, ...]:
+    """Return the arguments that inspect an executable file."""
+    return ("inspect", "--timeout", LONG, "--dialect", "morphir", "--", path)
+
+
+def inspect_python(script: str, dialect: str = "morphir") -> tuple[str, ...]:
+    """Return the arguments that inspect a Python script."""
+    return ("inspect", "--timeout", LONG, "--dialect", dialect, "--", *PYTHON, script)
 
 
 SHOUT = "shout text=hi"
-WRONG_DIALECT = bad("inspect", "none")
+WRONG_DIALECT = with_fault("inspect", "none")
 NO_NETWORK = 'source = {type = "process", command = "./npx"}\npermissions = {network = false}'
-NOT_SET = {"mcpServers": {"x": {"command": "true", "env": {"GITHUB_TOKEN": "${NOPE_TOKEN}"}}}}
-LOOP = (
+UNSET_REFERENCE = {
+    "mcpServers": {"x": {"command": "true", "env": {"GITHUB_TOKEN": "${NOPE_TOKEN}"}}}
+}
+# A morphir extension without tools.
+EMPTY_EXTENSION = (
     "import json, sys\n"
     "for line in sys.stdin:\n"
-    "    asked = json.loads(line)\n"
-    "    print(json.dumps({'id': asked['id'], 'result': []}), flush=True)\n"
+    "    request = json.loads(line)\n"
+    "    print(json.dumps({'id': request['id'], 'result': []}), flush=True)\n"
 )
-NEXO = '[plugin]\nid = "x"\nversion = "{version}"\n[capabilities]\ntools = ["t"]\n'
-NEXO_END = '[transport]\nkind = "stdio"\ncommand = "./x.py"\n'
-RODER = (
+NEXO_MANIFEST = '[plugin]\nid = "x"\nversion = "{version}"\n[capabilities]\ntools = ["t"]\n'
+NEXO_TRANSPORT = '[transport]\nkind = "stdio"\ncommand = "./x.py"\n'
+RODER_MANIFEST = (
     'id = "x"\nname = "x"\nversion = "1.0.0"\napi_version = "^0.1"\n[launch]\ncommand = "python3"\n'
     'args = ["x.py"]\n[[provides]]\ntype = "{type}"\nid = "x-tools"\n[[provides.tools]]\n'
     'name = "t"\ndescription = "d"\nparameters = {{ type = "object" }}\n'
 )
-ECHO_RODER = (
+# A roder extension that returns a wrong checksum of its manifest.
+WRONG_CHECKSUM = (
     "import json, sys\n"
     "for line in sys.stdin:\n"
-    "    asked = json.loads(line)\n"
+    "    request = json.loads(line)\n"
     "    services = [{'type': 'tool_provider', 'id': 'x-tools', 'tools': [{'name': 't',\n"
     "        'description': 'd', 'parameters': {'type': 'object'}}]}]\n"
     "    result = {'protocolVersion': '0.2.0', 'extensionId': 'x', 'services': services,\n"
     "        'manifestChecksum': '0' * 16}\n"
-    "    print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': result}), flush=True)\n"
+    "    print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': result}), flush=True)\n"
 )
 
 
 def plugin_json(text: str) -> dict[str, str]:
-    return {"x/.synaps-plugin/plugin.json": text, "x/x.py": LOOP}
+    """Return the files of a synaps plugin with this manifest."""
+    return {"x/.synaps-plugin/plugin.json": text, "x/x.py": EMPTY_EXTENSION}
 
 
-def synaps(permissions: list[str]) -> str:
+def synaps_manifest(permissions: list[str]) -> str:
+    """Return a synaps manifest with these permissions."""
     command = {"command": "python3", "args": ["x.py"], "runtime": "process"}
     extension = {"protocol_version": 1, "permissions": permissions, **command}
     return json.dumps({"name": "x", "version": "1.0.0", "extension": extension}, indent=2)
@@ -100,39 +109,47 @@ def synaps(permissions: list[str]) -> str:
 ENTRY = '[[extensions]]\nname = "x"\ndialect = "{dialect}"\n{more}\n'
 
 FAILURES = [
-    Failure("01-prints", bad(f"call {SHOUT}", "prints"), code=0),
+    Failure("01-prints", with_fault(f"call {SHOUT}", "prints"), code=0),
     Failure(
-        "02-wrong-id-in-a-reply", bad(f"call {SHOUT}", "wrong-id-in-call", timeout=SHORT), code=6
+        "02-wrong-id-in-a-reply",
+        with_fault(f"call {SHOUT}", "wrong-id-in-call", timeout=SHORT),
+        code=6,
     ),
-    Failure("03-wrong-id", bad("inspect", "wrong-id")),
-    Failure("04-no-flush", bad("inspect", "silent", timeout=SHORT)),
-    Failure("05-exception", bad("call shout --args {}", "dies-of-arguments"), code=2),
-    Failure("05-exception-in-a-handler", bad(f"call {SHOUT}", "dies-in-call"), code=7),
-    Failure("06-invalid-schema", bad(f"call {SHOUT}", "invalid-input-schema"), code=0),
+    Failure("03-wrong-id", with_fault("inspect", "wrong-id")),
+    Failure("04-no-flush", with_fault("inspect", "silent", timeout=SHORT)),
+    Failure("05-exception", with_fault("call shout --args {}", "dies-of-arguments"), code=2),
+    Failure("05-exception-in-a-handler", with_fault(f"call {SHOUT}", "dies-in-call"), code=7),
+    Failure("06-invalid-schema", with_fault(f"call {SHOUT}", "invalid-input-schema"), code=0),
     Failure(
-        "07-result-against-its-schema", bad(f"call {SHOUT}", "result-against-schema", "mcp"), code=7
+        "07-result-against-its-schema",
+        with_fault(f"call {SHOUT}", "result-against-schema", "mcp"),
+        code=7,
     ),
-    Failure("08-slow-start", bad("inspect", "slow-start", timeout=SHORT)),
+    Failure("08-slow-start", with_fault("inspect", "slow-start", timeout=SHORT)),
     Failure("09-missing-interpreter", ("inspect", "--dialect", "morphir", "--", "pyton3", "x.py")),
-    Failure("10-wrong-shebang", script("./x.py"), {"x.py": "#!/usr/bin/env nosuchpython\n"}),
-    Failure("11-windows-line-ends", script("./x.sh"), {"x.sh": "#!/bin/sh\r\necho\r\n"}),
     Failure(
-        "12-windows-line-ends-env", script("./x.py"), {"x.py": "#!/usr/bin/env python3\r\n" + LOOP}
+        "10-wrong-shebang", inspect_program("./x.py"), {"x.py": "#!/usr/bin/env nosuchpython\n"}
+    ),
+    Failure("11-windows-line-ends", inspect_program("./x.sh"), {"x.sh": "#!/bin/sh\r\necho\r\n"}),
+    Failure(
+        "12-windows-line-ends-env",
+        inspect_program("./x.py"),
+        {"x.py": "#!/usr/bin/env python3\r\n" + EMPTY_EXTENSION},
     ),
     Failure(
         "13-byte-order-mark-in-a-script",
-        script("./x.py"),
+        inspect_program("./x.py"),
         {"x.py": b"\xef\xbb\xbf#!/usr/bin/env python3\n"},
     ),
-    Failure("14-byte-order-mark-on-stdout", bad(f"call {SHOUT}", "mark"), code=0),
+    Failure("14-byte-order-mark-on-stdout", with_fault(f"call {SHOUT}", "mark"), code=0),
     Failure(
         "15-variable-not-set",
-        program("x.py"),
+        inspect_python("x.py"),
         {"x.py": "import os\nos.environ['WEATHER_API_KEY']\n"},
     ),
     Failure(
         "16-variable-held-back",
-        program("x.py", dialect="mcp"),
+        inspect_python("x.py", dialect="mcp"),
         {
             "x.py": "import os, sys\n"
             "'GITHUB_TOKEN' in os.environ or sys.exit('GITHUB_TOKEN must be set')\n"
@@ -142,63 +159,83 @@ FAILURES = [
     Failure(
         "17-missing-program",
         ("inspect", "x/plugin.toml"),
-        {"x/plugin.toml": NEXO.format(version="1.0.0") + NEXO_END + '[requires]\nbins = ["jqq"]\n'},
+        {
+            "x/plugin.toml": NEXO_MANIFEST.format(version="1.0.0")
+            + NEXO_TRANSPORT
+            + '[requires]\nbins = ["jqq"]\n'
+        },
         code=4,
     ),
     Failure(
         "18-version",
         ("inspect", "x/plugin.toml"),
-        {"x/plugin.toml": NEXO.format(version="0.1") + NEXO_END},
+        {"x/plugin.toml": NEXO_MANIFEST.format(version="0.1") + NEXO_TRANSPORT},
         code=3,
     ),
     Failure(
         "19-misspelt-table",
         ("inspect", "x/plugin.toml"),
-        {"x/plugin.toml": NEXO.format(version="1.0.0").replace("plugin", "plugn") + NEXO_END},
+        {
+            "x/plugin.toml": NEXO_MANIFEST.format(version="1.0.0").replace("plugin", "plugn")
+            + NEXO_TRANSPORT
+        },
         code=3,
     ),
     Failure(
         "20-misspelt-key",
         ("inspect", "x/plugin.toml"),
-        {"x/plugin.toml": NEXO.format(version="1.0.0") + NEXO_END.replace("command", "comand")},
+        {
+            "x/plugin.toml": NEXO_MANIFEST.format(version="1.0.0")
+            + NEXO_TRANSPORT.replace("command", "comand")
+        },
         code=3,
     ),
     Failure(
         "21-toml-syntax",
         ("inspect", "x/plugin.toml"),
-        {"x/plugin.toml": NEXO.format(version="1.0.0") + "[transport\n"},
+        {"x/plugin.toml": NEXO_MANIFEST.format(version="1.0.0") + "[transport\n"},
         code=3,
     ),
-    # 22 needs a host that runs: see LOOPS.
-    Failure("23-not-executable", script("./plain.py"), {"plain.py": "#!/usr/bin/env python3\n"}),
-    Failure("24-script-not-there", program("nosuch.py")),
+    # 22 needs a running host: see CRASH_LOOP.
+    Failure(
+        "23-not-executable", inspect_program("./plain.py"), {"plain.py": "#!/usr/bin/env python3\n"}
+    ),
+    Failure("24-script-not-there", inspect_python("nosuch.py")),
     Failure("25-wrong-dialect", (*WRONG_DIALECT[:4], "mcp", *WRONG_DIALECT[5:])),
-    Failure("26-python-notation", bad("inspect", "python-notation")),
-    Failure("27-id-as-text", bad("inspect", "text-id")),
-    Failure("28-misspelt-result", bad("inspect", "misspelt")),
-    Failure("29-no-list", bad("inspect", "no-list")),
-    Failure("30-exits-after-one-answer", bad("inspect", "exits-after-one")),
-    Failure("31-pretty", bad("inspect", "pretty")),
-    Failure("32-latin-1", bad("inspect", "latin-1")),
-    Failure("33-nan", bad("inspect", "nan")),
-    Failure("34-hang", bad(f"call {SHOUT}", "hangs", timeout=SHORT), code=6),
-    Failure("35-wrong-content-length", bad("inspect", "length-too-long", "synaps")),
+    Failure("26-python-notation", with_fault("inspect", "python-notation")),
+    Failure("27-id-as-text", with_fault("inspect", "text-id")),
+    Failure("28-misspelt-result", with_fault("inspect", "misspelt")),
+    Failure("29-no-list", with_fault("inspect", "no-list")),
+    Failure("30-exits-after-one-answer", with_fault("inspect", "exits-after-one")),
+    Failure("31-pretty", with_fault("inspect", "pretty")),
+    Failure("32-latin-1", with_fault("inspect", "latin-1")),
+    Failure("33-nan", with_fault("inspect", "nan")),
+    Failure("34-hang", with_fault(f"call {SHOUT}", "hangs", timeout=SHORT), code=6),
+    Failure("35-wrong-content-length", with_fault("inspect", "length-too-long", "synaps")),
     Failure(
         "36-json-comma",
         ("inspect", "x"),
-        plugin_json(synaps(["tools.register"]).replace("}\n}", "},\n}")),
+        plugin_json(synaps_manifest(["tools.register"]).replace("}\n}", "},\n}")),
         code=3,
     ),
-    Failure("37-permission-typo", ("inspect", "x"), plugin_json(synaps(["tools.registr"])), code=3),
+    Failure(
+        "37-permission-typo",
+        ("inspect", "x"),
+        plugin_json(synaps_manifest(["tools.registr"])),
+        code=3,
+    ),
     Failure(
         "38-checksum",
         ("inspect", "roder-extension.toml"),
-        {"roder-extension.toml": RODER.format(type="tool_provider"), "x.py": ECHO_RODER},
+        {
+            "roder-extension.toml": RODER_MANIFEST.format(type="tool_provider"),
+            "x.py": WRONG_CHECKSUM,
+        },
     ),
     Failure(
         "38-type-typo",
         ("inspect", "roder-extension.toml"),
-        {"roder-extension.toml": RODER.format(type="tool_provder")},
+        {"roder-extension.toml": RODER_MANIFEST.format(type="tool_provder")},
         code=3,
     ),
     Failure(
@@ -230,13 +267,13 @@ FAILURES = [
     Failure(
         "42-reference-not-set",
         ("inspect", "x", "--config", "mcp.json"),
-        {"mcp.json": json.dumps(NOT_SET)},
+        {"mcp.json": json.dumps(UNSET_REFERENCE)},
         code=4,
     ),
 ]
 
-# A crash loop shows in a host that runs, and to whoever calls through that host.
-LOOPS = Failure(
+# A crash loop is reported by the running host, and by a call that uses this host.
+CRASH_LOOP = Failure(
     "22-crash-loop",
     ("call", "x", "shout"),
     {
@@ -255,8 +292,8 @@ LOOPS = Failure(
 )
 
 
-def normalised(text: str, folder: Path) -> str:
-    """Return the output without what differs from run to run and from machine to machine."""
+def normalise(text: str, folder: Path) -> str:
+    """Return the output without the parts that differ between runs and machines."""
     for path, name in ((str(folder), "DIR"), (str(BAD), "BAD")):
         text = text.replace(path, name)
     text = re.sub(rf"{re.escape(sys.executable)}(3(\.\d+)?)?\b", "python3", text)
@@ -269,4 +306,4 @@ def normalised(text: str, folder: Path) -> str:
     return re.sub(r"[ \t]+$", "", text, flags=re.M)
 
 
-UPDATES = bool(os.environ.get("EXTHOST_UPDATE_SNAPSHOTS"))
+UPDATE_SNAPSHOTS = bool(os.environ.get("EXTHOST_UPDATE_SNAPSHOTS"))

@@ -1,4 +1,4 @@
-"""`exthost check`: what it shows, what it writes, and its exit codes."""
+"""`exthost check`: its output, the report that it writes, and its exit codes."""
 
 import json
 import sys
@@ -12,35 +12,37 @@ from tests.authoring.check.test_planted_faults import BAD
 from tests.faces.cli.cli_process import run_inside
 
 
-def bad(dialect: str, fault: str) -> list[str]:
+def faulty_extension(dialect: str, fault: str) -> list[str]:
+    """Return the arguments for an extension with this fault."""
     return ["--dialect", dialect, "--", sys.executable, "-S", "-E", str(BAD), dialect, fault]
 
 
-def checked(*words: str | Path, cwd: Path | None = None) -> tuple[int, Any]:
-    done = run_inside("check", "--json", *words, cwd=cwd)
-    return done.returncode, json.loads(done.stdout)
+def run_check(*arguments: str | Path, cwd: Path | None = None) -> tuple[int, Any]:
+    """Run `exthost check --json`; return its exit code and its report."""
+    result = run_inside("check", "--json", *arguments, cwd=cwd)
+    return result.returncode, json.loads(result.stdout)
 
 
 def test_a_fault_is_shown_with_rule_bytes_and_fix_and_exits_with_1(tmp_path: Path) -> None:
     junit = tmp_path / "report.xml"
-    done = run_inside("check", "--junit", junit, *bad("nexo", "no-version"))
-    assert done.returncode == 1
-    lines = done.stdout.splitlines()
-    at = next(number for number, line in enumerate(lines) if line.startswith("FAULT"))
-    assert "version-member" in lines[at] and "nexo-wire-05" in lines[at]
-    shown = "\n".join(lines[at : at + 9])
-    assert 'sent:   {"jsonrpc":"2.0","method":"initialize"' in shown
-    assert 'came:   {"id": 0, "result":' in shown
-    assert 'fix:    add the member "jsonrpc": "2.0"' in shown
-    assert "1 fault" in done.stderr and "score" in done.stderr
+    result = run_inside("check", "--junit", junit, *faulty_extension("nexo", "no-version"))
+    assert result.returncode == 1
+    lines = result.stdout.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("FAULT"))
+    assert "version-member" in lines[first] and "nexo-wire-05" in lines[first]
+    fault_text = "\n".join(lines[first : first + 9])  # the lines about this fault
+    assert 'sent:   {"jsonrpc":"2.0","method":"initialize"' in fault_text
+    assert 'came:   {"id": 0, "result":' in fault_text
+    assert 'fix:    add the member "jsonrpc": "2.0"' in fault_text
+    assert "1 fault" in result.stderr and "score" in result.stderr
     suite = ElementTree.parse(junit).getroot()[0]
     assert suite.get("failures") == "1"
     failed = [case.get("name") for case in suite if case.find("failure") is not None]
     assert failed == ["version-member"]
 
 
-def test_the_report_as_data_has_score_and_every_check() -> None:
-    code, report = checked("--call", 'shout {"text": "hi"}', *bad("morphir", "none"))
+def test_the_report_as_json_has_a_score_and_every_check() -> None:
+    code, report = run_check("--call", 'shout {"text": "hi"}', *faulty_extension("morphir", "none"))
     assert code == 0
     assert report["ok"] is True and report["score"] >= 95
     status = {check["check"]: check["status"] for check in report["checks"]}
@@ -48,7 +50,7 @@ def test_the_report_as_data_has_score_and_every_check() -> None:
 
 
 def test_a_program_that_cannot_be_started_is_a_fault() -> None:
-    code, report = checked("--dialect", "mcp", "--", "no-such-program-anywhere")
+    code, report = run_check("--dialect", "mcp", "--", "no-such-program-anywhere")
     assert code == 1
     (start,) = [check for check in report["checks"] if check["check"] == "start"]
     assert "no-such-program-anywhere" in start["findings"][0]["message"]
@@ -57,9 +59,9 @@ def test_a_program_that_cannot_be_started_is_a_fault() -> None:
 
 @pytest.mark.parametrize("limit", ["1ms", "300ms"])
 def test_a_program_that_never_finishes_its_handshake_is_a_fault(limit: str) -> None:
-    """Not a slow start: nothing shows that it would ever answer."""
+    """It is not reported as a slow start, because the program shows no sign of an answer."""
     reads_only = (sys.executable, "-S", "-E", "-c", "import sys; sys.stdin.read()")
-    code, report = checked("--timeout", limit, "--dialect", "morphir", "--", *reads_only)
+    code, report = run_check("--timeout", limit, "--dialect", "morphir", "--", *reads_only)
     assert code == 1
     (fault,) = [check for check in report["checks"] if check["status"] == "fault"]
     assert fault["check"] == "time"
@@ -68,27 +70,30 @@ def test_a_program_that_never_finishes_its_handshake_is_a_fault(limit: str) -> N
 
 def test_a_manifest_with_a_mistake_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "plugin.toml").write_text('[plugn]\nid = "x"\n')
-    code, report = checked(tmp_path)
+    code, report = run_check(tmp_path)
     assert code == 1
     assert report["checks"][0]["check"] == "manifest"
     assert "plugin" in report["checks"][0]["findings"][0]["message"]
 
 
-def test_a_missing_or_invalid_subject_of_check_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_target_of_check_is_a_usage_error(tmp_path: Path) -> None:
     assert run_inside("check", cwd=tmp_path).returncode == 2
     assert run_inside("check", "nothing-here", cwd=tmp_path).returncode == 2
     assert run_inside("check", "--call", "x {", "--", "true", cwd=tmp_path).returncode == 2
 
 
 def test_the_rules_can_be_listed() -> None:
-    done = run_inside("check", "--rules", "--dialect", "mcp")
-    assert done.returncode == 0
-    assert "mcp-cancel-01" in done.stdout
+    result = run_inside("check", "--rules", "--dialect", "mcp")
+    assert result.returncode == 0
+    assert "mcp-cancel-01" in result.stdout
 
 
 @pytest.mark.parametrize("verb", ["inspect", "call"])
-def test_variables_and_folder_of_the_extension_are_options(verb: str, tmp_path: Path) -> None:
-    script = tmp_path / "told.py"
+def test_the_environment_and_working_folder_of_the_extension_are_options(
+    verb: str, tmp_path: Path
+) -> None:
+    # An extension that reports a variable and its working folder as the description of its tool.
+    script = tmp_path / "reports.py"
     script.write_text(
         "import json, os, sys\n"
         "for line in sys.stdin:\n"
@@ -99,17 +104,18 @@ def test_variables_and_folder_of_the_extension_are_options(verb: str, tmp_path: 
     )
     folder = tmp_path / "inside"
     folder.mkdir()
-    words = [*([verb, "x"] if verb == "call" else [verb]), "--json", "--dialect", "morphir"]
-    done = run_inside(
-        *words, "-e", "GITHUB_TOKEN=t0p", "--cwd", folder, "--", sys.executable, str(script)
+    tool = ["x"] if verb == "call" else []
+    arguments = [verb, *tool, "--json", "--dialect", "morphir"]
+    result = run_inside(
+        *arguments, "-e", "GITHUB_TOKEN=t0p", "--cwd", folder, "--", sys.executable, str(script)
     )
-    assert done.returncode == 0, done.stderr
-    assert f"t0p {folder}" in done.stdout
-    done = run_inside(*words, "--cwd", tmp_path / "none", "--", sys.executable, str(script))
-    assert done.returncode == 2 and "no such folder" in done.stdout
+    assert result.returncode == 0, result.stderr
+    assert f"t0p {folder}" in result.stdout
+    result = run_inside(*arguments, "--cwd", tmp_path / "none", "--", sys.executable, str(script))
+    assert result.returncode == 2 and "no such folder" in result.stdout
 
 
-def test_a_variable_without_a_value_is_taken_from_here() -> None:
-    done = run_inside("inspect", "-e", "EXTHOST_NOT_SET_ANYWHERE", "--", "true")
-    assert done.returncode == 2
-    assert "EXTHOST_NOT_SET_ANYWHERE is not set here" in done.stderr
+def test_a_variable_without_a_value_must_be_set_in_the_environment() -> None:
+    result = run_inside("inspect", "-e", "EXTHOST_NOT_SET_ANYWHERE", "--", "true")
+    assert result.returncode == 2
+    assert "EXTHOST_NOT_SET_ANYWHERE is not set here" in result.stderr

@@ -1,4 +1,4 @@
-"""cigen from the command line: the lines that people will type, and what they exit with."""
+"""cigen plugins on the command line: calls, files that are written, and exit codes."""
 
 import json
 import os
@@ -23,19 +23,21 @@ BUILD_SECONDS = 600
 SCHEMA = '{"schema": {"version": "1", "jobs": [{"id": "build"}]}}'
 
 
-def asking(verb: str, **variables: str) -> str:
-    return json.dumps({"schema": {"variables": {"do": verb, **variables}}})
+def behaviour_args(behaviour: str, **variables: str) -> str:
+    """Return the value of --args that makes cigen_child.py behave in this way."""
+    return json.dumps({"schema": {"variables": {"do": behaviour, **variables}}})
 
 
-# The test's child gives no answer to these: it waits for the rest of a frame.
+# cigen_child.py does not answer in these dialects: it waits for the rest of a frame.
 SILENT_IN = ("mcp", "synaps", "morphir", "nexo")
 
 
-def call(*words: str, flags: tuple[str, ...] = (), code: int = 0) -> Any:
-    return run_json("call", *words, "--dialect", "cigen", "--", *CHILD, *flags, code=code)
+def call(*arguments: str, flags: tuple[str, ...] = (), code: int = 0) -> Any:
+    """Run `exthost call` with cigen_child.py; return the JSON that it prints."""
+    return run_json("call", *arguments, "--dialect", "cigen", "--", *CHILD, *flags, code=code)
 
 
-def test_generate_finds_out_the_dialect_and_sends_the_plan_first() -> None:
+def test_generate_detects_the_dialect_and_sends_the_plan_first() -> None:
     result = run_json("call", "generate", "--args", SCHEMA, "--", *CHILD, silent_in=SILENT_IN)
     received = json.loads(result["fragments"][0]["content"])["heard"]
     assert [kind for kind, _ in received] == ["Hello", "PlanRequest", "GenerateRequest"]
@@ -43,106 +45,106 @@ def test_generate_finds_out_the_dialect_and_sends_the_plan_first() -> None:
 
 
 @shows("cigen-call-11")
-def test_a_plugin_that_expects_no_plan_is_noticed_and_an_option_helps() -> None:
-    words = ("call", "generate", "--args", SCHEMA, "--dialect", "cigen", "--json")
-    done = run(*words, "--", *CHILD, "alone")
-    assert done.returncode == 7
-    error = json.loads(done.stdout)["error"]
+def test_the_error_of_a_plugin_that_expects_no_plan_names_the_option() -> None:
+    arguments = ("call", "generate", "--args", SCHEMA, "--dialect", "cigen", "--json")
+    completed = run(*arguments, "--", *CHILD, "alone")
+    assert completed.returncode == 7
+    error = json.loads(completed.stdout)["error"]
     assert error["code"] == "X0622" and "--option plan=false" in error["help"]
-    done = run(*words, "--option", "plan=false", "--", *CHILD, "alone")
-    result = json.loads(done.stdout)
+    completed = run(*arguments, "--option", "plan=false", "--", *CHILD, "alone")
+    result = json.loads(completed.stdout)
     received = json.loads(result["fragments"][0]["content"])["heard"]
     assert [kind for kind, _ in received] == ["Hello", "GenerateRequest"]
 
 
-def test_an_option_is_for_one_extension() -> None:
-    done = run("call", "generate", "--option", "plan=false", "--json")
-    assert done.returncode == 2 and "--option" in done.stdout
+def test_options_of_a_dialect_need_one_named_extension() -> None:
+    result = run("call", "generate", "--option", "plan=false", "--json")
+    assert result.returncode == 2 and "--option" in result.stdout
 
 
-def test_a_program_named_as_a_plugin_is_tried_as_one_first(tmp_path: Path) -> None:
-    program = script(tmp_path / "cigen-lang-x")
-    done = run("inspect", "--json", "--", str(program))
-    assert json.loads(done.stdout)["dialect"] == "cigen"
-    assert done.stderr.count("dialect: cigen") == 1
+def test_cigen_is_tried_first_for_a_program_with_the_name_of_a_plugin(tmp_path: Path) -> None:
+    program = write_plugin(tmp_path / "cigen-lang-x")
+    result = run("inspect", "--json", "--", str(program))
+    assert json.loads(result.stdout)["dialect"] == "cigen"
+    assert result.stderr.count("dialect: cigen") == 1
 
 
-def script(path: Path, *flags: str) -> Path:
-    words = " ".join(f"'{word}'" for word in (*CHILD, *flags))
-    path.write_text(f"#!/bin/sh\nexec {words}\n")
+def write_plugin(path: Path, *flags: str) -> Path:
+    """Write a shell script that runs cigen_child.py with these flags."""
+    command = " ".join(f"'{word}'" for word in (*CHILD, *flags))
+    path.write_text(f"#!/bin/sh\nexec {command}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
 
 
 @shows("cigen-stop-02")
 def test_a_plugin_that_is_killed_in_the_middle_exits_with_7_and_its_stderr() -> None:
-    error = call("generate", "--args", asking("die"), code=7)["error"]
+    error = call("generate", "--args", behaviour_args("die"), code=7)["error"]
     assert error["evidence"]["exit"] == "exited with 3"
     assert error["evidence"]["stderr"] == ["the plugin broke"]
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize(
-    ("words", "flags", "exit_code", "error_code"),
+    ("arguments", "flags", "exit_code", "error_code"),
     [
         (["generate"], ("protocol=0",), 5, "X0520"),
         (["generate"], ("protocol=2",), 5, "X0520"),
         (["generate"], ("name=",), 5, "X0521"),
         (["generate"], ("capabilities=github",), 5, "X0522"),
         (["generate", "--capability", "provider:x"], ("capabilities=provider:y",), 5, "X0523"),
-        (["generate", "--args", asking("garble")], (), 7, "X0620"),
-        (["generate", "--args", asking("die-inside")], (), 7, "X1001"),
-        (["generate", "--args", asking("plan:fail")], (), 1, "X0720"),
-        (["generate", "--args", asking("hang"), "--timeout", "200ms"], (), 6, "X0801"),
+        (["generate", "--args", behaviour_args("garble")], (), 7, "X0620"),
+        (["generate", "--args", behaviour_args("die-inside")], (), 7, "X1001"),
+        (["generate", "--args", behaviour_args("plan:fail")], (), 1, "X0720"),
+        (["generate", "--args", behaviour_args("hang"), "--timeout", "200ms"], (), 6, "X0801"),
         (["generate", "nosuchfield=1"], (), 2, "X1320"),
         (["detect", "--method"], (), 2, "X1321"),
         (["detect"], (), 2, "X1202"),
     ],
 )
-def test_each_failure_has_its_code_and_its_exit(
-    words: list[str], flags: tuple[str, ...], exit_code: int, error_code: str
+def test_each_failure_has_its_error_code_and_exit_code(
+    arguments: list[str], flags: tuple[str, ...], exit_code: int, error_code: str
 ) -> None:
-    assert call(*words, flags=flags, code=exit_code)["error"]["code"] == error_code
+    assert call(*arguments, flags=flags, code=exit_code)["error"]["code"] == error_code
 
 
 def test_all_diagnostics_are_in_the_evidence_of_a_failed_call() -> None:
-    error = call("generate", "--args", asking("plan:fail"), code=1)["error"]
-    titles = [
+    error = call("generate", "--args", behaviour_args("plan:fail"), code=1)["error"]
+    diagnostic_titles = [
         diagnostic["title"] for diagnostic in error["evidence"]["answer"]["data"]["diagnostics"]
     ]
-    assert titles == ["bad plan", "and a warning"]
+    assert diagnostic_titles == ["bad plan", "and a warning"]
 
 
 @shows("cigen-files-05")
-def test_files_are_written_only_when_that_is_asked_for(tmp_path: Path) -> None:
+def test_files_are_written_only_with_the_write_option(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    pieces = [
+    fragments = [
         {"path": ".ci/a.yml", "content": "a: 1\n", "strategy": "MERGE_STRATEGY_MERGE"},
         {"path": ".ci/a.yml", "content": "b: 2\n", "strategy": "MERGE_STRATEGY_MERGE"},
         {"path": "log", "content": "2", "strategy": "MERGE_STRATEGY_APPEND", "order": 2},
         {"path": "log", "content": "1", "strategy": "MERGE_STRATEGY_APPEND", "order": -1},
     ]
-    args = asking("fragments", fragments=json.dumps(pieces))
-    printed = call("generate", "--args", args)
-    assert [fragment["path"] for fragment in printed["fragments"]] == [".ci/a.yml"] * 2 + [
-        "log"
-    ] * 2
+    args = behaviour_args("fragments", fragments=json.dumps(fragments))
+    result = call("generate", "--args", args)
+    paths = [fragment["path"] for fragment in result["fragments"]]
+    assert paths == [".ci/a.yml", ".ci/a.yml", "log", "log"]
     assert not out.exists()
-    assert call("generate", "--args", args, "--write", str(out)) == printed
+    assert call("generate", "--args", args, "--write", str(out)) == result
     assert (out / ".ci" / "a.yml").read_text() == "a: 1\nb: 2\n"
     assert (out / "log").read_text() == "12"
 
 
 @shows("cigen-files-04")
 @pytest.mark.parametrize("path", ["/tmp/escaped", "../escaped", "link/escaped"])
-def test_a_fragment_that_leads_out_exits_with_4_and_nothing_is_written(
+def test_a_fragment_outside_of_the_folder_exits_with_4_and_nothing_is_written(
     path: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "link").symlink_to(tmp_path)
-    pieces = [{"path": "good", "content": "1"}, {"path": path, "content": "2"}]
-    args = asking("fragments", fragments=json.dumps(pieces))
+    fragments = [{"path": "good", "content": "1"}, {"path": path, "content": "2"}]
+    args = behaviour_args("fragments", fragments=json.dumps(fragments))
     error = call("generate", "--args", args, "--write", str(out), code=4)["error"]
     assert error["code"] == "X0320" and path in error["message"] and error["extension"]
     assert [item.name for item in tmp_path.rglob("*")] == ["out", "link"]
@@ -151,7 +153,7 @@ def test_a_fragment_that_leads_out_exits_with_4_and_nothing_is_written(
 @pytest.mark.parametrize(
     "path", ["more/toy/x.py", "~later/x", "tool.py", "my.toml", "extensions/x", "sub/plugin.toml"]
 )
-def test_files_that_a_config_runs_or_searches_are_written_only_if_named(
+def test_files_that_a_config_runs_or_searches_need_write_protected(
     path: str, tmp_path: Path
 ) -> None:
     entry = """
@@ -162,51 +164,53 @@ def test_files_that_a_config_runs_or_searches_are_written_only_if_named(
     search = '[discovery]\nsearch_paths = ["more", "./~later", "extensions"]\n'
     (tmp_path / "my.toml").write_text(entry + search)
     (tmp_path / "tool.py").write_text("")
-    pieces = [{"path": "good", "content": "1"}, {"path": path, "content": "2"}]
-    args = asking("fragments", fragments=json.dumps(pieces))
-    words = ("call", "generate", "--args", args, "--config", "my.toml", "--write", ".", "--json")
-    command = ("--dialect", "cigen", "--", *CHILD)
-    done = run(*words, *command, cwd=tmp_path)
-    assert done.returncode == 4 and path in done.stdout and not (tmp_path / "good").exists()
-    done = run(*words, "--write-protected", path, *command, cwd=tmp_path)
-    assert done.returncode == 0 and (tmp_path / path).read_text() == "2"
+    fragments = [{"path": "good", "content": "1"}, {"path": path, "content": "2"}]
+    args = behaviour_args("fragments", fragments=json.dumps(fragments))
+    arguments = ("call", "generate", "--args", args, "--config", "my.toml", "--write", ".")
+    command = ("--json", "--dialect", "cigen", "--", *CHILD)
+    result = run(*arguments, *command, cwd=tmp_path)
+    assert result.returncode == 4 and path in result.stdout and not (tmp_path / "good").exists()
+    result = run(*arguments, "--write-protected", path, *command, cwd=tmp_path)
+    assert result.returncode == 0 and (tmp_path / path).read_text() == "2"
 
 
 def test_without_a_config_the_default_search_path_is_protected(tmp_path: Path) -> None:
-    args = asking("fragments", fragments=json.dumps([{"path": "extensions/x.py", "content": "2"}]))
-    words = ("call", "generate", "--args", args, "--write", ".", "--json", "--dialect", "cigen")
-    assert run(*words, "--", *CHILD, cwd=tmp_path).returncode == 4
+    args = behaviour_args(
+        "fragments", fragments=json.dumps([{"path": "extensions/x.py", "content": "2"}])
+    )
+    arguments = ("call", "generate", "--args", args, "--write", ".", "--json", "--dialect", "cigen")
+    assert run(*arguments, "--", *CHILD, cwd=tmp_path).returncode == 4
 
 
 @pytest.mark.parametrize(("option", "code"), [("--write", "X1325"), ("--capability", "X1324")])
-def test_options_that_mean_nothing_to_a_dialect_are_refused(option: str, code: str) -> None:
+def test_options_that_a_dialect_does_not_have_are_refused(option: str, code: str) -> None:
     text = str(ROOT / "examples" / "morphir" / "text.py")
-    words = ["call", "echo", option, "a:b", "--dialect", "morphir"]
-    assert run_json(*words, "--", sys.executable, text, code=2)["error"]["code"] == code
+    arguments = ["call", "echo", option, "a:b", "--dialect", "morphir"]
+    assert run_json(*arguments, "--", sys.executable, text, code=2)["error"]["code"] == code
 
 
 @shows("cigen-load-10")
 def test_plugins_are_found_in_a_folder_by_their_names(tmp_path: Path) -> None:
     plugins = tmp_path / "plugins"
     plugins.mkdir()
-    script(plugins / "cigen-provider-a", "name=provider/a", "capabilities=provider:a")
-    script(plugins / "cigen-lang-b", "name=lang/b", "capabilities=lang:b")
-    script(plugins / "cigen-other")
+    write_plugin(plugins / "cigen-provider-a", "name=provider/a", "capabilities=provider:a")
+    write_plugin(plugins / "cigen-lang-b", "name=lang/b", "capabilities=lang:b")
+    write_plugin(plugins / "cigen-other")
     (plugins / "cigen-provider-text").write_text("not executable")
     (tmp_path / "exthost.toml").write_text('[discovery]\nsearch_paths = ["plugins"]\n')
-    listed = run_json("list", cwd=tmp_path)
+    listing = run_json("list", cwd=tmp_path)
     assert [
         (extension["id"], extension["dialect"], extension["state"])
-        for extension in listed["extensions"]
+        for extension in listing["extensions"]
     ] == [
         ("cigen-lang-b", "cigen", "admitted"),
         ("cigen-provider-a", "cigen", "admitted"),
     ]
-    assert listed["diagnostics"] == []
-    words = ["call", "plan", "--args", SCHEMA]
-    for chosen in (["--capability", "lang:*"], ["--capability", "provider:a"]):
-        assert run_json(*words, *chosen, cwd=tmp_path)["resources"][0]["id"] == "build"
-    assert run_json(*words, code=2, cwd=tmp_path)["error"]["code"] == "X1204"
+    assert listing["diagnostics"] == []
+    arguments = ["call", "plan", "--args", SCHEMA]
+    for option in (["--capability", "lang:*"], ["--capability", "provider:a"]):
+        assert run_json(*arguments, *option, cwd=tmp_path)["resources"][0]["id"] == "build"
+    assert run_json(*arguments, code=2, cwd=tmp_path)["error"]["code"] == "X1204"
     named = ["call", "provider/a:plan", "--args", SCHEMA]
     assert run_json(*named, cwd=tmp_path)["resources"][0]["id"] == "build"
     assert run_json("inspect", "plugins/cigen-lang-b", cwd=tmp_path)["name"] == "lang/b"
@@ -216,10 +220,10 @@ def test_plugins_are_found_in_a_folder_by_their_names(tmp_path: Path) -> None:
 def test_plugins_are_found_on_path_by_search_and_by_bare_name(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     (programs / "deeper").mkdir(parents=True)
-    script(programs / "cigen-provider-a", "name=provider/a")
-    script(programs / "deeper" / "cigen-provider-b", "name=provider/b")
-    # As package managers install programs: a link to where they really are.
-    script(tmp_path / "installed", "name=provider/c")
+    write_plugin(programs / "cigen-provider-a", "name=provider/a")
+    write_plugin(programs / "deeper" / "cigen-provider-b", "name=provider/b")
+    # Package managers install programs as links to files in other folders.
+    write_plugin(tmp_path / "installed", "name=provider/c")
     (programs / "cigen-provider-c").symlink_to(tmp_path / "installed")
     (programs / "linked").symlink_to(programs / "deeper")
     (tmp_path / "exthost.toml").write_text(
@@ -228,13 +232,13 @@ def test_plugins_are_found_on_path_by_search_and_by_bare_name(tmp_path: Path) ->
         'source = { type = "process", command = "cigen-provider-a" }\n'
     )
     env = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
-    listed = json.loads(run("list", "--json", cwd=tmp_path, env=env).stdout)
-    found = [extension["id"] for extension in listed["extensions"]]
-    assert found == ["bare", "cigen-provider-a", "cigen-provider-c"]
-    done = run("inspect", "cigen-provider-c", "--json", cwd=tmp_path, env=env)
-    assert json.loads(done.stdout)["name"] == "provider/c"
-    done = run("inspect", "bare", "--json", cwd=tmp_path, env=env)
-    assert json.loads(done.stdout)["name"] == "provider/a"
+    listing = json.loads(run("list", "--json", cwd=tmp_path, env=env).stdout)
+    found_ids = [extension["id"] for extension in listing["extensions"]]
+    assert found_ids == ["bare", "cigen-provider-a", "cigen-provider-c"]
+    result = run("inspect", "cigen-provider-c", "--json", cwd=tmp_path, env=env)
+    assert json.loads(result.stdout)["name"] == "provider/c"
+    result = run("inspect", "bare", "--json", cwd=tmp_path, env=env)
+    assert json.loads(result.stdout)["name"] == "provider/a"
 
 
 def test_inspect_shows_name_capabilities_and_conflicts() -> None:
@@ -247,11 +251,11 @@ def test_inspect_shows_name_capabilities_and_conflicts() -> None:
 
 @pytest.fixture(scope="session")
 def rust_plugin() -> str:
-    """The Rust example. `make test-more` has built it; else it is built here."""
+    """The program of the Rust example. It is built here unless `make test-more` has built it."""
     if shutil.which("cargo") is None:
-        pytest.skip("no Rust toolchain here: the Rust example is not tried")
+        pytest.skip("there is no Rust toolchain: the Rust example is not tested")
     if _cargo("fetch").returncode != 0:
-        pytest.skip("the Rust example's crates are not here: cargo fetch in its folder brings them")
+        pytest.skip("the crates of the Rust example are missing: run cargo fetch in its folder")
     built = _cargo("build")
     assert built.returncode == 0, built.stderr
     return str(RUST / "target" / "debug" / "cigen-provider-rust")
@@ -270,7 +274,8 @@ def _cargo(verb: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="session", params=["python", pytest.param("rust", marks=pytest.mark.more)])
 def command(request: pytest.FixtureRequest) -> list[str]:
-    """An example plugin. Of the session, as what it may build is not bound by a test's limit."""
+    """The command of an example plugin. Its scope is the session, because a build can take longer
+    than the time limit of a test."""
     if request.param == "python":
         return [sys.executable, str(DEMO)]
     return [request.getfixturevalue("rust_plugin")]

@@ -1,4 +1,4 @@
-"""The command line as others script against it: output, exit codes, JSON shapes."""
+"""The verbs of the command line as scripts use them: output, exit codes and JSON."""
 
 import json
 import os
@@ -31,21 +31,22 @@ PYTHON = [sys.executable, "-S", "-E"]
 TEXT_COMMAND = ("--dialect", "morphir", "--", *PYTHON, str(TEXT))
 
 
-def run_json(*words: str, code: int = 0, **more: Any) -> Any:
-    """The JSON that a verb prints; it must be all of stdout."""
-    done = run(*(_json(words) if "--" in words else (*words, "--json")), **more)
-    assert done.returncode == code, done.stdout + done.stderr
-    return json.loads(done.stdout)
+def run_json(*arguments: str, code: int = 0, **more: Any) -> Any:
+    """Run a verb with --json; return the JSON that it prints, which must be all of stdout."""
+    result = run(*_with_json(arguments), **more)
+    assert result.returncode == code, result.stdout + result.stderr
+    return json.loads(result.stdout)
 
 
-def _json(words: tuple[str, ...]) -> list[str]:
-    at = words.index("--")
-    return [*words[:at], "--json", *words[at:]]
+def _with_json(arguments: tuple[str, ...]) -> list[str]:
+    """Add --json to the arguments, before a command after `--`."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return [*arguments[:end], "--json", *arguments[end:]]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a config: one good, one fragile, one missing, one switched off."""
+    """A folder with a config of extensions: two that run, one without a program, one disabled."""
     python = f'command = "{sys.executable}"'
     (tmp_path / "exthost.toml").write_text(
         f"""
@@ -89,10 +90,10 @@ def test_inspect_shows_the_offer_and_the_grants() -> None:
 
 
 def test_inspect_names_the_secrets_that_were_withheld() -> None:
-    words = _json(("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT))
-    done = run(*words, env=os.environ | {"MY_API_KEY": "hunter2"})
-    assert "MY_API_KEY" in json.loads(done.stdout)["environment"]["held_back"]
-    assert "hunter2" not in done.stdout + done.stderr
+    arguments = _with_json(("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT))
+    result = run(*arguments, env=os.environ | {"MY_API_KEY": "hunter2"})
+    assert "MY_API_KEY" in json.loads(result.stdout)["environment"]["held_back"]
+    assert "hunter2" not in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
@@ -111,7 +112,7 @@ def test_inspect_takes_a_name_from_the_config(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "result"),
+    ("arguments", "result"),
     [
         (["shout", "text=hi"], {"text": "HI"}),
         (["shout", "--args", '{"text": "hi"}'], {"text": "HI"}),
@@ -122,8 +123,8 @@ def test_inspect_takes_a_name_from_the_config(folder: Path) -> None:
         (["ext_text_shout", "text=hi"], {"text": "HI"}),
     ],
 )
-def test_call_prints_the_bare_result(words: list[str], result: Any) -> None:
-    assert run_json("call", *words, "--dialect", "morphir", "--", *PYTHON, TEXT) == result
+def test_call_prints_the_bare_result(arguments: list[str], result: Any) -> None:
+    assert run_json("call", *arguments, "--dialect", "morphir", "--", *PYTHON, TEXT) == result
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "[" * 100_000])
@@ -135,7 +136,7 @@ def test_text_that_only_looks_like_json_is_text_as_an_argument_but_invalid_as_ar
     assert error["code"] == "X1316" and "--args" in error["message"]
 
 
-def test_a_time_limit_of_nothing_is_refused() -> None:
+def test_a_time_limit_of_zero_is_refused() -> None:
     assert (
         "longer than 0"
         in run_json("call", "echo", "--timeout", "0", *TEXT_COMMAND, code=2)["error"]["message"]
@@ -143,35 +144,37 @@ def test_a_time_limit_of_nothing_is_refused() -> None:
 
 
 def test_call_reads_the_encoding_of_windows_pipes() -> None:
-    done = run(*_json(("call", "echo", "--args", "-", *TEXT_COMMAND)), input='\ufeff{"a": 1}\r\n')
-    assert json.loads(done.stdout) == {"a": 1}, done.stderr
+    result = run(
+        *_with_json(("call", "echo", "--args", "-", *TEXT_COMMAND)), input='\ufeff{"a": 1}\r\n'
+    )
+    assert json.loads(result.stdout) == {"a": 1}, result.stderr
 
 
-def test_call_without_json_prints_json_all_the_same() -> None:
-    done = run("call", "shout", "text=hi", "--dialect", "morphir", "--", *PYTHON, TEXT)
-    assert json.loads(done.stdout) == {"text": "HI"}
+def test_call_prints_the_result_as_json_even_without_the_json_option() -> None:
+    result = run("call", "shout", "text=hi", "--dialect", "morphir", "--", *PYTHON, TEXT)
+    assert json.loads(result.stdout) == {"text": "HI"}
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("arguments", "text"),
     [
         (["shout", "text=hi"], '{"text":"HI"}\n'),
         (["echo", "--args", '{"n": [1, null]}', "--json"], '{"n":[1,null]}\n'),
     ],
 )
-def test_call_prints_the_text_that_a_model_reads(words: list[str], text: str) -> None:
-    done = run("call", "--text", *words, *TEXT_COMMAND)
-    assert (done.returncode, done.stdout) == (0, text), done.stderr
+def test_call_prints_the_text_that_a_model_reads(arguments: list[str], text: str) -> None:
+    result = run("call", "--text", *arguments, *TEXT_COMMAND)
+    assert (result.returncode, result.stdout) == (0, text), result.stderr
 
 
-def test_text_is_for_tools_but_not_for_methods() -> None:
+def test_the_text_option_is_refused_for_methods() -> None:
     error = run_json("call", "echo", "--text", "--method", *TEXT_COMMAND, code=2)["error"]
     assert error["code"] == "X1316" and "--text" in error["message"]
 
 
 def test_call_reads_its_arguments_from_stdin() -> None:
-    words = ("call", "shout", "--args", "-", "--dialect", "morphir", "--", *PYTHON, TEXT)
-    assert json.loads(run_process(*words, input='{"text": "hi"}').stdout) == {"text": "HI"}
+    arguments = ("call", "shout", "--args", "-", "--dialect", "morphir", "--", *PYTHON, TEXT)
+    assert json.loads(run_process(*arguments, input='{"text": "hi"}').stdout) == {"text": "HI"}
 
 
 def test_the_error_for_a_number_in_place_of_a_string_shows_how_to_write_it(folder: Path) -> None:
@@ -181,12 +184,12 @@ def test_the_error_for_a_number_in_place_of_a_string_shows_how_to_write_it(folde
 
 
 def test_call_finds_a_tool_of_the_config_by_each_of_its_names(folder: Path) -> None:
-    for words in (["ext_text_shout"], ["text:shout"], ["text", "shout"], ["shout"]):
-        assert run_json("call", *words, "text=hi", cwd=folder) == {"text": "HI"}
+    for arguments in (["ext_text_shout"], ["text:shout"], ["text", "shout"], ["shout"]):
+        assert run_json("call", *arguments, "text=hi", cwd=folder) == {"text": "HI"}
 
 
 @pytest.mark.parametrize(
-    ("words", "exit_code", "error_code"),
+    ("arguments", "exit_code", "error_code"),
     [
         (["text", "no-such-tool"], 2, "X1202"),
         (["text", "shout", "txet=hi"], 2, "X1301"),
@@ -202,9 +205,9 @@ def test_call_finds_a_tool_of_the_config_by_each_of_its_names(folder: Path) -> N
     ],
 )
 def test_a_failed_call_shows_its_code_in_json_and_by_its_exit(
-    folder: Path, words: list[str], exit_code: int, error_code: str
+    folder: Path, arguments: list[str], exit_code: int, error_code: str
 ) -> None:
-    error = run_json("call", *words, cwd=folder, code=exit_code)["error"]
+    error = run_json("call", *arguments, cwd=folder, code=exit_code)["error"]
     assert error["code"] == error_code
     assert set(error) == {"code", "kind", "extension", "message", "help", "evidence"}
     assert error["kind"] == CATALOG[error_code].kind
@@ -217,8 +220,8 @@ def test_a_crash_reports_exit_status_and_stderr(folder: Path) -> None:
 
 
 def test_a_timeout_exits_with_6() -> None:
-    words = ["call", "keep", "--method", "--timeout", "200ms", "--dialect", "morphir"]
-    assert run_json(*words, "--", *hostile_command(), code=6)["error"]["kind"] == "CallTimeout"
+    arguments = ["call", "keep", "--method", "--timeout", "200ms", "--dialect", "morphir"]
+    assert run_json(*arguments, "--", *hostile_command(), code=6)["error"]["kind"] == "CallTimeout"
 
 
 def test_a_program_that_is_not_an_extension_fails_its_handshake(tmp_path: Path) -> None:
@@ -227,7 +230,7 @@ def test_a_program_that_is_not_an_extension_fails_its_handshake(tmp_path: Path) 
         assert error["kind"] == "HandshakeFailed"
 
 
-def test_cat_cannot_shake_hands(tmp_path: Path) -> None:
+def test_a_program_that_echoes_its_input_fails_its_handshake(tmp_path: Path) -> None:
     path = tmp_path / "exthost.toml"
     path.write_text(
         '[[extensions]]\nname = "cat"\nlimits = {handshake = "300ms"}\n'
@@ -251,38 +254,39 @@ def test_list_shows_state_and_reason_and_starts_nothing(folder: Path) -> None:
     assert report["diagnostics"] == []
 
 
-def test_one_that_is_switched_off_is_not_started_by_its_name(folder: Path) -> None:
+def test_a_disabled_extension_is_not_started_by_its_name(folder: Path) -> None:
     error = run_json("inspect", "off", cwd=folder, code=2)["error"]
     assert error["code"] == "X1206" and "switched off" in error["message"]
     assert "exthost enable off" in error["help"]
 
 
-def test_tools_starts_nothing_unless_asked(folder: Path) -> None:
-    silent = run_json("tools", cwd=folder)
-    assert silent == {
+def test_tools_starts_extensions_only_with_the_start_option(folder: Path) -> None:
+    without_start = run_json("tools", cwd=folder)
+    assert without_start == {
         "tools": [],
+        "quarantined": [],
         "not_asked": ["text", "fragile", "missing"],
         "failed": [],
     }
-    asked = run_json("tools", "--start", cwd=folder, code=5)
-    assert [tool["name"] for tool in asked["tools"]] == [
+    with_start = run_json("tools", "--start", cwd=folder, code=5)
+    assert [tool["name"] for tool in with_start["tools"]] == [
         "ext_text_echo",
         "ext_text_shout",
         "ext_text_count",
         "ext_fragile_divide",
     ]
     keys = {"name", "tool", "extension", "description", "input_schema", "output_schema"}
-    keys |= {"provider", "capabilities", "extra"}
-    assert all(set(tool) == keys for tool in asked["tools"])
+    keys |= {"provider", "capabilities", "extra", "remembered"}
+    assert all(set(tool) == keys for tool in with_start["tools"])
 
 
-def test_stdout_is_data_and_stderr_is_talk(folder: Path) -> None:
-    done = run("call", "missing", "x", cwd=folder)
-    assert done.stdout == ""
-    assert "error[X0401]" in done.stderr and "help:" in done.stderr
+def test_errors_are_written_to_stderr_only(folder: Path) -> None:
+    result = run("call", "missing", "x", cwd=folder)
+    assert result.stdout == ""
+    assert "error[X0401]" in result.stderr and "help:" in result.stderr
 
 
-def test_the_own_description_of_an_extension_cannot_control_a_terminal(tmp_path: Path) -> None:
+def test_the_description_of_a_tool_cannot_control_a_terminal(tmp_path: Path) -> None:
     tools = [{"name": "a\nb", "description": "two\nlines \x1b[31mred"}]
     child = tmp_path / "child.py"
     child.write_text(
@@ -291,9 +295,9 @@ def test_the_own_description_of_an_extension_cannot_control_a_terminal(tmp_path:
         f"    reply = {{'id': json.loads(line)['id'], 'result': {tools!r}}}\n"
         "    print(json.dumps(reply), flush=True)\n"
     )
-    done = run("inspect", "--dialect", "morphir", "--", *PYTHON, str(child))
-    assert done.returncode == 0, done.stderr
-    _, row = done.stdout.splitlines()
+    result = run("inspect", "--dialect", "morphir", "--", *PYTHON, str(child))
+    assert result.returncode == 0, result.stderr
+    _, row = result.stdout.splitlines()
     assert "\x1b" not in row and row.endswith("two lines \\x1b[31mred")
 
 
@@ -306,11 +310,11 @@ def test_one_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_missing_config_is_reported_with_the_next_step(tmp_path: Path) -> None:
-    done = run("list", cwd=tmp_path)
-    assert done.returncode == 2 and "--config" in done.stderr
+    result = run("list", cwd=tmp_path)
+    assert result.returncode == 2 and "--config" in result.stderr
 
 
-def test_explain_knows_every_code() -> None:
+def test_explain_has_an_entry_for_every_code() -> None:
     for code, entry in CATALOG.items():
         assert entry.meaning and entry.fix, code
     assert run_json("explain", "x0401")["title"] == CATALOG["X0401"].title
@@ -318,12 +322,13 @@ def test_explain_knows_every_code() -> None:
     assert run("explain", "X9999").returncode == 2
 
 
-def test_an_unknown_verb_is_answered_with_the_nearest() -> None:
-    done = run("inspekt")
-    assert done.returncode == 2 and "inspect" in done.stderr
+def test_the_error_for_an_unknown_verb_names_the_nearest_verb() -> None:
+    result = run("inspekt")
+    assert result.returncode == 2 and "inspect" in result.stderr
 
 
 def listed_verbs(text: str) -> list[str]:
+    """Return the verbs that a help text lists."""
     return [verb for verb in re.findall(r"^  (\w+) ", text, re.MULTILINE) if verb != "exthost"]
 
 
@@ -338,28 +343,27 @@ def test_the_help_groups_the_verbs_by_task() -> None:
 
 
 def test_help_without_a_verb_shows_the_ten_most_used() -> None:
-    done = run("help")
-    assert (done.returncode, listed_verbs(done.stdout)) == (0, list(COMMON_VERBS))
-    assert len(COMMON_VERBS) == 10 and "exthost --help" in done.stdout
+    result = run("help")
+    assert (result.returncode, listed_verbs(result.stdout)) == (0, list(COMMON_VERBS))
+    assert len(COMMON_VERBS) == 10 and "exthost --help" in result.stdout
 
 
 @pytest.mark.parametrize("verb", ["call", "list", "mcp"])
 def test_help_with_a_verb_shows_the_help_of_the_verb(verb: str) -> None:
-    done, expected = run("help", verb), run(verb, "--help")
-    assert (done.returncode, done.stdout) == (
-        0,
-        expected.stdout,
-    ) and f"exthost {verb}" in done.stdout
+    result = run("help", verb)
+    assert result.returncode == 0 and f"exthost {verb}" in result.stdout
+    assert result.stdout == run(verb, "--help").stdout
 
 
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_every_verb_has_help(verb: str) -> None:
-    done = run(verb, "--help")
-    assert done.returncode == 0 and "--json" in done.stdout
+    result = run(verb, "--help")
+    assert result.returncode == 0 and "--json" in result.stdout
     assert verb in run("--help").stdout
 
 
-def python(script: str) -> subprocess.CompletedProcess[str]:
+def run_python(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python program that must succeed."""
     return subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
@@ -370,25 +374,18 @@ def python(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    observed = (
+    result = run_python(
         "import sys, exthost.faces.cli; exthost.faces.cli.main(['--help']); "
         "print('MODULES', *sys.modules, sep=chr(10))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", observed],
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-        check=True,
-    )
     heavy = {"asyncio", "msgspec", "subprocess", "logging", "jsonschema_rs", "json", "argparse"}
     heavy |= {"mcp", "pydantic", "exthost.faces.gateway", "ctypes"}
-    assert not heavy & set(done.stdout.partition("MODULES")[2].split())
+    assert not heavy & set(result.stdout.partition("MODULES")[2].split())
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is Linux's")
 @pytest.mark.parametrize("verb", ["call", "status", "logs", "doctor"])
-def test_other_processes_of_the_user_cannot_read_a_verb_even_one_that_starts_nothing(
+def test_other_processes_of_the_user_cannot_read_the_memory_of_a_verb(
     verb: str,
 ) -> None:
     script = f"""
@@ -399,10 +396,10 @@ with contextlib.suppress(SystemExit):
 PR_GET_DUMPABLE = 3
 print("DUMPABLE", ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0))
 """
-    assert python(script).stdout.endswith("DUMPABLE 0\n")
+    assert run_python(script).stdout.endswith("DUMPABLE 0\n")
 
 
-def test_run_supervises_until_ctrl_c_and_leaves_nothing(folder: Path) -> None:
+def test_run_supervises_extensions_until_ctrl_c(folder: Path) -> None:
     with subprocess.Popen(
         [*EXTHOST, "run"], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -439,24 +436,18 @@ def test_ctrl_c_twice_kills_processes_that_do_not_end(tmp_path: Path) -> None:
         assert process.wait(timeout=RUN_SECONDS) == 130
 
 
-def test_queries_to_a_running_host_need_no_loop_and_only_the_table_needs_rich() -> None:
-    def imported(*modules: str) -> set[str]:
-        observed = f"import sys, {', '.join(modules)}; print(*sys.modules, sep=chr(10))"
-        done = subprocess.run(
-            [sys.executable, "-c", observed],
-            capture_output=True,
-            text=True,
-            timeout=RUN_SECONDS,
-            check=True,
-        )
-        return set(done.stdout.split())
+def test_verbs_that_query_a_running_host_import_neither_asyncio_nor_rich() -> None:
+    def modules_imported_by(*modules: str) -> set[str]:
+        """Return the names of all modules that the import of these modules imports."""
+        script = f"import sys, {', '.join(modules)}; print(*sys.modules, sep=chr(10))"
+        return set(run_python(script).stdout.split())
 
-    asking = [f"exthost.faces.cli.{verb}" for verb in ("status", "start", "stop", "restart")]
-    assert not {"asyncio", "subprocess", "rich"} & imported(*asking)
-    assert "rich" not in imported("exthost.faces.cli.run", "exthost.faces.cli.logs")
+    query_verbs = [f"exthost.faces.cli.{verb}" for verb in ("status", "start", "stop", "restart")]
+    assert not {"asyncio", "subprocess", "rich"} & modules_imported_by(*query_verbs)
+    assert "rich" not in modules_imported_by("exthost.faces.cli.run", "exthost.faces.cli.logs")
 
 
-def test_a_call_of_one_extension_is_in_the_audit_of_the_config(tmp_path: Path) -> None:
+def test_a_call_of_one_extension_is_in_the_audit_file_of_the_config(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     config = tmp_path / "exthost.toml"
     args = json.dumps(["-S", "-E", str(TEXT)])
@@ -469,8 +460,8 @@ def test_a_call_of_one_extension_is_in_the_audit_of_the_config(tmp_path: Path) -
     assert (record["extension"], record["method"], record["outcome"]) == ("text", "shout", "result")
 
 
-def test_a_name_that_several_have_is_never_chosen_for_the_caller(tmp_path: Path) -> None:
-    """Not even if one of them is known before the other is started."""
+def test_a_tool_name_of_two_extensions_is_ambiguous(tmp_path: Path) -> None:
+    """Even if the tools of one extension are known before those of the other."""
     source = json.dumps({"type": "process", "command": PYTHON[0], "args": [*PYTHON[1:], str(TEXT)]})
     toml = source.replace('":', '" =')
     entries = [f"[[extensions]]\nname = '{name}'\nsource = {toml}\n" for name in ("one", "two")]
@@ -480,18 +471,18 @@ def test_a_name_that_several_have_is_never_chosen_for_the_caller(tmp_path: Path)
     assert run_json("call", "ext_two_shout", "text=hi", cwd=tmp_path) == {"text": "HI"}
 
 
-def test_tools_in_the_form_of_an_api_are_all_of_stdout(folder: Path) -> None:
-    words = ("tools", "text", "--start", "--config", str(folder / "exthost.toml"))
-    for form, key in (
+def test_tools_are_printed_in_the_format_of_each_api(folder: Path) -> None:
+    arguments = ("tools", "text", "--start", "--config", str(folder / "exthost.toml"))
+    for format, key in (
         ("openai", "function"),
         ("anthropic", "input_schema"),
         ("mcp", "inputSchema"),
     ):
-        tools = json.loads(run(*words, "--format", form).stdout)
+        tools = json.loads(run(*arguments, "--format", format).stdout)
         assert tools and all(key in tool for tool in tools)
 
 
-def test_the_schema_of_the_config_is_printed() -> None:
+def test_schema_prints_the_json_schema_of_the_config() -> None:
     assert run_json("schema")["title"] == "exthost.toml"
 
 
@@ -508,12 +499,12 @@ def test_doctor_reports_that_a_pool_needs_ray(
     else:
         monkeypatch.setitem(sys.modules, "ray", None)
     write_config(tmp_path, extension("far", more='pool = { engine = "ray" }'), extension("near"))
-    done = run("doctor", "--json", cwd=tmp_path)
-    errors = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "error"]
+    result = run("doctor", "--json", cwd=tmp_path)
+    errors = [item for item in json.loads(result.stdout)["findings"] if item["level"] == "error"]
     if is_installed:
-        assert (done.returncode, errors) == (0, []), done.stdout
+        assert (result.returncode, errors) == (0, []), result.stdout
         return
-    assert done.returncode == 5, done.stdout
+    assert result.returncode == 5, result.stdout
     assert [(item["extension"], item["code"]) for item in errors] == [("far", "X0424")]
     assert "not installed" in errors[0]["message"]
     assert errors[0]["fix"] == "pip install 'exthost[ray]'"

@@ -1,4 +1,4 @@
-"""Colours are for terminals that want them."""
+"""Text is coloured on terminals only, and not if NO_COLOR or TERM=dumb is set."""
 
 import io
 
@@ -8,12 +8,15 @@ from exthost.faces.cli.colour import paint
 
 
 class Terminal(io.StringIO):
+    """A stream in memory that claims to be a terminal."""
+
     def isatty(self) -> bool:
         return True
 
 
 @pytest.fixture(autouse=True)
-def usual(monkeypatch: pytest.MonkeyPatch) -> None:
+def colours_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the environment of a terminal with colours."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
 

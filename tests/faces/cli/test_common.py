@@ -1,4 +1,4 @@
-"""What the command line prints of an extension cannot control a terminal."""
+"""Text of an extension that the command line prints cannot control a terminal."""
 
 import json
 from pathlib import Path
@@ -14,30 +14,31 @@ def test_json_escapes_terminal_control_characters_and_stays_the_same_json(
 ) -> None:
     value = {"a": "\x9b31m \x9d \x7f \u202e \u2066", "b": "käse \x1b"}
     show_json(value)
-    printed = capfdbinary.readouterr().out.decode()
-    assert json.loads(printed) == value and "käse" in printed
-    assert printed.rstrip("\n").isprintable()
+    output = capfdbinary.readouterr().out.decode()
+    assert json.loads(output) == value and "käse" in output
+    assert output.rstrip("\n").isprintable()
 
 
-def test_no_verb_prints_the_names_of_a_package_as_they_are(tmp_path: Path) -> None:
-    evil = "x\x1b]0;x\x07\x9b31m\u202e"
-    package = tmp_path / "extensions" / evil / ".synaps-plugin"
+def test_no_verb_prints_control_characters_in_the_names_of_a_package(tmp_path: Path) -> None:
+    evil_name = "x\x1b]0;x\x07\x9b31m\u202e"
+    package = tmp_path / "extensions" / evil_name / ".synaps-plugin"
     package.mkdir(parents=True)
-    (tmp_path / "extensions" / f"broken{evil}").mkdir()
-    (tmp_path / "extensions" / f"broken{evil}" / "roder-extension.toml").write_text(
-        f"id = '{evil}'"
+    (tmp_path / "extensions" / f"broken{evil_name}").mkdir()
+    (tmp_path / "extensions" / f"broken{evil_name}" / "roder-extension.toml").write_text(
+        f"id = '{evil_name}'"
     )
-    extension = {"runtime": "process", "command": evil, "permissions": ["tools.register"]}
+    extension = {"runtime": "process", "command": evil_name, "permissions": ["tools.register"]}
     (package / "plugin.json").write_text(json.dumps({"extension": extension}))
     (tmp_path / "exthost.toml").write_text(
         "[discovery]\nsearch_paths = ['extensions']\n[defaults]\npermissions = {}\n"
     )
-    shown = [
-        ("list",), ("tools",), ("validate",), ("doctor", "--all"), ("info", evil),
-        ("disable", evil), ("enable", evil), ("inspect", evil), ("uninstall", evil, "--yes"),
+    commands = [
+        ("list",), ("tools",), ("validate",), ("doctor", "--all"), ("info", evil_name),
+        ("disable", evil_name), ("enable", evil_name), ("inspect", evil_name),
+        ("uninstall", evil_name, "--yes"),
     ]  # fmt: skip
-    for words in shown:
-        done = run_inside(*words, cwd=tmp_path)
-        printed = (done.stdout + done.stderr).replace("\n", "")
-        assert printed.isprintable(), (words, ascii(printed))
+    for arguments in commands:
+        result = run_inside(*arguments, cwd=tmp_path)
+        output = (result.stdout + result.stderr).replace("\n", "")
+        assert output.isprintable(), (arguments, ascii(output))
     assert not package.exists()

@@ -1,6 +1,6 @@
-"""`exthost call` asks on the terminal if a hook requests a person; `--yes` agrees.
+"""`exthost call` asks a question on the terminal if a hook requires it; `--yes` answers yes.
 
-The terminal is a real one (a pty), and so is the host beside it.
+The tests use a pseudoterminal and a running host.
 """
 
 import json
@@ -22,8 +22,9 @@ TOOL = "ext_tools_echo"
 QUESTION = "delete\n\x1b[2Jeverything?"
 
 
-def guarded(folder: Path) -> Path:
-    plugin(folder / "plugins" / "tools", {"heard": str(folder / "heard")})
+def write_guarded_config(folder: Path) -> Path:
+    """Write a config with a tool, and with a hook that asks before each call of a tool."""
+    plugin(folder / "plugins" / "tools", {"heard": str(folder / "received")})
     confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": QUESTION}}}
     plugin(folder / "plugins" / "guard", confirm, hooks=[{"hook": "before_tool_call"}])
     write_config(folder, {"discovery": {"search_paths": [str(folder / "plugins")]}})
@@ -32,13 +33,15 @@ def guarded(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = guarded(tmp_path_factory.mktemp("guarded"))
+    """The folder of a running host with a guarded tool."""
+    folder = write_guarded_config(tmp_path_factory.mktemp("guarded"))
     with shared_host(folder):
         yield folder
 
 
 def count_calls(folder: Path) -> int:
-    received = folder / "heard"
+    """Return how often the tool has been called."""
+    received = folder / "received"
     return received.read_text().count("tool.call") if received.exists() else 0
 
 
@@ -46,7 +49,7 @@ STANDALONE = ("--standalone",)
 
 
 @pytest.mark.parametrize(
-    ("way", "key", "is_yes"),
+    ("options", "key", "is_yes"),
     [
         ((), b"y\n", True),
         ((), b"\n", False),
@@ -55,66 +58,90 @@ STANDALONE = ("--standalone",)
     ],
 )
 def test_the_person_at_the_terminal_decides(
-    folder: Path, way: tuple[str, ...], key: bytes, is_yes: bool
+    folder: Path, options: tuple[str, ...], key: bytes, is_yes: bool
 ) -> None:
     before = count_calls(folder)
-    with terminal(folder, (*EXTHOST, "call", TOOL, "a=1", *way), "--json") as screen:
-        screen.until("[y/N]")
+    with terminal(folder, (*EXTHOST, "call", TOOL, "a=1", *options), "--json") as screen:
+        screen.wait_for("[y/N]")
         assert count_calls(folder) == before
         screen.press(key)
         code = screen.end()
-        shown = screen.shown.decode().replace("\r\n", "\n")
-    assert f"[guard] asks: delete\n  | \\x1b[2Jeverything?\ntool: {TOOL}\n" in shown
-    assert 'arguments: {"a": 1}' in shown
+        output = screen.output.decode().replace("\r\n", "\n")
+    assert f"[guard] asks: delete\n  | \\x1b[2Jeverything?\ntool: {TOOL}\n" in output
+    assert 'arguments: {"a": 1}' in output
     assert count_calls(folder) == before + is_yes
     if is_yes:
-        assert code == 0 and '{"a": 1}' in shown.rpartition("[y/N]")[2]
+        assert code == 0 and '{"a": 1}' in output.rpartition("[y/N]")[2]
     else:
-        assert code != 0 and "X0332" in shown and "not confirmed" in shown
+        assert code != 0 and "X0332" in output and "not confirmed" in output
 
 
 @pytest.mark.more
-def test_no_answer_in_time_is_a_no(folder: Path) -> None:
+def test_no_answer_within_the_timeout_is_a_no(folder: Path) -> None:
     before = count_calls(folder)
-    words = (*EXTHOST, "call", TOOL, "a=1", "--timeout", "5s")
-    with terminal(folder, words, "--json") as screen:
+    arguments = (*EXTHOST, "call", TOOL, "a=1", "--timeout", "5s")
+    with terminal(folder, arguments, "--json") as screen:
         code = screen.end()
-        shown = screen.shown.decode()
-    assert code != 0 and "X0354" in shown and "no answer came within" in shown
+        output = screen.output.decode()
+    assert code != 0 and "X0354" in output and "no answer came within" in output
     assert count_calls(folder) == before
 
 
-@pytest.mark.parametrize("way", [(), STANDALONE])
+@pytest.mark.parametrize("options", [(), STANDALONE])
 def test_without_a_terminal_no_question_is_asked_and_yes_agrees(
-    folder: Path, way: tuple[str, ...]
+    folder: Path, options: tuple[str, ...]
 ) -> None:
     before = count_calls(folder)
-    refused = exthost(folder, "call", TOOL, "a=1", "--json", *way)
-    error = json.loads(refused.stdout)["error"]
-    assert (refused.returncode != 0, error["code"]) == (True, "X0354")
+    without_yes = exthost(folder, "call", TOOL, "a=1", "--json", *options)
+    error = json.loads(without_yes.stdout)["error"]
+    assert (without_yes.returncode != 0, error["code"]) == (True, "X0354")
     assert "--yes" in error["help"] and count_calls(folder) == before
-    agreed = exthost(folder, "call", TOOL, "a=1", "--json", "--yes", *way)
-    assert (agreed.returncode, json.loads(agreed.stdout)) == (0, {"a": 1})
-    assert "[guard] asks: delete" in agreed.stderr and "--yes" in agreed.stderr
+    with_yes = exthost(folder, "call", TOOL, "a=1", "--json", "--yes", *options)
+    assert (with_yes.returncode, json.loads(with_yes.stdout)) == (0, {"a": 1})
+    assert "[guard] asks: delete" in with_yes.stderr and "--yes" in with_yes.stderr
     assert count_calls(folder) == before + 1
 
 
-def test_input_typed_before_the_question_is_not_an_answer(folder: Path) -> None:
+def test_input_before_the_question_is_not_an_answer(folder: Path) -> None:
     with terminal(folder, (*EXTHOST, "call", TOOL, "a=1"), "--json") as screen:
         screen.press(b"y\n")
-        screen.until("[y/N]")
+        screen.wait_for("[y/N]")
         screen.press(b"n\n")
         assert screen.end() != 0
-        assert b"not confirmed" in screen.shown
+        assert b"not confirmed" in screen.output
 
 
-def test_stdin_may_be_a_pipe(folder: Path) -> None:
+def test_the_terminal_is_asked_even_if_stdin_is_a_pipe(folder: Path) -> None:
     command = f"echo '{{\"a\": 5}}' | {' '.join(EXTHOST)} call {TOOL} --json --args -"
     with terminal(folder, ("/bin/sh", "-c"), command) as screen:
-        screen.until("[y/N]")
+        screen.wait_for("[y/N]")
         screen.press(b"YES\n")
         assert screen.end() == 0
-        assert b'{"a": 5}' in screen.shown.rpartition(b"[y/N]")[2]
+        assert b'{"a": 5}' in screen.output.rpartition(b"[y/N]")[2]
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(("way", "key"), [((), b"y\n"), (STANDALONE, b"n\n")])
+def test_a_rule_asks_the_person_at_the_terminal(
+    tmp_path: Path, way: tuple[str, ...], key: bytes
+) -> None:
+    plugin(tmp_path / "plugins" / "tools", {"heard": str(tmp_path / "heard")})
+    rule = {"tools": "tools:*", "do": "ask", "reason": "look first"}
+    discovery = {"search_paths": [str(tmp_path / "plugins")]}
+    write_config(tmp_path, {"discovery": discovery, "rules": [rule]})
+    with (
+        shared_host(tmp_path),
+        terminal(tmp_path, (*EXTHOST, "call", TOOL, "a=1", *way), "--json") as screen,
+    ):
+        screen.wait_for("[y/N]")
+        assert count_calls(tmp_path) == 0
+        screen.press(key)
+        code = screen.end()
+        shown = screen.output.decode()
+    assert "rule 1 of the config: look first" in shown and 'arguments: {"a": 1}' in shown
+    is_yes = key == b"y\n"
+    assert count_calls(tmp_path) == is_yes and (code == 0) == is_yes
+    assert ("X1842" in shown) != is_yes
 
 
 def test_the_question_counts_the_arguments_it_leaves_out() -> None:
@@ -128,7 +155,7 @@ def test_no_question_is_asked_without_a_controlling_terminal(folder: Path) -> No
     """stderr is a terminal, but /dev/tty cannot be opened: nobody can answer."""
     primary, secondary = os.openpty()
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [*EXTHOST, "call", TOOL, "a=1", "--json"],
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -141,5 +168,5 @@ def test_no_question_is_asked_without_a_controlling_terminal(folder: Path) -> No
     finally:
         os.close(primary)
         os.close(secondary)
-    error = json.loads(done.stdout)["error"]
+    error = json.loads(result.stdout)["error"]
     assert error["code"] == "X0354" and "/dev/tty cannot be opened" in error["message"]

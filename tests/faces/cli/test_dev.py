@@ -1,4 +1,4 @@
-"""`exthost dev`, on a terminal of its own: a save restarts the extension and repeats the call."""
+"""`exthost dev` in a terminal: saving the source restarts the extension and repeats the call."""
 
 import os
 import pty
@@ -14,51 +14,53 @@ import pytest
 
 from exthost.faces.cli.source_watch import changed_files, read_stamps, watched_paths
 
-# A limit that no test is about.
+# The limit of a wait for an event that always comes. It only bounds a test that hangs.
 LONG_SECONDS = 100.0
 
+# A morphir extension with a tool `greet`, which returns this word.
 SOURCE = """\
 import json, sys
 
 for line in sys.stdin:
-    asked = json.loads(line)
+    request = json.loads(line)
     tool = {{"name": "greet", "description": "Greet"}}
-    result = {{"initialize": {{}}, "capabilities": [tool]}}.get(asked["method"], "{word}")
-    print(json.dumps({{"id": asked["id"], "result": result}}), flush=True)
+    result = {{"initialize": {{}}, "capabilities": [tool]}}.get(request["method"], "{word}")
+    print(json.dumps({{"id": request["id"], "result": result}}), flush=True)
 """
 
 
 class Terminal:
-    """The terminal of a program: what it shows, and keys."""
+    """The terminal of a program: it records the output and sends keys."""
 
     def __init__(self, master: int) -> None:
         self._master = master
-        self.shown = ""
-        self._from = 0
+        self.output = ""
+        self._searched = 0  # the end of the text that `wait_for` found last
 
     def wait_for(self, text: str) -> None:
-        """Read until this text comes, after the one that was waited for last."""
+        """Read until this text is shown, after the text of the last call."""
         deadline = time.monotonic() + LONG_SECONDS
-        while (at := self.shown.find(text, self._from)) < 0:
-            left = deadline - time.monotonic()
-            assert left > 0, f"{text!r} did not come: {self.shown}"
-            if select.select([self._master], [], [], left)[0]:
+        while (position := self.output.find(text, self._searched)) < 0:
+            remaining = deadline - time.monotonic()
+            assert remaining > 0, f"{text!r} was not shown: {self.output}"
+            if select.select([self._master], [], [], remaining)[0]:
                 try:
                     data = os.read(self._master, 4096)
                 except OSError:  # the program has ended
                     data = b""
-                assert data, f"{text!r} did not come: {self.shown}"
-                self.shown += data.decode("utf-8", "replace")
-        self._from = at + len(text)
+                assert data, f"{text!r} was not shown: {self.output}"
+                self.output += data.decode("utf-8", "replace")
+        self._searched = position + len(text)
 
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
 
 @contextmanager
-def developing(folder: Path, *words: str) -> Iterator[Terminal]:
+def running_dev(folder: Path, *arguments: str) -> Iterator[Terminal]:
+    """Run `exthost dev` in a terminal; end it with the key q."""
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "exthost", "dev", *words]
+    command = [sys.executable, "-m", "exthost", "dev", *arguments]
     with subprocess.Popen(
         command, stdin=slave, stdout=slave, stderr=slave, cwd=folder, start_new_session=True
     ) as process:
@@ -78,7 +80,7 @@ def test_a_save_restarts_and_repeats_the_last_call(tmp_path: Path) -> None:
     program = tmp_path / "ext.py"
     program.write_text(SOURCE.format(word="hello"))
     command = ["--dialect", "morphir", "--", sys.executable, "-S", "ext.py"]
-    with developing(tmp_path, *command) as terminal:
+    with running_dev(tmp_path, *command) as terminal:
         terminal.wait_for("is ready")
         terminal.press("c")
         terminal.wait_for("call: ")
@@ -87,7 +89,7 @@ def test_a_save_restarts_and_repeats_the_last_call(tmp_path: Path) -> None:
         program.write_text(SOURCE.format(word="goodbye"))
         terminal.wait_for("saved: ext.py")
         terminal.wait_for('greet {"name": "x"} -> goodbye')
-        # What cannot be started leaves the host as it is, and the next save is tried again.
+        # If the new program cannot be started, the host waits for the next save.
         program.write_text("raise SystemExit('not yet')\n")
         terminal.wait_for("not yet")
         terminal.wait_for("waiting for a change")
@@ -99,16 +101,16 @@ def test_a_save_restarts_and_repeats_the_last_call(tmp_path: Path) -> None:
         terminal.wait_for("-> welcome back")
 
 
-def test_the_traffic_is_shown(tmp_path: Path) -> None:
+def test_dev_shows_the_messages_of_the_extension(tmp_path: Path) -> None:
     (tmp_path / "ext.py").write_text(SOURCE.format(word="hello"))
     command = ["--dialect", "morphir", "--", sys.executable, "-S", "ext.py"]
-    with developing(tmp_path, "--call", "greet {}", *command) as terminal:
+    with running_dev(tmp_path, "--call", "greet {}", *command) as terminal:
         terminal.wait_for("capabilities")
         terminal.wait_for("greet {} -> hello")
 
 
 @pytest.mark.parametrize("change", ["write", "add", "remove"])
-def test_a_change_of_the_sources_is_seen(change: str, tmp_path: Path) -> None:
+def test_a_change_of_the_sources_is_detected(change: str, tmp_path: Path) -> None:
     source = tmp_path / "src" / "a.py"
     source.parent.mkdir()
     source.write_text("1")
@@ -122,7 +124,7 @@ def test_a_change_of_the_sources_is_seen(change: str, tmp_path: Path) -> None:
     assert len(changed_files(before, read_stamps([tmp_path]))) == 1
 
 
-def test_files_that_tools_write_themselves_do_not_count(tmp_path: Path) -> None:
+def test_files_that_tools_generate_are_not_watched(tmp_path: Path) -> None:
     before = read_stamps([tmp_path])
     for name in ("__pycache__/a.pyc", "node_modules/x.js", ".git/index", "a.pyc", "a.log"):
         path = tmp_path / name
@@ -131,21 +133,21 @@ def test_files_that_tools_write_themselves_do_not_count(tmp_path: Path) -> None:
     assert read_stamps([tmp_path]) == before == {}
 
 
-def test_of_a_command_its_own_files_are_watched(tmp_path: Path) -> None:
+def test_the_script_of_a_command_or_the_folder_of_the_extension_is_watched(tmp_path: Path) -> None:
     script = tmp_path / "ext.py"
     script.write_text("")
     assert watched_paths(None, [sys.executable, str(script), "--dialect", "mcp"]) == [script]
     assert watched_paths(str(tmp_path), ["true"]) == [tmp_path]
 
 
-@pytest.mark.more  # two processes, and the time limits that they are about
+@pytest.mark.more  # it waits for the time limits of four processes
 def test_the_time_limit_of_dev_and_check_bounds_start_and_detection(tmp_path: Path) -> None:
     silent = ["--", sys.executable, "-S", "-c", "import time; time.sleep(600)"]
-    with developing(tmp_path, "--timeout", "500ms", "--dialect", "morphir", *silent) as terminal:
+    with running_dev(tmp_path, "--timeout", "500ms", "--dialect", "morphir", *silent) as terminal:
         terminal.wait_for("it was not ready within 0.5 s")
         terminal.wait_for("waiting for a change")
     for verb in ("dev", "check", "inspect"):
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "exthost", verb, "--timeout", "500ms", *silent],
             cwd=tmp_path,
             stdin=subprocess.DEVNULL,
@@ -154,5 +156,5 @@ def test_the_time_limit_of_dev_and_check_bounds_start_and_detection(tmp_path: Pa
             timeout=LONG_SECONDS,
             check=False,
         )
-        assert done.returncode == 5, done.stderr
-        assert "X0504" in done.stderr
+        assert result.returncode == 5, result.stderr
+        assert "X0504" in result.stderr

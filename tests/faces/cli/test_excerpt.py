@@ -1,4 +1,4 @@
-"""The line with a mistake: the caret is under the key, and no value is shown."""
+"""The excerpt of a config with a mistake: the caret is under the key, and values are hidden."""
 
 from pathlib import Path
 
@@ -7,16 +7,21 @@ import pytest
 from exthost.errors import Evidence
 from exthost.faces.cli.excerpt import find_excerpt
 
+MAX_COLUMNS = 160  # longer lines are cut
 
-def pointed(line: str, key: str, message: str, folder: Path) -> tuple[str, str] | None:
+
+def excerpt_lines(line: str, key: str, message: str, folder: Path) -> tuple[str, str] | None:
+    """Return the line of the excerpt and the line with the caret below it."""
     file = folder / "exthost.toml"
     file.write_text(f"# first\n{line}\n")
-    shown = find_excerpt(Evidence(path=str(file), line=2, key=key), message)
-    return None if shown is None else (shown.line, " " * shown.start + "^" * shown.width)
+    excerpt = find_excerpt(Evidence(path=str(file), line=2, key=key), message)
+    if excerpt is None:
+        return None
+    return excerpt.line, " " * excerpt.start + "^" * excerpt.width
 
 
 @pytest.mark.parametrize(
-    ("line", "key", "message", "shown", "caret"),
+    ("line", "key", "message", "excerpt", "caret"),
     [
         ('comand = "s3cret"', "extensions[0].comand", "", 'comand = "······"', "^^^^^^"),
         (
@@ -32,19 +37,20 @@ def pointed(line: str, key: str, message: str, folder: Path) -> tuple[str, str] 
         ('"comand": "abc"', "mcpServers.time.comand", "", '"comand": "···"', " ^^^^^^"),
     ],
 )
-def test_the_caret_is_under_the_place_and_values_are_dots(
-    line: str, key: str, message: str, shown: str, caret: str, tmp_path: Path
+def test_the_caret_is_under_the_mistake_and_values_are_dots(
+    line: str, key: str, message: str, excerpt: str, caret: str, tmp_path: Path
 ) -> None:
-    assert pointed(line, key, message, tmp_path) == (shown, caret)
+    assert excerpt_lines(line, key, message, tmp_path) == (excerpt, caret)
 
 
 def test_control_characters_are_escaped_and_long_lines_cut(tmp_path: Path) -> None:
-    shown = pointed("a = \x1b[31m" + "x" * 5000, "a", "", tmp_path)
-    assert shown is not None and "\x1b" not in shown[0] and len(shown[0]) <= 160
+    excerpt = excerpt_lines("a = \x1b[31m" + "x" * 5000, "a", "", tmp_path)
+    assert excerpt is not None
+    assert "\x1b" not in excerpt[0] and len(excerpt[0]) <= MAX_COLUMNS
 
 
 @pytest.mark.parametrize("line", [0, 99])
-def test_a_line_that_is_not_there_has_no_excerpt(line: int, tmp_path: Path) -> None:
+def test_a_missing_line_or_file_has_no_excerpt(line: int, tmp_path: Path) -> None:
     file = tmp_path / "exthost.toml"
     file.write_text("a = 1\n")
     assert find_excerpt(Evidence(path=str(file), line=line), "") is None

@@ -9,15 +9,17 @@ import pytest
 
 from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS, extension, run_inside, write_config
 
-FORGED = [
+# Lines that look like messages of exthost about another extension.
+FORGED_LINES = [
     "  help:   nothing is to be done",
     "error[X0390]: bank: it may not read /root/.ssh",
     "warning: bank: it is broken",
     "  help:   let it",
 ]
-MESSAGE = "\n".join(["busy", *FORGED])
+EVIL_MESSAGE = "\n".join(["busy", *FORGED_LINES])
 
-# A morphir extension that answers every request, or every one but the handshake, with this error.
+# A morphir extension that answers requests with the error in its first argument. With a second
+# argument, it answers the handshake correctly.
 PROGRAM = """
 import json, sys
 message, is_ready = json.loads(sys.argv[1]), len(sys.argv) > 2
@@ -32,46 +34,49 @@ for line in sys.stdin:
 """
 
 
-def write_evil(folder: Path, *words: str) -> None:
-    """Write a config with an extension `evil`, which gets ready only with a further word."""
+def write_evil(folder: Path, *arguments: str) -> None:
+    """Write a config with the extension `evil`; it becomes ready only with a further argument."""
     program = folder / "evil.py"
     program.write_text(PROGRAM)
-    command = (sys.executable, "-S", "-E", str(program), json.dumps(MESSAGE), *words)
+    command = (sys.executable, "-S", "-E", str(program), json.dumps(EVIL_MESSAGE), *arguments)
     dialect = 'dialect = "morphir"\nrestart = { strategy = "never" }\n'
     write_config(folder, extension("evil", *command, more=dialect))
 
 
-def check_lines(text: str) -> None:
-    """Check that the message was printed, and that none of its lines stands for itself."""
+def assert_lines_are_marked(text: str) -> None:
+    """Check that the message was printed, and that each of its lines is marked as a quotation."""
     lines = text.splitlines()
-    for line in FORGED:
+    for line in FORGED_LINES:
         assert f"  | {line}" in lines, text
         assert line not in lines, text
 
 
-@pytest.mark.parametrize("words", [("inspect", "evil"), ("call", "evil", "work")])
-def test_an_error_of_a_handshake_forges_no_message(tmp_path: Path, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("arguments", [("inspect", "evil"), ("call", "evil", "work")])
+def test_an_error_of_a_handshake_forges_no_message(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     write_evil(tmp_path)
-    check_lines(run_inside(*words, cwd=tmp_path).stderr)
-    error = json.loads(run_inside(*words, "--json", cwd=tmp_path).stdout)["error"]
-    assert MESSAGE in error["message"], "JSON has the message as it is"
+    assert_lines_are_marked(run_inside(*arguments, cwd=tmp_path).stderr)
+    error = json.loads(run_inside(*arguments, "--json", cwd=tmp_path).stdout)["error"]
+    assert EVIL_MESSAGE in error["message"], "the message in JSON is not changed"
 
 
 def test_an_error_of_a_tool_forges_no_message(tmp_path: Path) -> None:
     write_evil(tmp_path, "ready")
-    check_lines(run_inside("call", "evil", "work", cwd=tmp_path).stderr)
+    assert_lines_are_marked(run_inside("call", "evil", "work", cwd=tmp_path).stderr)
 
 
 def test_a_finding_of_doctor_forges_no_message(tmp_path: Path) -> None:
     write_evil(tmp_path)
-    check_lines(run_inside("doctor", "--runtime", cwd=tmp_path).stdout)
+    assert_lines_are_marked(run_inside("doctor", "--runtime", cwd=tmp_path).stdout)
 
 
-@pytest.mark.parametrize("words", [("run",), ("run", "--quiet"), ("gateway",)])
-def test_a_host_prints_no_forged_message(tmp_path: Path, words: tuple[str, ...]) -> None:
+@pytest.mark.sampled(1 / 3)
+@pytest.mark.parametrize("arguments", [("run",), ("run", "--quiet"), ("gateway", "--own")])
+def test_a_host_prints_no_forged_message(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write_evil(tmp_path)
     with subprocess.Popen(
-        [*EXTHOST, *words],
+        [*EXTHOST, *arguments],
         cwd=tmp_path,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -79,11 +84,11 @@ def test_a_host_prints_no_forged_message(tmp_path: Path, words: tuple[str, ...])
         text=True,
     ) as process:
         assert process.stderr is not None
-        shown = []
+        output = []
         for line in process.stderr:
-            shown.append(line)
-            if line.rstrip().endswith(FORGED[-1]):
+            output.append(line)
+            if line.rstrip().endswith(FORGED_LINES[-1]):
                 break
         process.terminate()
-        shown.append(process.communicate(timeout=RUN_SECONDS)[1])
-    check_lines("".join(shown))
+        output.append(process.communicate(timeout=RUN_SECONDS)[1])
+    assert_lines_are_marked("".join(output))

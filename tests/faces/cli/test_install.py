@@ -1,4 +1,5 @@
-"""install and uninstall: folders of extensions in the search path of a config."""
+"""`install` copies the folder of an extension into the search path of a config; `uninstall`
+deletes it."""
 
 import json
 import os
@@ -15,15 +16,16 @@ from tests.extensions.nexo_tree import plugin, yaml
 from tests.faces.cli.cli_process import run_inside as run
 
 
-def run_json(*words: str, code: int = 0) -> Any:
-    done = run(*words, "--json")
-    assert done.returncode == code, done.stdout + done.stderr
-    return json.loads(done.stdout)
+def run_json(*arguments: str, code: int = 0) -> Any:
+    """Run a verb with --json; return the JSON that it prints."""
+    result = run(*arguments, "--json")
+    assert result.returncode == code, result.stdout + result.stderr
+    return json.loads(result.stdout)
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The folder of an extension, outside of every search path."""
+    """The folder of an extension that is not in a search path."""
     plugin(tmp_path / "elsewhere" / "src", "toy")
     (tmp_path / "elsewhere" / "src" / "data").mkdir()
     (tmp_path / "elsewhere" / "src" / "data" / "words").write_text("a b")
@@ -31,35 +33,36 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "elsewhere" / "src"
 
 
-def names(folder: Path) -> list[str]:
+def file_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def listed(config: str) -> dict[str, str]:
+def states(config: str) -> dict[str, str]:
+    """Return the state of each extension that `exthost list` shows."""
     rows = run_json("list", "--config", config)["extensions"]
     return {row["id"]: row["state"] for row in rows}
 
 
 @shows("nexo-cli-07")
-def test_a_folder_is_copied_found_updated_and_deleted(tmp_path: Path, source: Path) -> None:
+def test_an_extension_is_installed_updated_and_uninstalled(tmp_path: Path, source: Path) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")], disabled=["toy"]))
-    words = ("install", str(source), "--config", config)
+    arguments = ("install", str(source), "--config", config)
     target = tmp_path / "x" / "toy"
-    planned = run_json(*words, "--dry-run")
-    assert planned["path"] == str(target) and planned["installed"] is False
+    plan = run_json(*arguments, "--dry-run")
+    assert plan["path"] == str(target) and plan["installed"] is False
     assert not (tmp_path / "x").exists()
-    assert run_json(*words)["enabled"] is False and listed(config) == {"toy": "disabled"}
+    assert run_json(*arguments)["enabled"] is False and states(config) == {"toy": "disabled"}
     assert (target / "first").readlink() == Path("data/words")
-    assert "--update" in run_json(*words, code=2)["error"]["help"]
+    assert "--update" in run_json(*arguments, code=2)["error"]["help"]
     (source / "data" / "words").write_text("new")
-    assert run_json(*words, "--update", "--enable")["enabled"] is True
-    assert (target / "first").read_text() == "new" and listed(config) == {"toy": "admitted"}
+    assert run_json(*arguments, "--update", "--enable")["enabled"] is True
+    assert (target / "first").read_text() == "new" and states(config) == {"toy": "admitted"}
     error = run_json("uninstall", "toy", "--config", config, code=2)["error"]
     assert error["code"] == "X1397" and str(target) in error["message"] and target.is_dir()
     assert run_json("uninstall", "toy", "--yes", "--config", config)["uninstalled"] is True
-    assert listed(config) == {} and source.is_dir()
-    assert names(tmp_path) == ["elsewhere", "extensions.yaml", "x"]
-    assert names(tmp_path / "x") == []
+    assert states(config) == {} and source.is_dir()
+    assert file_names(tmp_path) == ["elsewhere", "extensions.yaml", "x"]
+    assert file_names(tmp_path / "x") == []
 
 
 @shows("nexo-cli-08", "nexo-disc-03")
@@ -69,7 +72,7 @@ def test_a_linked_folder_is_followed_and_only_its_link_is_deleted(
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")], max_depth=3))
     target = tmp_path / "x" / "toy"
     assert run_json("install", str(source), "--link", "--config", config)["linked"] is True
-    assert target.readlink() == source and listed(config) == {"toy": "admitted"}
+    assert target.readlink() == source and states(config) == {"toy": "admitted"}
     assert json.loads(run("call", "toy", "echo", "a=1", "--json", "--config", config).stdout) == {
         "a": 1
     }
@@ -77,14 +80,14 @@ def test_a_linked_folder_is_followed_and_only_its_link_is_deleted(
     plugin(other, "other")
     (tmp_path / "x" / "other").symlink_to(other)
     (source / "out").symlink_to(other)
-    assert listed(config) == {"toy": "admitted"}, "nobody asked for these links"
+    assert states(config) == {"toy": "admitted"}, "these links were not made by install"
     target.unlink()
     target.symlink_to(other)
-    assert listed(config) == {}, "a link that was changed is no longer the one that was asked for"
+    assert states(config) == {}, "a changed link is not the link that install made"
     target.unlink()
     run_json("install", str(source), "--link", "--config", config)
     run_json("uninstall", "toy", "--yes", "--config", config)
-    assert names(tmp_path / "x") == ["other"] and (source / "plugin.toml").is_file()
+    assert file_names(tmp_path / "x") == ["other"] and (source / "plugin.toml").is_file()
 
 
 @shows("nexo-cli-09")
@@ -93,8 +96,8 @@ def test_a_failed_install_changes_nothing(tmp_path: Path, source: Path) -> None:
     install = ("install", "--config", config)
     assert run_json(*install, str(tmp_path / "nothing"), code=2)["error"]["code"] == "X1206"
     (tmp_path / "plain").mkdir()
-    plain = run_json(*install, str(tmp_path / "plain"), code=2)["error"]
-    assert plain["code"] == "X1206" and "exthost add NAME" in plain["help"]
+    error = run_json(*install, str(tmp_path / "plain"), code=2)["error"]
+    assert error["code"] == "X1206" and "exthost add NAME" in error["help"]
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "plugin.toml" in run_json(*install, str(empty), code=2)["error"]["help"]
@@ -109,9 +112,9 @@ def test_a_failed_install_changes_nothing(tmp_path: Path, source: Path) -> None:
     os.mkfifo(source / "out")
     assert "neither a file" in run_json(*install, str(source), code=2)["error"]["message"]
     (source / "out").unlink()
-    none = tmp_path / "exthost.toml"
-    none.write_text("")
-    error = run_json("install", str(source), "--config", str(none), code=2)["error"]
+    without_search_path = tmp_path / "exthost.toml"
+    without_search_path.write_text("")
+    error = run_json("install", str(source), "--config", str(without_search_path), code=2)["error"]
     assert error["code"] == "X1396" and "search_paths" in error["help"]
     assert not (tmp_path / "x").exists()
     shutil.copytree(source, tmp_path / "x" / "by-hand", symlinks=True)
@@ -120,7 +123,8 @@ def test_a_failed_install_changes_nothing(tmp_path: Path, source: Path) -> None:
     assert "already" in error["message"]
 
 
-ROGUE = """
+# A roder manifest with an id that is not the name of a folder.
+ROGUE_MANIFEST = """
 id = {id}
 name = "rogue"
 version = "0.1.0"
@@ -139,12 +143,12 @@ def test_an_id_that_is_not_a_folder_name_is_not_installed(tmp_path: Path, id: st
         folder.mkdir()
     (victim / "precious").touch()
     id = str(victim) if id == "/victim" else id
-    (rogue / "roder-extension.toml").write_text(ROGUE.format(id=json.dumps(id)))
+    (rogue / "roder-extension.toml").write_text(ROGUE_MANIFEST.format(id=json.dumps(id)))
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     for option in ("--update", "--link"):
-        done = run_json("install", str(rogue), option, "--config", config, code=2)
-        assert done["error"]["code"] == "X1396" and "its id" in done["error"]["message"]
-    assert names(victim) == ["precious"] and names(tmp_path / "x") == []
+        result = run_json("install", str(rogue), option, "--config", config, code=2)
+        assert result["error"]["code"] == "X1396" and "its id" in result["error"]["message"]
+    assert file_names(victim) == ["precious"] and file_names(tmp_path / "x") == []
 
 
 def test_a_copy_has_no_set_user_id_bit_and_is_writable_only_by_its_owner(
@@ -167,7 +171,7 @@ def test_a_copy_has_no_set_user_id_bit_and_is_writable_only_by_its_owner(
     assert modes == {"shell": 0o755, "data/words": 0o644, "data": 0o755}
 
 
-def test_a_copy_has_no_link_back_to_its_source(tmp_path: Path, source: Path) -> None:
+def test_a_folder_with_a_link_to_its_own_path_is_not_copied(tmp_path: Path, source: Path) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     (source / "back").symlink_to(source / "data" / "words")
     error = run_json("install", str(source), "--config", config, code=2)["error"]
@@ -193,8 +197,8 @@ def test_a_folder_larger_than_the_disk_is_not_copied(tmp_path: Path, source: Pat
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     (source / "bomb").touch()
     os.truncate(source / "bomb", 2**43)
-    words = ("install", str(source), "--config", config, "--max-size", "100TB")
-    error = run_json(*words, code=2)["error"]
+    arguments = ("install", str(source), "--config", config, "--max-size", "100TB")
+    error = run_json(*arguments, code=2)["error"]
     assert error["code"] == "X1396" and "free" in error["message"]
     assert not (tmp_path / "x" / "toy").exists()
 
@@ -203,53 +207,56 @@ def test_the_size_of_a_copy_is_limited(tmp_path: Path, source: Path) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     (source / "large").touch()
     os.truncate(source / "large", 2**30)
-    words = ("install", str(source), "--config", config)
+    arguments = ("install", str(source), "--config", config)
     for options in ((), ("--dry-run",), ("--max-size", "1000MB")):
-        error = run_json(*words, *options, code=2)["error"]
+        error = run_json(*arguments, *options, code=2)["error"]
         assert error["code"] == "X1396" and "--max-size" in error["help"], error
         assert not (tmp_path / "x" / "toy").exists()
-    assert run_json(*words, "--max-size", "2GiB", "--dry-run")["installed"] is False
+    assert run_json(*arguments, "--max-size", "2GiB", "--dry-run")["installed"] is False
     (source / "large").unlink()
     for number in range(30):
         (source / f"small-{number}").touch()
-    assert "4,096" in run_json(*words, "--max-size", "100KB", code=2)["error"]["message"]
-    assert run_json(*words, "--max-size", "1MB")["installed"] is True
-    assert run_json(*words, "--update", "--max-size", "nothing", code=2)["error"]["code"] == "X1316"
+    # Each small file counts as at least 4,096 bytes.
+    assert "4,096" in run_json(*arguments, "--max-size", "100KB", code=2)["error"]["message"]
+    assert run_json(*arguments, "--max-size", "1MB")["installed"] is True
+    error = run_json(*arguments, "--update", "--max-size", "nothing", code=2)["error"]
+    assert error["code"] == "X1316"
 
 
-def test_a_folder_that_grows_during_the_copy_is_not_copied_whole(tmp_path: Path) -> None:
+def test_a_copy_stops_at_the_maximum_size(tmp_path: Path) -> None:
+    max_bytes = 30_000
     (tmp_path / "source").mkdir()
     for number in range(9):
         (tmp_path / "source" / f"{number}").write_bytes(b"x" * 9000)
     with pytest.raises(UsageError, match="larger than"):
-        copy_folder(tmp_path / "source", tmp_path / "copy", 30_000)
-    assert sum(path.stat().st_size for path in (tmp_path / "copy").iterdir()) <= 30_000
+        copy_folder(tmp_path / "source", tmp_path / "copy", max_bytes)
+    assert sum(path.stat().st_size for path in (tmp_path / "copy").iterdir()) <= max_bytes
 
 
 @shows("nexo-cli-09")
-def test_an_update_is_of_an_installed_copy(tmp_path: Path, source: Path) -> None:
+def test_update_needs_an_installed_copy(tmp_path: Path, source: Path) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
-    words = ("install", str(source), "--config", config)
-    error = run_json(*words, "--update", code=2)["error"]
+    arguments = ("install", str(source), "--config", config)
+    error = run_json(*arguments, "--update", code=2)["error"]
     assert error["code"] == "X1206" and "--update" in error["help"]
     assert not (tmp_path / "x").exists()
-    run_json(*words)
-    error = run_json(*words, "--update", "--link", code=2)["error"]
+    run_json(*arguments)
+    error = run_json(*arguments, "--update", "--link", code=2)["error"]
     assert error["code"] == "X1316" and "uninstall" in error["help"]
     assert not (tmp_path / "x" / "toy").is_symlink()
 
 
-def test_an_advised_command_can_be_pasted_for_any_id(tmp_path: Path) -> None:
+def test_the_command_in_the_help_is_quoted_for_the_shell(tmp_path: Path) -> None:
     rogue = tmp_path / "x" / "rogue"
     rogue.mkdir(parents=True)
-    (rogue / "roder-extension.toml").write_text(ROGUE.format(id='"$(reboot)"'))
+    (rogue / "roder-extension.toml").write_text(ROGUE_MANIFEST.format(id='"$(reboot)"'))
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     error = run_json("uninstall", "$(reboot)", "--config", config, code=2)["error"]
     assert error["help"] == "exthost uninstall '$(reboot)' --yes"
 
 
 @shows("nexo-cli-09")
-def test_a_search_path_is_never_deleted_and_an_entry_of_the_config_is_not_its_business(
+def test_uninstall_deletes_neither_a_search_path_nor_an_entry_of_the_config(
     tmp_path: Path, source: Path
 ) -> None:
     config = str(yaml(tmp_path, search_paths=[str(source)]))

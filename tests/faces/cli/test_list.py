@@ -1,4 +1,4 @@
-"""The words of `exthost list`."""
+"""The text of `exthost list` about the secrets that an extension asks for."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from exthost.faces.cli.extension_summary import describe_secrets
 
 
 @pytest.mark.parametrize(
-    ("names", "words"),
+    ("names", "text"),
     [
         (["ONE"], "asks for a secret: ONE; it is given ONE"),
         (["TWO"], "asks for a secret: TWO; TWO is not set"),
@@ -15,9 +15,9 @@ from exthost.faces.cli.extension_summary import describe_secrets
     ],
 )
 def test_secrets_are_named_with_whether_they_are_set(
-    names: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+    names: list[str], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ONE", "1")
     monkeypatch.delenv("TWO", raising=False)
     monkeypatch.delenv("THREE", raising=False)
-    assert describe_secrets(names) == words
+    assert describe_secrets(names) == text

@@ -1,4 +1,4 @@
-"""The keys of `run`'s table, in a real terminal: select, filter, restart, messages, log, stop."""
+"""The keys of the table that `exthost run` shows in a terminal."""
 
 import termios
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.faces.cli.test_signals import CTRL_C, terminal
 from tests.faces.cli.test_top import row
 
 
-def test_a_filter_is_typed_and_the_selected_one_stays_selected() -> None:
+def test_keys_move_the_selection_and_type_a_filter() -> None:
     rows = [row("a"), row("b", "failed"), row("c")]
     selection = TableSelection()
     assert selection.find_index(selection.filter_rows(rows)) == 0 and selection.id == "b"
@@ -20,9 +20,10 @@ def test_a_filter_is_typed_and_the_selected_one_stays_selected() -> None:
     assert not selection.handle_key("r", rows)
     for key in ("/", "c", "x", "backspace"):
         assert selection.handle_key(key, rows)
-    shown = selection.filter_rows(rows)
-    assert [item["id"] for item in shown] == ["c"] and selection.find_index(shown) == 0
-    assert selection.handle_key("r", rows) and selection.pattern == "cr"  # still typing
+    filtered = selection.filter_rows(rows)
+    assert [item["id"] for item in filtered] == ["c"] and selection.find_index(filtered) == 0
+    # The filter is still being typed.
+    assert selection.handle_key("r", rows) and selection.pattern == "cr"
     assert selection.handle_key("enter", rows) and not selection.handle_key("q", rows)
     assert selection.handle_key("escape", rows) and len(selection.filter_rows(rows)) == 3
     assert selection.handle_key("page-down", rows) and selection.id == "c"
@@ -30,32 +31,34 @@ def test_a_filter_is_typed_and_the_selected_one_stays_selected() -> None:
 
 
 @pytest.mark.more
-def test_keys_of_the_table_steer_show_messages_and_the_log(tmp_path: Path) -> None:
+def test_keys_of_the_table_restart_and_stop_an_extension_and_show_its_messages_and_log(
+    tmp_path: Path,
+) -> None:
     bad = extension("zz-bad", "no-such-program")
     write_config(tmp_path, extension("one", *hostile_command()), bad)
     with terminal(tmp_path, COLUMNS="80", LINES="24") as screen:
-        screen.until("r restart")
-        screen.until("1 of 2 extensions ready")
+        screen.wait_for("r restart")
+        screen.wait_for("1 of 2 extensions ready")
         before = run_json(tmp_path, "status", "one")["extensions"][0]["pids"]
         screen.press(b"/one")
-        screen.until("/one")
+        screen.wait_for("/one")
         screen.press(b"\r\x1b")
-        screen.until("r restart")
+        screen.wait_for("r restart")
         screen.press(b"r")
-        screen.until("one: restart: ready")
+        screen.wait_for("one: restart: ready")
         assert run_json(tmp_path, "status", "one")["extensions"][0]["pids"] != before
         screen.press(b"t")
-        screen.until("the messages of one, until")
+        screen.wait_for("the messages of one, until")
         exthost(tmp_path, "call", "one", "echo", "--method", "--args", '["seen"]')
-        screen.until('["seen"]')
+        screen.wait_for('["seen"]')
         screen.press(b"t")
-        screen.until("no longer shown")
+        screen.wait_for("no longer shown")
         screen.press(b"l")
-        screen.until("the log of one, the last")
+        screen.wait_for("the log of one, the last")
         screen.press(b"s")
-        screen.until("one: stop: stopped")
+        screen.wait_for("one: stop: stopped")
         assert not termios.tcgetattr(screen.fd)[3] & termios.ECHO
         screen.press(CTRL_C)
-        screen.until("stopping")
+        screen.wait_for("stopping")
         assert screen.end() == 130
-        assert termios.tcgetattr(screen.fd)[3] & termios.ECHO  # as it was
+        assert termios.tcgetattr(screen.fd)[3] & termios.ECHO  # the terminal echoes keys again

@@ -1,4 +1,4 @@
-"""MCP servers by the command line and in a host: found out, inspected, called, brought along."""
+"""MCP servers on the command line and in a host: detection, inspection, calls, and configs."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import exthost
 from exthost.config import config_from_mapping
 from exthost.errors import Refused
 from tests.dialects.requirements import shows
-from tests.dialects.test_mcp import command, said
+from tests.dialects.test_mcp import command, read_text_block
 from tests.extensions.harness import failing, until
 from tests.extensions.nexo_tree import plugin
 from tests.faces.cli.cli_process import run_inside as run
@@ -41,11 +41,11 @@ for line in sys.stdin:
 
 
 @shows("mcp-real-03")
-def test_the_dialect_of_a_bare_command_is_detected_and_each_try_is_reported() -> None:
+def test_the_dialect_of_a_command_is_detected_and_each_attempt_is_reported() -> None:
     weather = EXAMPLES / "nexo" / "extensions" / "weather" / "weather.py"
-    done = run("inspect", "--json", "--", sys.executable, "-S", "-E", str(weather))
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    result = run("inspect", "--json", "--", sys.executable, "-S", "-E", str(weather))
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
     assert report["dialect"] == "nexo"
     tried = {item["dialect"]: item["answer"] for item in report["tried"]}
     assert next(iter(tried)) == "mcp" and "names no protocolVersion" in tried["mcp"]
@@ -53,35 +53,35 @@ def test_the_dialect_of_a_bare_command_is_detected_and_each_try_is_reported() ->
 
 
 @shows("mcp-real-03")
-def test_a_server_is_known_at_the_first_try() -> None:
-    done = run("inspect", "--", *command({"era": "stateless"}))
-    assert done.returncode == 0, done.stderr
-    assert "dialect: mcp (detected" in done.stderr and "tried" not in done.stderr
-    assert "era: stateless" in done.stderr and "echo" in done.stdout
-    listed = run("tools", "--start", "--json", "--", *command({}))
-    assert "typed" in {tool["tool"] for tool in json.loads(listed.stdout)["tools"]}
+def test_an_mcp_server_is_detected_by_the_first_attempt() -> None:
+    result = run("inspect", "--", *command({"era": "stateless"}))
+    assert result.returncode == 0, result.stderr
+    assert "dialect: mcp (detected" in result.stderr and "tried" not in result.stderr
+    assert "era: stateless" in result.stderr and "echo" in result.stdout
+    result = run("tools", "--start", "--json", "--", *command({}))
+    assert "typed" in {tool["tool"] for tool in json.loads(result.stdout)["tools"]}
 
 
-def test_the_own_description_of_a_server_is_shown_as_json() -> None:
-    done = run("inspect", "--dialect", "mcp", "--", *command({"era": "handshake"}))
-    assert done.returncode == 0, done.stderr
-    assert 'tools={"listChanged": true}' in done.stderr and "{'" not in done.stderr
+def test_the_capabilities_of_a_server_are_shown_as_json() -> None:
+    result = run("inspect", "--dialect", "mcp", "--", *command({"era": "handshake"}))
+    assert result.returncode == 0, result.stderr
+    assert 'tools={"listChanged": true}' in result.stderr and "{'" not in result.stderr
 
 
 @shows("mcp-progress-01")
 def test_progress_goes_to_stderr_and_the_result_to_stdout() -> None:
-    words = ("call", "steps", "times=2", "seconds=0", "--dialect", "mcp", "--", *command({}))
-    done = run(*words)
-    assert done.returncode == 0 and json.loads(done.stdout)["content"][0]["text"] == "done"
-    assert "steps: 1 of 2 step 1" in done.stderr and "steps: 2 of 2 step 2" in done.stderr
+    arguments = ("call", "steps", "times=2", "seconds=0", "--dialect", "mcp", "--", *command({}))
+    result = run(*arguments)
+    assert result.returncode == 0 and json.loads(result.stdout)["content"][0]["text"] == "done"
+    assert "steps: 1 of 2 step 1" in result.stderr and "steps: 2 of 2 step 2" in result.stderr
 
 
-def test_a_result_that_calls_itself_an_error_is_exit_1() -> None:
+def test_a_result_with_is_error_exits_with_1() -> None:
     arguments = ("--args", '{"isError": true}', "--dialect", "mcp")
-    done = run("call", "typed", *arguments, "--", *command({}))
-    assert done.returncode == 1 and json.loads(done.stdout)["isError"] is True
-    assert "error[X0702]: " in done.stderr and "typed failed: typed" in done.stderr
-    assert "help: " in done.stderr
+    result = run("call", "typed", *arguments, "--", *command({}))
+    assert result.returncode == 1 and json.loads(result.stdout)["isError"] is True
+    assert "error[X0702]: " in result.stderr and "typed failed: typed" in result.stderr
+    assert "help: " in result.stderr
     text = run("call", "typed", "--text", *arguments, "--", *command({}))
     assert (text.returncode, text.stdout) == (1, "typed\n")
     assert "error[X0702]: " in text.stderr
@@ -95,19 +95,19 @@ def test_the_error_of_a_result_comes_after_the_output_of_the_server_without_repe
 ) -> None:
     (tmp_path / "wordy.py").write_text(WORDY_SERVER)
     program = (sys.executable, "-S", "-E", str(tmp_path / "wordy.py"))
-    done = run("call", "fail", "--dialect", "mcp", "--", *program)
-    assert done.returncode == 1
-    lines = done.stderr.splitlines()
+    result = run("call", "fail", "--dialect", "mcp", "--", *program)
+    assert result.returncode == 1
+    lines = result.stderr.splitlines()
     error = lines.index("error[X0702]: wordy: fail failed: no luck")
     assert lines[:error] == [f"[wordy] invalid field {n}" for n in range(150)]
     assert not any("invalid field" in line for line in lines[error:])
     config = tmp_path / "exthost.toml"
     args = json.dumps(list(program[1:]))
     config.write_text(f"[mcp_servers.wordy]\ncommand = {json.dumps(program[0])}\nargs = {args}\n")
-    done = run("call", "ext_wordy_fail", "--config", str(config))
-    assert done.returncode == 1
+    result = run("call", "ext_wordy_fail", "--config", str(config))
+    assert result.returncode == 1
     assert not any(
-        line.startswith("[") for line in done.stderr.partition("error[X0702]")[2].splitlines()
+        line.startswith("[") for line in result.stderr.partition("error[X0702]")[2].splitlines()
     )
 
 
@@ -115,21 +115,21 @@ def test_the_error_of_a_result_comes_after_the_output_of_the_server_without_repe
 async def test_servers_of_config_and_manifest_run_in_one_registry(tmp_path: Path) -> None:
     program, *args = command({})
     servers = {
-        "mine": {"command": program, "args": args},
+        "near": {"command": program, "args": args},
         "far": {"url": "https://example.org/mcp", "transport": "pigeon"},
     }
-    beside: dict[str, Any] = {"mcpServers": {"files": {"command": program, "args": args}}}
+    manifest_servers: dict[str, Any] = {"mcpServers": {"files": {"command": program, "args": args}}}
     plugin(tmp_path / "a", "a", tools=["lookup"])
-    (tmp_path / "a" / ".mcp.json").write_text(json.dumps(beside))
+    (tmp_path / "a" / ".mcp.json").write_text(json.dumps(manifest_servers))
     config = {"discovery": {"search_paths": [str(tmp_path)]}, "mcp_servers": servers}
     async with exthost.Host(config_from_mapping(config)) as host:
-        assert list(host) == ["mine", "far", "a", "a.files"]
-        assert said(await host.call_tool("ext_mine_echo", {"a": 1})) == {"a": 1}
-        assert said(await host.call_tool("ext_a_files_echo", {"b": 2})) == {"b": 2}
+        assert list(host) == ["near", "far", "a", "a.files"]
+        assert read_text_block(await host.call_tool("ext_near_echo", {"a": 1})) == {"a": 1}
+        assert read_text_block(await host.call_tool("ext_a_files_echo", {"b": 2})) == {"b": 2}
         assert host["a.files"].state == "ready" and host["a.files"].dialect.name == "mcp"
         error = await failing(host["far"].start())
         assert isinstance(error, Refused) and "'pigeon' is not supported" in error.message
         before = len(host.tools)
-        await host.call_tool("ext_mine_change", {"add": ["more"]})
-        await until(lambda: "ext_mine_more" in host.tools)
+        await host.call_tool("ext_near_change", {"add": ["more"]})
+        await until(lambda: "ext_near_more" in host.tools)
         assert len(host.tools) == before + 1

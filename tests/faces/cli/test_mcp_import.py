@@ -1,4 +1,4 @@
-"""`exthost mcp import`: servers of other programs, what becomes of each, and no secret shown."""
+"""`exthost mcp import` reads MCP servers from configs of other programs and shows no secret."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from exthost.config import spec_from_mapping
 from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.dialects.mcp.config_files import CONFIG_FILES
 from exthost.faces.cli.server_files import find_servers
@@ -21,52 +22,58 @@ SERVER = {"command": "npx", "args": ["-y", "pkg"]}
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A home and a project, both empty."""
+    """A folder with an empty home folder and an empty project folder."""
     for folder in ("home", "project"):
         (tmp_path / folder).mkdir()
     return tmp_path
 
 
 def write(path: Path, document: Any) -> Path:
+    """Write a text, or a document as JSON; return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(document if isinstance(document, str) else json.dumps(document))
     return path
 
 
 def environ(machine: Path, **more: str) -> dict[str, str]:
+    """Return an environment in which `home` is the home folder."""
     return {"HOME": str(machine / "home"), "PATH": os.environ["PATH"], **more}
 
 
-def run(machine: Path, *words: str, code: int = 0, **more: str) -> Any:
+def run(machine: Path, *arguments: str, code: int = 0, **more: str) -> Any:
+    """Run `exthost mcp import --json` in the project; return its report."""
     project = machine / "project"
-    done = run_inside("mcp", "import", *words, "--json", cwd=project, env=environ(machine, **more))
-    assert done.returncode == code, done.stdout + done.stderr
-    return json.loads(done.stdout)
+    result = run_inside(
+        "mcp", "import", *arguments, "--json", cwd=project, env=environ(machine, **more)
+    )
+    assert result.returncode == code, result.stdout + result.stderr
+    return json.loads(result.stdout)
 
 
 def states(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the state of each server by its name."""
     return {server["name"]: server["state"] for server in report["servers"]}
 
 
-def test_the_file_of_each_program_is_found_and_understood(machine: Path) -> None:
+def test_the_config_file_of_each_program_is_found_and_read(machine: Path) -> None:
     home, project = machine / "home", machine / "project"
     settings = home / "settings"
     toml = '[mcp_servers.s]\ncommand = "npx"\nargs = ["-y", "pkg"]\n'
-    for known in CONFIG_FILES:
+    for config_file in CONFIG_FILES:
         places = {"home": str(home), "settings": str(settings), "project": str(project)}
-        path = Path(known.path.format_map(places))
+        path = Path(config_file.path.format_map(places))
         is_nested = path.parts[-3:] == ("Code", "User", "settings.json")
         servers: Any = {"servers": {"s": SERVER}} if is_nested else {"s": SERVER}
-        write(path, toml if path.suffix == ".toml" else {"else": 1, known.section: servers})
+        write(path, toml if path.suffix == ".toml" else {"else": 1, config_file.section: servers})
         found = find_servers(environ(machine, XDG_CONFIG_HOME=str(settings)), project)
         (server,) = found.servers
-        assert (server.program, server.file) == (known.program, path) and not found.problems
+        assert (server.program, server.file) == (config_file.program, path) and not found.problems
         (verdict,) = plan_import(found.servers, (), project)
         assert verdict.state is ImportDecision.NEW and verdict.table["command"] == "npx"
         path.unlink()
 
 
-def test_planned_additions_are_shown_and_with_write_they_are_added(machine: Path) -> None:
+def test_servers_are_shown_and_with_the_write_option_added(machine: Path) -> None:
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"git": SERVER}})
     write(machine / "project/.mcp.json", {"mcpServers": {"here": {"command": "./x"}}})
     config = write(machine / "project/exthost.toml", "# mine\n[defaults.limits]\ncall = '9s'")
@@ -82,7 +89,7 @@ def test_planned_additions_are_shown_and_with_write_they_are_added(machine: Path
     assert config.read_text() == text
 
 
-def test_without_a_config_one_is_made_beside_the_project_and_paths_still_lead_there(
+def test_relative_paths_of_a_server_stay_valid_in_a_config_of_another_folder(
     machine: Path,
 ) -> None:
     server = {"command": "./x", "cwd": "sub"}
@@ -119,12 +126,12 @@ def test_an_entry_that_is_not_added_is_reported_with_its_reason(machine: Path) -
     assert "https://h.example" in details["far"] and "${NOT_SET}" in details["unset"]
     written = tomllib.loads((machine / "project/exthost.toml").read_text())["mcp_servers"]
     assert written == {"far": {"url": {"from": "FAR_URL"}, "headers": {"A": {"from": "FAR_A"}}}}
-    done = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
-    assert "settings.json: cannot be read" in done.stderr and "nothing to add" in done.stderr
-    assert "hush" not in json.dumps(report) + done.stdout + done.stderr
+    result = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
+    assert "settings.json: cannot be read" in result.stderr and "nothing to add" in result.stderr
+    assert "hush" not in json.dumps(report) + result.stdout + result.stderr
 
 
-def test_of_two_servers_of_one_name_the_second_has_its_program_s_name_too(machine: Path) -> None:
+def test_the_second_server_of_the_same_name_gets_the_name_of_its_program(machine: Path) -> None:
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"git": SERVER}})
     write(machine / "home/.gemini/settings.json", {"mcpServers": {"git": {"command": "other"}}})
     write(machine / "home/.kiro/settings/mcp.json", {"mcpServers": {"again": SERVER}})
@@ -139,7 +146,7 @@ def test_of_two_servers_of_one_name_the_second_has_its_program_s_name_too(machin
     }
 
 
-def test_the_servers_of_this_project_in_claude_code_s_own_file(machine: Path) -> None:
+def test_claude_code_has_servers_for_each_project_in_one_file(machine: Path) -> None:
     here = {str(machine / "project"): {"mcpServers": {"mine": SERVER}}}
     there = {"/elsewhere": {"mcpServers": {"theirs": SERVER}}}
     document = {"mcpServers": {"all": {"command": "x"}}, "projects": here | there}
@@ -154,24 +161,25 @@ SECRETS = {
 
 
 def test_secrets_become_references_and_are_copied_only_on_request(machine: Path) -> None:
-    asked = {"command": "x", "env": {"API_KEY": "${input:key}", "A": "${A}", "M": "${M:-m}"}}
+    with_input = {"command": "x", "env": {"API_KEY": "${input:key}", "A": "${A}", "M": "${M:-m}"}}
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"s": {"command": "x", **SECRETS}}})
-    write(machine / "project/.vscode/mcp.json", {"servers": {"asked": asked}})
+    write(machine / "project/.vscode/mcp.json", {"servers": {"with_input": with_input}})
     report = run(machine, "--write", M_TOKEN="hush-5")
     variables = {server["name"]: server["variables"] for server in report["servers"]}
-    assert variables == {"asked": ["API_KEY", "A"], "s": ["GITHUB_TOKEN", "DSN", "K"]}
+    assert variables == {"with_input": ["API_KEY", "A"], "s": ["GITHUB_TOKEN", "DSN", "K"]}
     config = machine / "project/exthost.toml"
     assert "hush" not in config.read_text() + json.dumps(report)
-    asked_spec, spec = read_config(config).specs
+    spec_with_input, spec = read_config(config).specs
     assert all(isinstance(value, HostEnvRef) for value in spec.env.values())
-    assert asked_spec.env["M"] == "m"
+    assert spec_with_input.env["M"] == "m"
     config.unlink()
     report = run(machine, "--write", "--with-secrets")
     assert "hush" not in json.dumps(report) and "hush-1" in config.read_text()
     assert config.stat().st_mode & 0o077 == 0
 
 
-HIDDEN_ARGUMENTS = [
+# Arguments of servers that have a secret, in every known form.
+SECRET_ARGUMENTS = [
     ["--api-key", "hush"],
     ["--token=hush"],
     ["-e", "GITHUB_TOKEN=hush"],
@@ -187,15 +195,14 @@ HIDDEN_ARGUMENTS = [
 
 
 def test_a_server_with_a_secret_among_its_arguments_is_left_to_the_user(machine: Path) -> None:
-    for args in HIDDEN_ARGUMENTS:
+    for args in SECRET_ARGUMENTS:
         (verdict,) = verdicts(machine, {"command": "x", "args": args}, SOME_SECRET="hush")
-        assert verdict.state in (
-            ImportDecision.SECRET,
-            ImportDecision.UNUSABLE,
-        ) and "hush" not in repr(verdict)
+        assert verdict.state in (ImportDecision.SECRET, ImportDecision.UNUSABLE)
+        assert "hush" not in repr(verdict)
 
 
 def verdicts(machine: Path, server: Any, **more: str) -> list[Verdict]:
+    """Return the decisions about a server in a config of another program."""
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"s": server}})
     project = machine / "project"
     found = find_servers(environ(machine, **more), project)
@@ -215,18 +222,20 @@ def test_a_file_can_be_named_and_an_unknown_name_is_an_error(machine: Path) -> N
     assert spec.cwd == str(machine)
     report = run(machine, "gti", "--from", str(file), code=2)
     assert report["error"]["code"] == "X1490" and "'git'" in report["error"]["help"]
-    done = run_inside("mcp", "import", "--from", "no.json", cwd=machine / "project")
-    assert "no.json: there is no such file" in done.stderr
+    result = run_inside("mcp", "import", "--from", "no.json", cwd=machine / "project")
+    assert "no.json: there is no such file" in result.stderr
 
 
 def test_a_config_that_is_not_toml_is_left_alone(machine: Path) -> None:
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"git": SERVER}})
-    mine = write(machine / "project/mcp.json", {"mcpServers": {}})
+    config = write(machine / "project/mcp.json", {"mcpServers": {}})
     report = run(machine, "--write", "--config", "mcp.json", code=2)
-    assert report["error"]["code"] == "X1327" and json.loads(mine.read_text()) == {"mcpServers": {}}
+    assert report["error"]["code"] == "X1327" and json.loads(config.read_text()) == {
+        "mcpServers": {}
+    }
 
 
-def test_codex_s_own_file_is_a_config(machine: Path) -> None:
+def test_the_config_of_codex_is_read(machine: Path) -> None:
     text = """
 model = "m"
 [mcp_servers.a]
@@ -252,18 +261,19 @@ enabled = false
     assert far.source == "http" and not off.enabled
     assert dict(far.env) == {"EXTHOST_BRIDGE_TOKEN": HostEnvRef("T")}
     assert [note.partition(":")[0] for note in config.notes] == [
-        "model", "a.enabled_tools",
+        "model",
     ]  # fmt: skip
+    assert one.tools.allow == ("x",)
 
 
-def test_settings_that_are_left_out_are_named(machine: Path) -> None:
-    server = {**SERVER, "envFile": "no.env", "excludeTools": ["delete"]}
-    write(machine / "project" / ".mcp.json", {"mcpServers": {"a": server}})
-    (found,) = run(machine)["servers"]
-    assert found["state"] == "new"
-    assert [note.partition(":")[0] for note in found["notes"]] == ["a.envFile", "a.excludeTools"]
-    shown = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
-    assert "a.excludeTools: unknown here" in shown.stderr
+def test_settings_that_are_not_imported_are_reported(machine: Path) -> None:
+    entry = {**SERVER, "envFile": "no.env", "trust": True}
+    write(machine / "project" / ".mcp.json", {"mcpServers": {"a": entry}})
+    (server,) = run(machine)["servers"]
+    assert server["state"] == "new"
+    assert [note.partition(":")[0] for note in server["notes"]] == ["a.envFile", "a.trust"]
+    result = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
+    assert "a.trust: unknown here" in result.stderr
 
 
 def test_secrets_of_a_remote_server_become_references(machine: Path) -> None:
@@ -288,5 +298,64 @@ def test_secrets_of_a_remote_server_become_references(machine: Path) -> None:
 def test_a_url_is_shown_without_possible_keys(machine: Path) -> None:
     url = "https://u:p@example.org:8443/mcp/0123456789abcdef0123?key=1#f"
     write(machine / "project" / ".mcp.json", {"mcpServers": {"a": {"url": url}}})
-    (found,) = run(machine)["servers"]
-    assert found["detail"] == "https://example.org:8443/mcp/***"
+    (server,) = run(machine)["servers"]
+    assert server["detail"] == "https://example.org:8443/mcp/***"
+
+
+@pytest.mark.parametrize(
+    ("filters", "tools"),
+    [
+        ({"includeTools": ["read(path)", "list"]}, {"allow": ["read", "list"]}),
+        ({"excludeTools": ["drop"]}, {"deny": ["drop"]}),
+        ({"enabled_tools": ["a"], "disabled_tools": ["b"]}, {"allow": ["a"], "deny": ["b"]}),
+        ({"disabledTools": ["b"]}, {"deny": ["b"]}),
+        ({"available_tools": ["a"]}, {"allow": ["a"]}),
+        ({"tools": ["*"]}, None),
+        ({"tools": {"a": False, "b": True}}, {"deny": ["a"]}),
+        ({"includeTools": "all"}, None),
+    ],
+)
+def test_tool_filters_of_other_programs_become_the_setting_tools(
+    machine: Path, filters: dict[str, Any], tools: Any
+) -> None:
+    write(machine / "home" / ".gemini" / "settings.json", {"mcpServers": {"s": SERVER | filters}})
+    run(machine, "--write")
+    [spec] = read_config(machine / "project" / "exthost.toml").specs
+    assert (
+        spec.tools
+        == spec_from_mapping(
+            {"name": "s", "source": {"type": "process", "command": "x"}, "tools": tools or {}}
+        ).tools
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mcp": {"excluded": ["s"]}},
+        {"mcp": {"allowed": ["other"]}},
+        {"disabledMcpServers": ["s"]},
+        {"disabledMcpjsonServers": ["s"]},
+        {"excludeMCPServers": ["s"]},
+        {"allowMCPServers": ["other"]},
+    ],
+)
+def test_a_server_that_is_switched_off_beside_the_servers_is_not_imported(
+    machine: Path, settings: dict[str, Any]
+) -> None:
+    document = {"mcpServers": {"s": SERVER}, **settings}
+    write(machine / "home" / ".gemini" / "settings.json", document)
+    assert states(run(machine)) == {"s": "disabled"}
+
+
+@pytest.mark.parametrize("place", [".claude/settings.local.json", "../home/.claude.json"])
+def test_a_server_of_the_project_that_claude_code_has_switched_off_is_not_imported(
+    machine: Path, place: str
+) -> None:
+    project = machine / "project"
+    write(project / ".mcp.json", {"mcpServers": {"s": SERVER, "t": {"command": "t"}}})
+    switched: Any = {"disabledMcpjsonServers": ["s"]}
+    if "home" in place:
+        switched = {"projects": {str(project): switched}}
+    write(project / place, switched)
+    assert states(run(machine)) == {"s": "disabled", "t": "new"}

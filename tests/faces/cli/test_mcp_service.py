@@ -1,4 +1,4 @@
-"""A host with an MCP service is a host like any other: other verbs see it and control it."""
+"""A host that serves MCP can be queried and controlled by other verbs like any host."""
 
 import argparse
 import json
@@ -26,7 +26,8 @@ from tests.faces.cli.cli_process import (
     write_config,
 )
 
-HELLO = {
+# The first message of an MCP client.
+INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -49,10 +50,10 @@ def test_a_host_in_the_background_gets_every_option_of_http() -> None:
 
 
 @contextmanager
-def on_stdio(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
-    """A host that serves MCP on its stdin and stdout; the end of stdin ends it."""
+def stdio_host(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """Yield a host that serves MCP on its stdin and stdout. It ends when its stdin is closed."""
     with subprocess.Popen(
-        [*EXTHOST, *words],
+        [*EXTHOST, *arguments],
         cwd=folder,
         env=os.environ,
         stdin=subprocess.PIPE,
@@ -70,23 +71,26 @@ def on_stdio(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
                 process.kill()
 
 
-@pytest.mark.parametrize("words", [["gateway"], ["run", "--mcp-stdio"]])
-def test_a_host_that_serves_mcp_is_seen_and_steered(tmp_path: Path, words: list[str]) -> None:
+@pytest.mark.sampled(1 / 2)
+@pytest.mark.parametrize("arguments", [["gateway", "--own"], ["run", "--mcp-stdio"]])
+def test_a_host_that_serves_mcp_can_be_queried_and_controlled(
+    tmp_path: Path, arguments: list[str]
+) -> None:
     write_config(tmp_path, extension("one"))
-    with on_stdio(tmp_path, *words) as host:
+    with stdio_host(tmp_path, *arguments) as host:
         status = run_json(tmp_path, "status")
         assert status["host"]["pid"] == host.pid
         [before] = status["extensions"]
         assert run_json(tmp_path, "restart", "one")["pids"] != before["pids"]
         assert "ready" in exthost(tmp_path, "logs", "one").stdout
         assert host.stdin is not None and host.stdout is not None
-        host.stdin.write(json.dumps(HELLO) + "\n")
+        host.stdin.write(json.dumps(INITIALIZE) + "\n")
         host.stdin.flush()
         assert json.loads(host.stdout.readline())["result"]["serverInfo"]["name"] == "exthost"
     assert run_json(tmp_path, "status", code=2)["error"]["code"] == "X1275"
 
 
-def test_run_serves_http_beside_its_socket(tmp_path: Path) -> None:
+def test_run_serves_http_and_its_control_socket(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     with running(tmp_path, "--http", "localhost:0", "--json") as host:
         assert host.stdout is not None
@@ -98,12 +102,13 @@ def test_run_serves_http_beside_its_socket(tmp_path: Path) -> None:
         assert host.returncode == 130
 
 
-def test_a_gateway_beside_a_host_runs_on_its_own_and_says_so(tmp_path: Path) -> None:
+@pytest.mark.more
+def test_a_gateway_warns_that_it_is_separate_from_the_running_host(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     with (
         running(tmp_path) as host,
         subprocess.Popen(
-            [*EXTHOST, "gateway"],
+            [*EXTHOST, "gateway", "--own"],
             cwd=tmp_path,
             env=os.environ,
             stdin=subprocess.PIPE,
@@ -121,10 +126,10 @@ def test_a_gateway_beside_a_host_runs_on_its_own_and_says_so(tmp_path: Path) -> 
 
 def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     write_config(tmp_path)
-    done = run_inside("run", "--token-file", "t", cwd=tmp_path)
-    assert done.returncode == 2 and "X1366" in done.stderr
-    done = run_inside("run", "--mcp-stdio", "--json", cwd=tmp_path)
-    assert done.returncode == 2 and "X1316" in done.stdout
+    result = run_inside("run", "--token-file", "t", cwd=tmp_path)
+    assert result.returncode == 2 and "X1366" in result.stderr
+    result = run_inside("run", "--mcp-stdio", "--json", cwd=tmp_path)
+    assert result.returncode == 2 and "X1316" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A tree of other people's nexo extensions, by the command line: found, listed, called, mended."""
+"""Folders of nexo extensions on the command line: discovery, calls, checks and reloads."""
 
 import json
 import os
@@ -18,20 +18,22 @@ from tests.faces.cli.cli_process import run_inside as run
 EXAMPLES = Path(__file__).parents[3] / "examples" / "nexo"
 
 
-def run_json(*words: str, code: int = 0, **env: str) -> Any:
-    """The JSON that a verb prints; it must be all of stdout."""
-    done = run(*words, "--json", env=os.environ | env)
-    assert done.returncode == code, done.stdout + done.stderr
-    return json.loads(done.stdout)
+def run_json(*arguments: str, code: int = 0, **env: str) -> Any:
+    """Run a verb with --json; return the JSON that it prints, which must be all of stdout."""
+    result = run(*arguments, "--json", env=os.environ | env)
+    assert result.returncode == code, result.stdout + result.stderr
+    return json.loads(result.stdout)
 
 
-def listed(config: Path, *words: str, **env: str) -> Any:
-    return run_json("list", "--config", str(config), *words, code=0, **env)
+def run_list(config: Path, *arguments: str, **env: str) -> Any:
+    """Return what `exthost list` reports about a config."""
+    return run_json("list", "--config", str(config), *arguments, code=0, **env)
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Two roots, with everything in them that the page speaks of."""
+    """A folder with two search paths, which have every kind of extension that the rules of
+    discovery distinguish."""
     one, two = tmp_path / "one", tmp_path / "two"
     plugin(one / "zebra", "zebra", behaviour={"listed": ["echo", "other"]})
     plugin(one / "deep" / "er", "ant")
@@ -55,7 +57,8 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def config(tree: Path, **more: Any) -> Path:
+def tree_config(tree: Path, **more: Any) -> Path:
+    """Write a config that searches the tree; return its path."""
     paths = ["one", "no-such-root", "two"]
     return yaml(tree, search_paths=paths, **{"disabled": ["off"], **more})
 
@@ -65,8 +68,8 @@ def config(tree: Path, **more: Any) -> Path:
 
 @shows("nexo-disc-01", "nexo-disc-02", "nexo-disc-04", "nexo-disc-05")
 @shows("nexo-disc-06", "nexo-disc-07", "nexo-disc-08", "nexo-disc-10")
-def test_exactly_the_pages_candidates_order_and_diagnostics(tree: Path) -> None:
-    report = listed(config(tree), BEE_TOKEN="t")
+def test_the_extensions_their_order_and_the_diagnostics_are_those_of_the_rules(tree: Path) -> None:
+    report = run_list(tree_config(tree), BEE_TOKEN="t")
     assert [(item["id"], item["state"]) for item in report["extensions"]] == [
         ("ant", "admitted"),
         ("gated", "refused"),
@@ -89,7 +92,7 @@ def test_exactly_the_pages_candidates_order_and_diagnostics(tree: Path) -> None:
 
 @shows("nexo-disc-03")
 def test_a_link_out_of_the_root_is_an_error_when_links_are_followed(tree: Path) -> None:
-    report = listed(config(tree, follow_links=True))
+    report = run_list(tree_config(tree, follow_links=True))
     errors = [item for item in report["diagnostics"] if item["code"] == "X0203"]
     assert [os.path.relpath(item["path"], tree) for item in errors] == ["two/link"]
     assert [item["id"] for item in report["extensions"]] == ["ant", "gated", "zebra", "bee", "off"]
@@ -97,17 +100,17 @@ def test_a_link_out_of_the_root_is_an_error_when_links_are_followed(tree: Path) 
 
 @shows("nexo-cli-05")
 def test_a_disabled_extension_is_listed_and_described_but_not_started(tree: Path) -> None:
-    path = str(config(tree))
-    (row,) = listed(config(tree), "--disabled")["extensions"]
+    path = str(tree_config(tree))
+    (row,) = run_list(tree_config(tree), "--disabled")["extensions"]
     assert (row["id"], row["state"]) == ("off", "disabled") and "disabled" in row["reason"]
     defaults = {"stdio": {"call_timeout_ms": 1500}}
-    known = run_json("info", "off", "--config", str(config(tree, transport_defaults=defaults)))
-    assert known["state"] == "disabled" and known["path"].endswith("one/off/plugin.toml")
-    assert known["limits"]["call"] == 1.5, "the settings of the config hold for it, too"
+    info = run_json("info", "off", "--config", str(tree_config(tree, transport_defaults=defaults)))
+    assert info["state"] == "disabled" and info["path"].endswith("one/off/plugin.toml")
+    assert info["limits"]["call"] == 1.5, "the config applies to a disabled extension, too"
     error = run_json("call", "off", "echo", "--config", path, code=2)["error"]
     assert "switched off" in error["message"] and "exthost enable off" in error["help"]
-    none = run("list", "--disabled", "--config", str(yaml(tree, search_paths=["two"])))
-    assert none.returncode == 0 and "none are disabled" in none.stderr
+    result = run("list", "--disabled", "--config", str(yaml(tree, search_paths=["two"])))
+    assert result.returncode == 0 and "none are disabled" in result.stderr
 
 
 @shows("nexo-disc-14")
@@ -118,26 +121,26 @@ def test_paths_are_reported_below_the_root_that_the_config_names(tmp_path: Path)
     servers = '{\n  "mcpServers": {\n    "s": {}\n  }\n}'
     (tmp_path / "real" / "bee" / ".mcp.json").write_text(servers)
     (tmp_path / "named").symlink_to(tmp_path / "real")
-    told_of = listed(yaml(tmp_path, search_paths=["named"]), "--all")["diagnostics"]
-    places = {(os.path.relpath(item["path"], tmp_path), item["line"]) for item in told_of}
+    diagnostics = run_list(yaml(tmp_path, search_paths=["named"]), "--all")["diagnostics"]
+    places = {(os.path.relpath(item["path"], tmp_path), item["line"]) for item in diagnostics}
     assert ("named/bee/.mcp.json", 3) in places
     assert {path for path, _ in places} == {"named/bee/.mcp.json", "named/broken/plugin.toml"}
-    found = run_json("validate", str(tmp_path / "named" / "broken" / "plugin.toml"), code=3)
-    assert found["diagnostics"][0]["path"].endswith("named/broken/plugin.toml")
+    report = run_json("validate", str(tmp_path / "named" / "broken" / "plugin.toml"), code=3)
+    assert report["diagnostics"][0]["path"].endswith("named/broken/plugin.toml")
 
 
 @shows("nexo-cli-06")
-def test_validate_judges_urls_and_names_of_servers(tmp_path: Path) -> None:
-    bad = {
+def test_validate_checks_the_urls_and_names_of_servers(tmp_path: Path) -> None:
+    invalid_tables = {
         "[mcp_servers.s]\nurl = 'ftp://host/x'\n": "mcp_servers.s.url",
         "[mcp_servers.s]\nurl = 'https://'\n": "mcp_servers.s.url",
         "[mcp_servers.'not a name']\ncommand = 'x'\n": "mcp_servers.'not a name'",
         "[mcp_servers.'a.b']\ncommand = 'x'\n": "mcp_servers.'a.b'",
     }
-    for n, more in enumerate(bad):
+    for n, more in enumerate(invalid_tables):
         plugin(tmp_path / f"x{n}", f"x{n}", more=more)
-    found = run_json("validate", str(tmp_path), code=3)["diagnostics"]
-    assert [item["key"] for item in found] == list(bad.values())
+    diagnostics = run_json("validate", str(tmp_path), code=3)["diagnostics"]
+    assert [item["key"] for item in diagnostics] == list(invalid_tables.values())
 
 
 @shows("nexo-cli-06", "nexo-manifest-03")
@@ -146,15 +149,15 @@ def test_validate_reports_a_manifest_for_a_later_host(tmp_path: Path) -> None:
     later = 'min_agent_version = "999.0.0"\nversion ='
     rewrite(path, path.read_text().replace("version =", later, 1))
     config = str(yaml(tmp_path, search_paths=["x"]))
-    for words in (("validate", "--config", config), ("validate", str(tmp_path / "x"))):
-        report = run_json(*words, code=3)
+    for arguments in (("validate", "--config", config), ("validate", str(tmp_path / "x"))):
+        report = run_json(*arguments, code=3)
         assert report["valid"] == []
         assert "999.0.0" in report["diagnostics"][0]["message"]
 
 
 @shows("nexo-disc-09")
-def test_an_allowlist_keeps_its_own_and_names_the_missing_ones(tree: Path) -> None:
-    report = listed(config(tree, allowlist=["zebra", "nobody", "off"]))
+def test_an_allowlist_selects_extensions_and_reports_the_missing_names(tree: Path) -> None:
+    report = run_list(tree_config(tree, allowlist=["zebra", "nobody", "off"]))
     assert [item["id"] for item in report["extensions"]] == ["zebra", "off"]
     absent = [item["extension"] for item in report["diagnostics"] if item["code"] == "X0206"]
     assert absent == ["nobody", "off"]
@@ -165,7 +168,7 @@ def test_an_unreadable_folder_is_a_warning_and_the_others_are_found(tree: Path) 
     closed = tree / "one" / "closed"
     closed.mkdir(mode=0)
     try:
-        report = listed(config(tree))
+        report = run_list(tree_config(tree))
     finally:
         closed.chmod(0o755)
     assert str(closed) in [item["path"] for item in report["diagnostics"]]
@@ -173,34 +176,40 @@ def test_an_unreadable_folder_is_a_warning_and_the_others_are_found(tree: Path) 
 
 
 @shows("nexo-gate-01")
-def test_a_gated_one_is_listed_with_everything_that_is_missing(tree: Path) -> None:
+def test_an_extension_is_listed_with_all_requirements_that_are_missing(tree: Path) -> None:
     [gated] = [
-        extension for extension in listed(config(tree))["extensions"] if extension["id"] == "gated"
+        extension
+        for extension in run_list(tree_config(tree))["extensions"]
+        if extension["id"] == "gated"
     ]
     assert "no-such-program" in gated["reason"] and "NO_SUCH_VARIABLE" in gated["reason"]
     assert "sh" not in gated["reason"].replace("such", "")
 
 
 @shows("nexo-env-04")
-def test_the_asker_of_a_secret_is_shown_unless_a_person_named_it(tree: Path) -> None:
-    def asks(path: Path) -> dict[str, list[str]]:
-        return {extension["id"]: extension["asks_for"] for extension in listed(path)["extensions"]}
+def test_a_request_for_a_secret_is_shown_unless_the_config_allows_the_extension(tree: Path) -> None:
+    def requested_secrets(path: Path) -> dict[str, list[str]]:
+        return {
+            extension["id"]: extension["asks_for"] for extension in run_list(path)["extensions"]
+        }
 
-    assert asks(config(tree))["bee"] == ["BEE_TOKEN"]
-    assert asks(config(tree, allowlist=["bee"]))["bee"] == []
-    words = run("list", "--config", str(config(tree)), env=os.environ | {"BEE_TOKEN": "t"})
-    assert "bee: asks for a secret: BEE_TOKEN; it is given BEE_TOKEN" in words.stdout + words.stderr
+    assert requested_secrets(tree_config(tree))["bee"] == ["BEE_TOKEN"]
+    assert requested_secrets(tree_config(tree, allowlist=["bee"]))["bee"] == []
+    env = os.environ | {"BEE_TOKEN": "t"}
+    result = run("list", "--config", str(tree_config(tree)), env=env)
+    message = "bee: asks for a secret: BEE_TOKEN; it is given BEE_TOKEN"
+    assert message in result.stdout + result.stderr
     [bee] = [
         extension
-        for extension in listed(config(tree), BEE_TOKEN="t")["extensions"]
+        for extension in run_list(tree_config(tree), BEE_TOKEN="t")["extensions"]
         if extension["id"] == "bee"
     ]
     assert bee["is_given"] == ["BEE_TOKEN"]
 
 
 @shows("nexo-manifest-08")
-def test_all_mistakes_of_a_manifest_are_reported_if_asked_for(tree: Path) -> None:
-    report = listed(config(tree), "--all")
+def test_all_mistakes_of_a_manifest_are_reported_with_the_all_option(tree: Path) -> None:
+    report = run_list(tree_config(tree), "--all")
     keys = [
         diagnostic["key"] for diagnostic in report["diagnostics"] if diagnostic["level"] == "error"
     ]
@@ -219,9 +228,9 @@ def test_a_wrong_config_exits_with_3_and_names_the_line(tree: Path) -> None:
 
 @shows("nexo-call-04", "nexo-hand-05", "nexo-gate-02")
 def test_tools_are_shown_by_their_registered_names_and_called(tree: Path) -> None:
-    path = str(config(tree))
-    shown = run_json("tools", "--config", path, BEE_TOKEN="t")
-    assert [tool["name"] for tool in shown["tools"]] == [
+    path = str(tree_config(tree))
+    report = run_json("tools", "--config", path, BEE_TOKEN="t")
+    assert [tool["name"] for tool in report["tools"]] == [
         "ext_ant_echo",
         "ext_zebra_echo",
         "ext_bee_echo",
@@ -231,31 +240,31 @@ def test_tools_are_shown_by_their_registered_names_and_called(tree: Path) -> Non
     assert run_json("call", str(tree / "one" / "deep" / "er"), "echo", "a=1") == {"a": 1}
 
 
-def test_the_python_example_answers() -> None:
+def test_the_python_example_can_be_called() -> None:
     path = str(EXAMPLES / "extensions.yaml")
-    called = ("call", "--config", path)
-    output = run_json(*called, "ext_weather_get_weather", "city=Lima")
-    assert output == {"city": "Lima", "sky": "clear", "asked_by": None}
-    assert run_json(*called, "get_weather", "town=Lima", code=2)["error"]["code"] == "X1301"
+    call = ("call", "--config", path)
+    weather = run_json(*call, "ext_weather_get_weather", "city=Lima")
+    assert weather == {"city": "Lima", "sky": "clear", "asked_by": None}
+    assert run_json(*call, "get_weather", "town=Lima", code=2)["error"]["code"] == "X1301"
 
 
 @pytest.mark.more
-def test_the_node_example_answers() -> None:
+def test_the_node_example_can_be_called() -> None:
     if shutil.which("node") is None:
-        pytest.skip("no Node here: the Node example is not tried")
-    called = ("call", "--config", str(EXAMPLES / "extensions.yaml"))
-    assert run_json(*called, "ext_text_count", "text=a b c") == {"words": 3}
+        pytest.skip("there is no Node: the Node example is not tested")
+    call = ("call", "--config", str(EXAMPLES / "extensions.yaml"))
+    assert run_json(*call, "ext_text_count", "text=a b c") == {"words": 3}
 
 
-def test_the_dialect_of_a_bare_command_is_found_out() -> None:
+def test_the_dialect_of_a_command_is_detected() -> None:
     program = str(EXAMPLES / "extensions" / "weather" / "weather.py")
-    done = run("inspect", "--json", "--", "python3", program)
-    assert json.loads(done.stdout)["dialect"] == "nexo" and "detected" in done.stderr
+    result = run("inspect", "--json", "--", "python3", program)
+    assert json.loads(result.stdout)["dialect"] == "nexo" and "detected" in result.stderr
 
 
 @shows("nexo-env-05")
 def test_inspect_shows_the_withheld_variables(tree: Path) -> None:
-    report = run_json("inspect", "ant", "--config", str(config(tree)), MY_TOKEN="t")
+    report = run_json("inspect", "ant", "--config", str(tree_config(tree)), MY_TOKEN="t")
     assert "MY_TOKEN" in report["environment"]["held_back"]
     assert "AGENT_EXTENSION_ID" in report["environment"]["configured"]
 
@@ -265,133 +274,137 @@ def test_inspect_shows_the_withheld_variables(tree: Path) -> None:
 
 @shows("nexo-cli-01")
 def test_validate_reports_every_mistake_and_exits_with_3(tree: Path) -> None:
-    bad = tree / "one" / "broken"
-    for target in (bad, bad / "plugin.toml"):
+    broken = tree / "one" / "broken"
+    for target in (broken, broken / "plugin.toml"):
         report = run_json("validate", str(target), "--all", code=3)
         assert not report["ok"] and len(report["diagnostics"]) == 5
-        assert {item["path"] for item in report["diagnostics"]} == {str(bad / "plugin.toml")}
-    first = run_json("validate", str(bad), code=3)["diagnostics"]
+        assert {item["path"] for item in report["diagnostics"]} == {str(broken / "plugin.toml")}
+    first = run_json("validate", str(broken), code=3)["diagnostics"]
     assert [(item["key"], item["line"]) for item in first] == [("plugin.id", 2)]
-    shown = run("validate", str(bad), "--all").stderr
-    assert f"{bad}/plugin.toml:4: plugin.colour" in shown
+    stderr = run("validate", str(broken), "--all").stderr
+    assert f"{broken}/plugin.toml:4: plugin.colour" in stderr
 
 
 @shows("nexo-cli-01")
 def test_validate_accepts_a_correct_config(tree: Path) -> None:
     report = run_json("validate", str(tree / "two" / "zebra"))
     assert report["ok"] and [item["id"] for item in report["valid"]] == ["zebra"]
-    assert run_json("validate", "--config", str(config(tree)), code=3)["ok"] is False
+    assert run_json("validate", "--config", str(tree_config(tree)), code=3)["ok"] is False
     assert run_json("validate", str(tree / "no-such"), code=2)["error"]["kind"] == "NotFound"
     assert run_json("validate", str(tree / "one" / "loop"), code=2)["error"]["kind"] == "NotFound"
 
 
 @shows("nexo-cli-02")
-def test_info_shows_the_known_facts_and_starts_nothing(tree: Path) -> None:
-    known = run_json("info", "bee", "--config", str(config(tree)), BEE_TOKEN="t", OTHER_KEY="k")
-    assert (known["id"], known["version"], known["state"]) == ("bee", "1.0.0", "admitted")
-    assert known["tools"] == [{"name": "ext_bee_echo", "tool": "echo"}]
-    assert known["secrets"] == ["BEE_TOKEN"] and known["requires"]["env"] == ["BEE_TOKEN"]
-    assert "OTHER_KEY" in known["environment"]["held_back"]
-    assert "BEE_TOKEN" in known["environment"]["passed"]
-    assert known["limits"]["handshake"] == 10 and known["manifest"]["transport"] == "stdio"
-    assert "ext_bee_echo" in run("info", "bee", "--config", str(config(tree))).stdout
+def test_info_shows_the_manifest_and_the_settings_of_an_extension(tree: Path) -> None:
+    info = run_json("info", "bee", "--config", str(tree_config(tree)), BEE_TOKEN="t", OTHER_KEY="k")
+    assert (info["id"], info["version"], info["state"]) == ("bee", "1.0.0", "admitted")
+    assert info["tools"] == [{"name": "ext_bee_echo", "tool": "echo"}]
+    assert info["secrets"] == ["BEE_TOKEN"] and info["requires"]["env"] == ["BEE_TOKEN"]
+    assert "OTHER_KEY" in info["environment"]["held_back"]
+    assert "BEE_TOKEN" in info["environment"]["passed"]
+    assert info["limits"]["handshake"] == 10 and info["manifest"]["transport"] == "stdio"
+    assert "ext_bee_echo" in run("info", "bee", "--config", str(tree_config(tree))).stdout
 
 
 def test_info_leaves_out_empty_fields_and_shows_values_as_json(tree: Path) -> None:
-    shown = run("info", str(tree / "one" / "off")).stdout
-    assert "\npriority" in shown and "requires" not in shown
-    shown = run("info", str(EXAMPLES.parent / "roder" / "python")).stdout
-    assert '{"type": "event_sink", "id": "diary"}' in shown and "{'" not in shown
+    stdout = run("info", str(tree / "one" / "off")).stdout
+    assert "\npriority" in stdout and "requires" not in stdout
+    stdout = run("info", str(EXAMPLES.parent / "roder" / "python")).stdout
+    assert '{"type": "event_sink", "id": "diary"}' in stdout and "{'" not in stdout
 
 
-def test_the_error_for_a_config_in_the_place_of_a_manifest_says_where_it_belongs(
+def test_the_error_for_a_config_instead_of_a_manifest_names_the_config_option(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "exthost.toml"
     path.write_text("")
-    done = run("validate", str(path))
-    assert done.returncode == 2 and f"of a config: --config {path}" in done.stderr
+    result = run("validate", str(path))
+    assert result.returncode == 2 and f"of a config: --config {path}" in result.stderr
 
 
 def test_info_never_shows_possible_secrets(tree: Path) -> None:
     server = '[mcp_servers.s]\ncommand = "x"\nenv = { A = "hush" }'
     plugin(tree / "secretive", "secretive", more=server)
-    done = run("info", str(tree / "secretive"), "--json")
-    assert "hush" not in done.stdout and json.loads(done.stdout)["manifest"]["mcp_servers"]
+    result = run("info", str(tree / "secretive"), "--json")
+    assert "hush" not in result.stdout and json.loads(result.stdout)["manifest"]["mcp_servers"]
 
 
 @shows("nexo-cli-03", "nexo-env-04", "nexo-env-05")
 def test_doctor_reports_each_finding_with_its_fix(tree: Path) -> None:
-    report = run_json("doctor", "--config", str(config(tree)), code=3, BEE_TOKEN="t", OTHER_KEY="k")
+    report = run_json(
+        "doctor", "--config", str(tree_config(tree)), code=3, BEE_TOKEN="t", OTHER_KEY="k"
+    )
     assert not report["ok"] and "runtime" not in report
-    by = {
+    findings = {
         (finding["extension"], finding["level"]): finding
         for finding in report["findings"]
         if finding["extension"]
     }
-    assert "no-such-program" in by["gated", "error"]["message"]
-    assert "asks for a secret: BEE_TOKEN" in by["bee", "warning"]["message"]
-    assert "2 variables held back" in by["ant", "info"]["message"]
-    assert "OTHER_KEY" in by["ant", "info"]["details"]
+    assert "no-such-program" in findings["gated", "error"]["message"]
+    assert "asks for a secret: BEE_TOKEN" in findings["bee", "warning"]["message"]
+    assert "2 variables held back" in findings["ant", "info"]["message"]
+    assert "OTHER_KEY" in findings["ant", "info"]["details"]
     for finding in report["findings"]:
         assert finding["fix"] or finding["level"] == "warning", finding
-    assert "fix:" in run("doctor", "--config", str(config(tree))).stdout
+    assert "fix:" in run("doctor", "--config", str(tree_config(tree))).stdout
 
 
-def test_a_folder_or_manifest_is_listed_without_any_config(tree: Path) -> None:
-    bare = tree / "two"
-    assert [item["id"] for item in run_json("list", str(bare))["extensions"]] == ["bee", "zebra"]
-    manifest = str(bare / "zebra" / "plugin.toml")
+def test_list_accepts_the_path_of_a_folder_or_a_manifest(tree: Path) -> None:
+    folder = tree / "two"
+    assert [item["id"] for item in run_json("list", str(folder))["extensions"]] == ["bee", "zebra"]
+    manifest = str(folder / "zebra" / "plugin.toml")
     assert [item["id"] for item in run_json("list", manifest)["extensions"]] == ["zebra"]
-    broken = run_json("list", str(tree / "one" / "broken"))
-    assert broken["extensions"] == [] and broken["diagnostics"][0]["key"] == "plugin.id"
-    listed = run_json("list", "bee", "--config", str(config(tree)), BEE_TOKEN="t")["extensions"]
-    assert [item["id"] for item in listed] == ["bee"]
+    report = run_json("list", str(tree / "one" / "broken"))
+    assert report["extensions"] == [] and report["diagnostics"][0]["key"] == "plugin.id"
+    rows = run_json("list", "bee", "--config", str(tree_config(tree)), BEE_TOKEN="t")["extensions"]
+    assert [item["id"] for item in rows] == ["bee"]
     assert run_json("list", "no-such", code=2)["error"]["kind"] == "NotFound"
-    assert run_json("list", "beee", "--config", str(config(tree)), code=2)["error"]["help"] == (
-        "did you mean 'bee'?"
-    )
+    assert run_json("list", "beee", "--config", str(tree_config(tree)), code=2)["error"][
+        "help"
+    ] == ("did you mean 'bee'?")
 
 
 def test_doctor_counts_its_findings(tree: Path) -> None:
     env = os.environ | {"BEE_TOKEN": "t", "OTHER_KEY": "k"}
-    done = run("doctor", "bee", "--config", str(config(tree)), env=env)
-    assert "OTHER_KEY" not in done.stdout and "held back" in done.stdout
-    assert "1 extension: 1 warning, 1 info; no problems" in done.stderr
-    everything = run("doctor", "bee", "--all", "--config", str(config(tree)), env=env)
-    assert "  OTHER_KEY\n" in everything.stdout
+    result = run("doctor", "bee", "--config", str(tree_config(tree)), env=env)
+    assert "OTHER_KEY" not in result.stdout and "held back" in result.stdout
+    assert "1 extension: 1 warning, 1 info; no problems" in result.stderr
+    result = run("doctor", "bee", "--all", "--config", str(tree_config(tree)), env=env)
+    assert "  OTHER_KEY\n" in result.stdout
 
 
 @shows("nexo-context-05")
-def test_an_invalid_schema_is_reported_and_the_call_goes_through(tmp_path: Path) -> None:
+def test_a_tool_with_an_invalid_schema_is_reported_and_called(tmp_path: Path) -> None:
     tools = [{"name": "odd", "input_schema": {"type": "no such type"}}]
     plugin(tmp_path / "x", "x", behaviour={"offer": {"tools": tools}}, tools=("odd",))
-    done = run("call", str(tmp_path / "x"), "odd", "a=1", "--json")
-    assert json.loads(done.stdout) == {"a": 1}
-    assert "warning: " in done.stderr and "odd" in done.stderr
+    result = run("call", str(tmp_path / "x"), "odd", "a=1", "--json")
+    assert json.loads(result.stdout) == {"a": 1}
+    assert "warning: " in result.stderr and "odd" in result.stderr
 
 
 @shows("nexo-gate-02")
-def test_the_servers_of_a_gated_extension_are_gated_with_it(tmp_path: Path) -> None:
+def test_the_servers_of_a_refused_extension_are_refused(tmp_path: Path) -> None:
     server = '[mcp_servers.s]\ncommand = "sh"\n'
-    needs = '[requires]\nbins = ["no-such-program"]\nenv = ["HOME", "A_TOKEN"]\n'
-    plugin(tmp_path / "x" / "a", "a", more=server + needs)
-    rows = listed(yaml(tmp_path, search_paths=["x"]), A_TOKEN="t")["extensions"]
+    requires = '[requires]\nbins = ["no-such-program"]\nenv = ["HOME", "A_TOKEN"]\n'
+    plugin(tmp_path / "x" / "a", "a", more=server + requires)
+    rows = run_list(yaml(tmp_path, search_paths=["x"]), A_TOKEN="t")["extensions"]
     assert {row["id"]: (row["state"], row["asks_for"]) for row in rows} == {
         "a": ("refused", ["A_TOKEN"]),
-        "a.s": ("refused", []),  # it is given only what its own dialect gives it
+        "a.s": ("refused", []),  # the server does not get the secrets of its extension
     }
 
 
 @shows("nexo-cli-03", "nexo-env-04")
-def test_doctor_sees_a_missing_program_without_a_start_and_lets_others_be(tmp_path: Path) -> None:
+def test_doctor_reports_a_missing_program_and_does_not_start_remote_extensions(
+    tmp_path: Path,
+) -> None:
     config = str(yaml(tmp_path, search_paths=["x"]))
     bee = plugin(tmp_path / "x" / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
     far = plugin(tmp_path / "x" / "far", "far")
-    elsewhere = '[transport]\nkind = "nats"\nsubject_prefix = "far"\n'
-    rewrite(far, far.read_text().partition("[transport]")[0] + elsewhere)
+    remote_transport = '[transport]\nkind = "nats"\nsubject_prefix = "far"\n'
+    rewrite(far, far.read_text().partition("[transport]")[0] + remote_transport)
     report = run_json("doctor", "--config", config, BEE_TOKEN="t")
-    assert report["ok"], "one that runs elsewhere is nobody's mistake"
+    assert report["ok"], "an extension on another machine is not a problem"
     report = run_json("doctor", "--runtime", "--config", config, BEE_TOKEN="t")
     assert report["ok"] and [row["id"] for row in report["runtime"]] == ["bee"]
     assert [
@@ -406,22 +419,26 @@ def test_doctor_sees_a_missing_program_without_a_start_and_lets_others_be(tmp_pa
 
 
 @shows("nexo-cli-03")
-def test_doctor_really_starts_each_and_reports_timings_and_drift(tmp_path: Path) -> None:
+def test_doctor_with_runtime_reports_timings_and_differences_from_the_manifest(
+    tmp_path: Path,
+) -> None:
     offer = {"tools": ["echo", "extra"], "hooks": ["after_message"]}
-    plugin(tmp_path / "x" / "drifts", "drifts", behaviour={"offer": offer}, tools=("echo", "gone"))
-    same = {"offer": {"tools": ["echo"]}, "listed": ["echo"]}
-    plugin(tmp_path / "x" / "good", "good", behaviour=same)
+    plugin(
+        tmp_path / "x" / "differs", "differs", behaviour={"offer": offer}, tools=("echo", "gone")
+    )
+    as_declared = {"offer": {"tools": ["echo"]}, "listed": ["echo"]}
+    plugin(tmp_path / "x" / "good", "good", behaviour=as_declared)
     config = str(yaml(tmp_path, search_paths=["x"]))
     report = run_json("doctor", "--runtime", "--config", config)
     assert report["ok"]
     assert [(item["id"], item["ready"]) for item in report["runtime"]] == [
-        ("drifts", True),
+        ("differs", True),
         ("good", True),
     ]
     assert all(item["timings_ms"]["handshake"] > 0 for item in report["runtime"])
-    warned = [item for item in report["findings"] if item["level"] == "warning"]
-    assert {item["extension"] for item in warned} == {"drifts"}
-    texts = " ".join(item["message"] for item in warned)
+    warnings = [item for item in report["findings"] if item["level"] == "warning"]
+    assert {item["extension"] for item in warnings} == {"differs"}
+    texts = " ".join(item["message"] for item in warnings)
     assert "gone" in texts and "extra" in texts and "after_message" in texts
     plugin(tmp_path / "x" / "bad", "bad", behaviour={"exit": 3})
     report = run_json("doctor", "--runtime", "--config", config, code=5)
@@ -431,16 +448,16 @@ def test_doctor_really_starts_each_and_reports_timings_and_drift(tmp_path: Path)
 
 
 @pytest.mark.parametrize("verb", ["info", "validate", "doctor"])
-def test_verbs_about_written_entries_take_no_command(verb: str) -> None:
-    done = run(verb, "--", "python3", "x.py")
-    assert done.returncode == 2 and "inspect" in done.stderr
+def test_verbs_that_read_only_manifests_accept_no_command(verb: str) -> None:
+    result = run(verb, "--", "python3", "x.py")
+    assert result.returncode == 2 and "inspect" in result.stderr
 
 
 # -- run -------------------------------------------------------------------------------------
 
 
 @shows("nexo-watch-02", "nexo-watch-03")
-def test_run_reports_changed_manifests_and_replaces_them(tmp_path: Path) -> None:
+def test_run_reports_changed_manifests_and_reloads_them(tmp_path: Path) -> None:
     path = plugin(tmp_path / "x" / "a", "a")
     watch = {"enabled": True, "debounce_ms": 50, "reload": True}
     config = yaml(tmp_path, search_paths=["x"], watch=watch)
@@ -452,12 +469,12 @@ def test_run_reports_changed_manifests_and_replaces_them(tmp_path: Path) -> None
     )
     assert process.stdout is not None
     try:
-        _until(process.stdout, event="StateChanged", after="ready")
+        _wait_for_event(process.stdout, event="StateChanged", after="ready")
         rewrite(path, path.read_text() + "# changed\n")
-        event = _until(process.stdout, event="ManifestChanged")
+        event = _wait_for_event(process.stdout, event="ManifestChanged")
         assert (event["change"], event["note"]) == ("changed", "reloaded")
         rewrite(path, "nonsense")
-        assert _until(process.stdout, event="ManifestChanged")["change"] == "invalid"
+        assert _wait_for_event(process.stdout, event="ManifestChanged")["change"] == "invalid"
         process.send_signal(signal.SIGTERM)
         assert process.wait(RUN_SECONDS) == 0
     finally:
@@ -492,13 +509,13 @@ def test_run_reports_each_change_once(tmp_path: Path) -> None:
         process.stderr.close()
 
 
-def _until(lines: Any, **expected: str) -> Any:
-    """The first event with these members; the test's own limit bounds the wait."""
+def _wait_for_event(lines: Any, **expected: str) -> Any:
+    """Return the first event with these members. The time limit of the test bounds the wait."""
     for line in lines:
         event = json.loads(line)
         if all(event.get(key) == value for key, value in expected.items()):
             return event
-    raise AssertionError(f"it ended without {expected}")
+    raise AssertionError(f"the output ended without {expected}")
 
 
 @shows("nexo-disc-13")
@@ -506,7 +523,7 @@ def test_a_config_that_finds_nothing_names_the_folder_that_was_searched(tmp_path
     (tmp_path / "elsewhere" / "x").mkdir(parents=True)
     config = str(yaml(tmp_path, search_paths=["./x"]))
     plugin(tmp_path / "x" / "bee", "bee")
-    searched = f"none were found in {tmp_path}/elsewhere/x"
+    message = f"none were found in {tmp_path}/elsewhere/x"
     for verb in ("list", "tools", "doctor"):
-        done = run(verb, "--config", config, cwd=tmp_path / "elsewhere")
-        assert done.returncode == 0 and searched in done.stderr + done.stdout, verb
+        result = run(verb, "--config", config, cwd=tmp_path / "elsewhere")
+        assert result.returncode == 0 and message in result.stderr + result.stdout, verb

@@ -1,4 +1,4 @@
-"""Modules of an optional extra: only a missing package is reported as one that is missing."""
+"""Modules that need an optional extra: only an error for a missing package says to install it."""
 
 import sys
 from pathlib import Path
@@ -10,12 +10,13 @@ from exthost.faces.cli.optional_import import import_optional
 
 
 def write_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    """Write a module that can be imported."""
     (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, name, raising=False)
 
 
-def load(module: str) -> object:
+def import_module(module: str) -> object:
     return import_optional(module, code="X0168", feature="OpenTelemetry", extra="otel")
 
 
@@ -23,9 +24,9 @@ def test_a_missing_package_is_reported_with_the_command_that_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_module(tmp_path, monkeypatch, "uses_missing_package", "import no_such_package_at_all")
-    with pytest.raises(ConfigError, match="no_such_package_at_all is missing") as failed:
-        load("uses_missing_package")
-    assert failed.value.help == "pip install 'exthost[otel]'"
+    with pytest.raises(ConfigError, match="no_such_package_at_all is missing") as caught:
+        import_module("uses_missing_package")
+    assert caught.value.help == "pip install 'exthost[otel]'"
 
 
 @pytest.mark.parametrize(
@@ -36,4 +37,4 @@ def test_an_import_error_of_exthost_itself_is_not_reported_as_a_missing_package(
 ) -> None:
     write_module(tmp_path, monkeypatch, "uses_broken_import", text)
     with pytest.raises(ImportError, match="no_such"):
-        load("uses_broken_import")
+        import_module("uses_broken_import")

@@ -1,4 +1,4 @@
-"""Failures that people plant by accident: messages say what was seen, whose fault, and the fix."""
+"""The messages for common mistakes are those of the snapshots."""
 
 import os
 from pathlib import Path
@@ -6,11 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.faces.cli.cli_process import run_inside, running, wait_for
-from tests.faces.cli.planted_failures import FAILURES, LOOPS, UPDATES, Failure, normalised
+from tests.faces.cli.planted_failures import (
+    CRASH_LOOP,
+    FAILURES,
+    UPDATE_SNAPSHOTS,
+    Failure,
+    normalise,
+)
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
-# Those that start several processes, or end by a time limit.
+# The numbers of failures that start several processes or wait for a time limit.
 SLOW = {
     *("02", "03", "04", "08", "26", "27", "31", "32", "33", "34", "35", "40"),
     *("01", "06", "07", "10", "12", "14", "24", "29", "38"),
@@ -24,30 +30,30 @@ SLOW = {
         for item in FAILURES
     ],
 )
-def test_a_planted_failure_is_still_reported(failure: Failure, tmp_path: Path) -> None:
+def test_the_report_of_a_failure_is_that_of_its_snapshot(failure: Failure, tmp_path: Path) -> None:
     failure.write(tmp_path)
-    done = run_inside(*failure.words, cwd=tmp_path, env={**os.environ, **failure.env})
-    shown = f"exit {done.returncode}\n{done.stdout}{done.stderr}"
-    assert done.returncode == failure.code, shown
-    assert "t0p-secret" not in shown
-    _compare(failure, shown, tmp_path)
+    result = run_inside(*failure.arguments, cwd=tmp_path, env={**os.environ, **failure.env})
+    output = f"exit {result.returncode}\n{result.stdout}{result.stderr}"
+    assert result.returncode == failure.code, output
+    assert "t0p-secret" not in output
+    _compare_with_snapshot(failure, output, tmp_path)
 
 
 @pytest.mark.more
-def test_a_crash_loop_is_still_reported(tmp_path: Path) -> None:
-    LOOPS.write(tmp_path)
+def test_the_report_of_a_crash_loop_is_that_of_its_snapshot(tmp_path: Path) -> None:
+    CRASH_LOOP.write(tmp_path)
     with running(tmp_path) as host:
         last = wait_for(host, "x: failed")
-        done = run_inside(*LOOPS.words, cwd=tmp_path, env=dict(os.environ))
-    shown = f"{last}exit {done.returncode}\n{done.stdout}{done.stderr}"
-    assert done.returncode == LOOPS.code, shown
-    _compare(LOOPS, shown, tmp_path)
+        result = run_inside(*CRASH_LOOP.arguments, cwd=tmp_path, env=dict(os.environ))
+    output = f"{last}exit {result.returncode}\n{result.stdout}{result.stderr}"
+    assert result.returncode == CRASH_LOOP.code, output
+    _compare_with_snapshot(CRASH_LOOP, output, tmp_path)
 
 
-def _compare(failure: Failure, shown: str, folder: Path) -> None:
+def _compare_with_snapshot(failure: Failure, output: str, folder: Path) -> None:
     snapshot = SNAPSHOTS / f"{failure.name}.txt"
-    text = normalised(shown, folder)
-    if UPDATES:
+    text = normalise(output, folder)
+    if UPDATE_SNAPSHOTS:
         snapshot.parent.mkdir(exist_ok=True)
         snapshot.write_text(text)
     assert text == snapshot.read_text()
@@ -57,4 +63,4 @@ def _compare(failure: Failure, shown: str, folder: Path) -> None:
 
 def test_every_snapshot_belongs_to_a_failure() -> None:
     names = {path.stem for path in SNAPSHOTS.glob("*.txt")}
-    assert names == {failure.name for failure in [*FAILURES, LOOPS]}
+    assert names == {failure.name for failure in [*FAILURES, CRASH_LOOP]}

@@ -24,11 +24,12 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def config(folder: Path, *entries: dict[str, object]) -> Path:
-    """A config of these entries; JSON strings, lists of them and numbers are TOML as well."""
+def write_roder_config(folder: Path, *entries: dict[str, object]) -> Path:
+    """Write a config of these entries; return its path."""
     lines = []
     for item in entries:
         lines.append("[[process_extensions]]")
+        # JSON strings, lists of strings and numbers are valid TOML.
         lines += [f"{key} = {json.dumps(value)}" for key, value in item.items()]
     path = folder / "exthost.toml"
     path.write_text("\n".join(lines))
@@ -49,7 +50,7 @@ def test_inspect_loads_an_extension_from_its_own_manifest(folder: Path, name: st
         assert report["environment"]["passed"] == ["PATH"]
 
 
-def test_call_reaches_its_tools_and_the_exit_code_shows_the_outcome(folder: Path) -> None:
+def test_the_exit_code_of_call_depends_on_the_outcome(folder: Path) -> None:
     target = str(folder)
     result = run_json("call", target, "echo", "a=1")
     assert result["data"]["arguments"] == {"a": 1}
@@ -64,56 +65,62 @@ def test_call_reaches_its_tools_and_the_exit_code_shows_the_outcome(folder: Path
 
 
 def test_call_shows_events_as_they_are_read_and_the_last_one_as_the_result(folder: Path) -> None:
-    words = [{"MessageDelta": {"text": "Hel"}}, {"MessageDelta": {"text": "lo"}}]
+    deltas = [{"MessageDelta": {"text": "Hel"}}, {"MessageDelta": {"text": "lo"}}]
     last = {"Completed": {"stop_reason": "end", "more": {"x": 1}}}
 
-    def script(*events: object) -> str:
+    def request_argument(*events: object) -> str:
+        """Return the argument that makes the extension send these events."""
         steps = [["ack"], *(["event", event] for event in events)]
         return "request=" + json.dumps({"script": steps})
 
-    opening = ("call", str(folder), "inference/streamTurn", "--method", "engineId=e")
-    done = run(*opening, script(*words, last), "--json")
-    assert done.returncode == 0 and done.stderr == "Hello\n"
-    whole = {"stop_reason": "end", "provider_response_id": None, "more": {"x": 1}}
-    assert json.loads(done.stdout) == whole
-    failed = run_json(*opening, script({"Failed": {"message": "no credit"}}), code=1)
+    arguments = ("call", str(folder), "inference/streamTurn", "--method", "engineId=e")
+    result = run(*arguments, request_argument(*deltas, last), "--json")
+    assert result.returncode == 0 and result.stderr == "Hello\n"
+    completed = {"stop_reason": "end", "provider_response_id": None, "more": {"x": 1}}
+    assert json.loads(result.stdout) == completed
+    failure = request_argument({"Failed": {"message": "no credit"}})
+    failed = run_json(*arguments, failure, code=1)
     assert failed == {"message": "no credit"}
 
 
 @shows("roder-life-01")
-def test_a_manifest_whose_program_is_missing_is_listed_until_it_is_used(tmp_path: Path) -> None:
+def test_an_extension_whose_program_is_missing_is_listed_and_fails_when_called(
+    tmp_path: Path,
+) -> None:
     missing = entry(tmp_path) | {"command": "no-such-program"}
-    config(tmp_path, missing)
-    listed = run_json("list", cwd=tmp_path)
-    assert listed["diagnostics"] == []
-    (row,) = listed["extensions"]
+    write_roder_config(tmp_path, missing)
+    listing = run_json("list", cwd=tmp_path)
+    assert listing["diagnostics"] == []
+    (row,) = listing["extensions"]
     assert (row["id"], row["state"], row["version"]) == ("toy", "admitted", "0.3.0")
-    shown = run_json("tools", cwd=tmp_path)
-    assert shown["not_asked"] == [] and "ext_toy_echo" in {tool["name"] for tool in shown["tools"]}
+    tools = run_json("tools", cwd=tmp_path)
+    assert tools["not_asked"] == [] and "ext_toy_echo" in {tool["name"] for tool in tools["tools"]}
     assert run_json("call", "ext_toy_echo", code=5, cwd=tmp_path)["error"]["code"] == "X0401"
 
 
 @shows("roder-manifest-07")
-def test_the_second_of_two_that_clash_is_listed_as_refused(tmp_path: Path) -> None:
-    config(tmp_path, entry(tmp_path), entry(tmp_path, id="second"))
+def test_the_second_extension_with_the_same_id_is_listed_as_refused(tmp_path: Path) -> None:
+    write_roder_config(tmp_path, entry(tmp_path), entry(tmp_path, id="second"))
     first, second = run_json("list", cwd=tmp_path)["extensions"]
     assert (first["state"], second["state"]) == ("admitted", "refused")
     assert "extension id 'wire'" in second["reason"]
     assert run_json("call", "ext_toy_echo", cwd=tmp_path)["isError"] is False
 
 
-def test_a_bad_manifest_is_a_diagnostic_of_list_and_an_error_of_its_use(tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_a_diagnostic_of_list_and_an_error_of_inspect(
+    tmp_path: Path,
+) -> None:
     bad = entry(tmp_path, id="bad", text=manifest_text().replace("^0.1", "^0.2"))
-    config(tmp_path, entry(tmp_path), bad)
-    listed = run_json("list", cwd=tmp_path)
-    assert [row["id"] for row in listed["extensions"]] == ["toy"]
-    assert [diagnostic["code"] for diagnostic in listed["diagnostics"]] == ["X0244"]
+    write_roder_config(tmp_path, entry(tmp_path), bad)
+    listing = run_json("list", cwd=tmp_path)
+    assert [row["id"] for row in listing["extensions"]] == ["toy"]
+    assert [diagnostic["code"] for diagnostic in listing["diagnostics"]] == ["X0244"]
     assert run_json("inspect", "bad", code=3, cwd=tmp_path)["error"]["code"] == "X0244"
     assert run_json("inspect", "toy", cwd=tmp_path)["id"] == "toy"
 
 
-def test_an_echo_that_does_not_fit_fails_the_start(tmp_path: Path) -> None:
-    config(tmp_path, entry(tmp_path, 'manifestChecksum="0"'))
+def test_a_start_fails_if_the_extension_returns_another_checksum(tmp_path: Path) -> None:
+    write_roder_config(tmp_path, entry(tmp_path, 'manifestChecksum="0"'))
     error = run_json("inspect", "toy", code=5, cwd=tmp_path)["error"]
     assert (error["code"], error["kind"]) == ("X0544", "HandshakeFailed")
     assert run("explain", "X0544").returncode == 0
@@ -129,9 +136,9 @@ def test_a_folder_with_a_broken_manifest_names_its_fault(folder: Path) -> None:
     assert run_json("inspect", str(folder), code=3)["error"]["code"] == "X0240"
 
 
-def test_validate_and_doctor_look_at_the_manifests_that_a_config_names(tmp_path: Path) -> None:
+def test_validate_and_doctor_check_the_manifests_that_a_config_names(tmp_path: Path) -> None:
     one = entry(tmp_path, id="one")
-    config(tmp_path, one, {**one, "id": "two"})
+    write_roder_config(tmp_path, one, {**one, "id": "two"})
     valid = run_json("validate", cwd=tmp_path)["valid"]
     assert [(row["id"], row["path"]) for row in valid] == [
         ("one", one["manifest"]),
@@ -140,13 +147,13 @@ def test_validate_and_doctor_look_at_the_manifests_that_a_config_names(tmp_path:
     findings = run_json("doctor", code=4, cwd=tmp_path)["findings"]
     (clash,) = [row for row in findings if row["level"] == "error"]
     assert (clash["extension"], clash["code"]) == ("two", "X0340")
-    config(tmp_path, {**one, "manifest": "no-such.toml"})
+    write_roder_config(tmp_path, {**one, "manifest": "no-such.toml"})
     checked = run_json("validate", code=3, cwd=tmp_path)
     assert checked["valid"] == [] and checked["diagnostics"][0]["code"] == "X0201"
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ('{ denied_capabilities = "fs" }', "denied_capabilities: must be a list of text"),
         ('{ denied_capabilites = ["fs"] }', "did you mean `denied_capabilities`?"),
@@ -154,18 +161,18 @@ def test_validate_and_doctor_look_at_the_manifests_that_a_config_names(tmp_path:
     ],
 )
 def test_an_option_that_cannot_be_used_is_a_mistake_of_the_config(
-    tmp_path: Path, options: str, says: str
+    tmp_path: Path, options: str, message: str
 ) -> None:
-    path = config(tmp_path, entry(tmp_path))
+    path = write_roder_config(tmp_path, entry(tmp_path))
     path.write_text(path.read_text() + f"\noptions = {options}\n")
-    for words in (("call", "toy", "echo"), ("inspect", "toy"), ("doctor",)):
-        error = run_json(*words, code=3, cwd=tmp_path)["error"]
+    for arguments in (("call", "toy", "echo"), ("inspect", "toy"), ("doctor",)):
+        error = run_json(*arguments, code=3, cwd=tmp_path)["error"]
         assert error["code"] in ("X0102", "X0103") and error["evidence"]["line"]
-        assert says in f"{error['message']} {error['help']}"
+        assert message in f"{error['message']} {error['help']}"
 
 
 def test_an_option_for_an_unknown_dialect_is_reported_before_the_start(tmp_path: Path) -> None:
-    path = config(tmp_path, entry(tmp_path))
+    path = write_roder_config(tmp_path, entry(tmp_path))
     path.write_text(path.read_text() + '\n[overrides.toy.options]\ndenied_capabilites = ["fs"]\n')
     error = run_json("call", "toy", "echo", code=3, cwd=tmp_path)["error"]
     assert error["code"] == "X0111" and "did you mean `denied_capabilities`?" in error["message"]

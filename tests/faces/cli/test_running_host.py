@@ -1,4 +1,4 @@
-"""`exthost run` and those who talk to it: status, start, stop, restart, list, one host a config."""
+"""`exthost run`, and the verbs that query or control it: status, start, stop, restart, list."""
 
 import json
 import os
@@ -36,11 +36,12 @@ from tests.faces.cli.cli_process import (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return configured(tmp_path)
+    """The folder of a config of three extensions, without a host."""
+    return write_three_extensions(tmp_path)
 
 
 class Shared(NamedTuple):
-    """A host that serves all tests that let "one" be, and the folder of its config."""
+    """A host for all tests that do not stop the extension "one", and the folder of its config."""
 
     folder: Path
     host: "subprocess.Popen[str]"
@@ -48,76 +49,80 @@ class Shared(NamedTuple):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    folder = configured(tmp_path_factory.mktemp("shared"))
+    folder = write_three_extensions(tmp_path_factory.mktemp("shared"))
     with shared_host(folder) as host:
         yield Shared(folder, host)
 
 
-def configured(folder: Path) -> Path:
+def write_three_extensions(folder: Path) -> Path:
+    """Write a config of two extensions that run and one whose program is missing."""
     write_config(folder, extension("one"), extension("two"), extension("gone", "no-such-program"))
     return folder
 
 
-def row(folder: Path, name: str) -> dict[str, Any]:
-    [one] = run_json(folder, "status", name)["extensions"]
-    assert isinstance(one, dict)
-    return one
+def status_of(folder: Path, name: str) -> dict[str, Any]:
+    """Return what `exthost status` reports about one extension."""
+    [status] = run_json(folder, "status", name)["extensions"]
+    assert isinstance(status, dict)
+    return status
 
 
 @pytest.mark.parametrize(
-    ("counts", "shown"),
+    ("counts", "cell"),
     [
         ({"calls": 3, "failed": 2}, "3, 2 failed"),
         ({"calls": 3, "failed": 0}, "3"),
     ],
 )
-def test_status_shows_how_many_calls_failed(counts: dict[str, int], shown: str) -> None:
+def test_status_shows_how_many_calls_failed(counts: dict[str, int], cell: str) -> None:
     row: dict[str, Any] = {
         "id": "one", "dialect": "mcp", "state": "ready", "health": "running", "processes": [],
         "uptime": 1.0, "restarts": 0, "last_error": None, **counts,
     }  # fmt: skip
-    assert row_cells(row, now=0.0)[7] == shown
+    assert row_cells(row, now=0.0)[HEADER.index("CALLS")] == cell
 
 
 def test_status_shows_the_state_of_each_extension(shared: Shared) -> None:
     folder, host = shared
-    told_ = run_json(folder, "status")
-    done = exthost(folder, "status")
-    assert told_["host"]["pid"] == host.pid
-    assert told_["host"]["config"] == str(folder / "exthost.toml")
-    one, two, gone = told_["extensions"]
+    status = run_json(folder, "status")
+    result = exthost(folder, "status")
+    assert status["host"]["pid"] == host.pid
+    assert status["host"]["config"] == str(folder / "exthost.toml")
+    one, two, failed = status["extensions"]
     assert (one["id"], one["state"], one["health"]) == ("one", "ready", "running")
     assert len(one["pids"]) == 1 and one["pids"] != two["pids"] and one["uptime"] > 0
     assert (one["restarts"], one["calls"], one["last_error"]) == (0, 0, None)
-    assert (gone["state"], gone["pids"]) == ("failed", [])
-    assert gone["last_error"]["code"] == "X0401"
-    header, *lines = done.stdout.splitlines()
+    assert (failed["state"], failed["pids"]) == ("failed", [])
+    assert failed["last_error"]["code"] == "X0401"
+    header, *lines = result.stdout.splitlines()
     assert tuple(re.split(" {2,}", header)) == HEADER
     assert [line.split()[0] for line in lines] == ["one", "two", "gone"]
     assert "there is no program 'no-such-program'" in lines[2]
-    assert f"process {host.pid}" in done.stderr
+    assert f"process {host.pid}" in result.stderr
 
 
-def test_stop_start_and_restart_act_by_their_names(folder: Path) -> None:
+def test_stop_start_and_restart_change_the_process_of_one_extension(folder: Path) -> None:
     with running(folder):
-        first = row(folder, "one")["pids"]
+        first = status_of(folder, "one")["pids"]
         stopped = run_json(folder, "stop", "one")
         assert (stopped["state"], stopped["pids"]) == ("stopped", [])
         assert not Path(f"/proc/{first[0]}").exists()
-        assert run_json(folder, "stop", "one")["state"] == "stopped"  # it is already
+        assert run_json(folder, "stop", "one")["state"] == "stopped"  # it has stopped already
         error = run_json(folder, "call", "one", "echo", "--method", code=7)["error"]
         assert error["code"] == "X1006" and "`exthost start one`" in error["help"]
         started = run_json(folder, "start", "one")
         assert started["state"] == "ready" and started["pids"] != first
         assert run_json(folder, "start", "one")["pids"] == started["pids"]  # it runs already
-        again = exthost(folder, "restart", "one")
-        assert again.returncode == 0 and again.stdout.startswith("one: ready, process ")
-        assert again.stdout.count("process") == 1, "the old one is not the one asked for"
-        assert row(folder, "one")["pids"] not in (first, started["pids"])
-        assert row(folder, "two")["restarts"] == 0
+        result = exthost(folder, "restart", "one")
+        assert result.returncode == 0 and result.stdout.startswith("one: ready, process ")
+        assert result.stdout.count("process") == 1, "only the new process is shown"
+        assert status_of(folder, "one")["pids"] not in (first, started["pids"])
+        assert status_of(folder, "two")["restarts"] == 0
 
 
-def test_a_failed_start_is_reported_as_if_it_were_started_here(shared: Shared) -> None:
+def test_a_failed_start_in_the_running_host_is_reported_by_start_and_restart(
+    shared: Shared,
+) -> None:
     folder = shared.folder
     assert run_json(folder, "start", "gone", code=5)["error"]["code"] == "X0401"
     assert run_json(folder, "restart", "gone", code=5)["error"]["kind"] == "SpawnFailed"
@@ -125,23 +130,25 @@ def test_a_failed_start_is_reported_as_if_it_were_started_here(shared: Shared) -
     assert (error["code"], error["help"]) == ("X1205", "did you mean 'two'?")
 
 
-def test_a_crash_is_remembered_when_the_extension_runs_again(tmp_path: Path) -> None:
+def test_status_shows_a_crash_after_the_restart(tmp_path: Path) -> None:
     restart = 'restart = { strategy = "immediate", max_retries = 3 }'
     write_config(tmp_path, extension("one", more=restart))
     with running(tmp_path):
-        first = row(tmp_path, "one")["pids"]
+        first = status_of(tmp_path, "one")["pids"]
         os.kill(first[0], signal.SIGUSR1)
         deadline = time.monotonic() + RUN_SECONDS
-        while (now := row(tmp_path, "one"))["restarts"] == 0 or now["state"] != "ready":
-            assert time.monotonic() < deadline, now
+        while (status := status_of(tmp_path, "one"))["restarts"] == 0 or status["state"] != "ready":
+            assert time.monotonic() < deadline, status
             time.sleep(0.05)
-    assert (now["crashes"], now["restarts"], now["health"]) == (1, 1, "degraded")
-    assert now["last_error"]["exit"] == "exited with 3"
+    assert (status["crashes"], status["restarts"], status["health"]) == (1, 1, "degraded")
+    assert status["last_error"]["exit"] == "exited with 3"
 
 
-@pytest.mark.parametrize("words", [["status"], ["stop", "one"], ["start", "one"], ["restart", "x"]])
-def test_without_a_host_each_verb_names_the_next_step(folder: Path, words: list[str]) -> None:
-    error = run_json(folder, *words, code=2)["error"]
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["stop", "one"], ["start", "one"], ["restart", "x"]]
+)
+def test_without_a_host_each_verb_names_the_next_step(folder: Path, arguments: list[str]) -> None:
+    error = run_json(folder, *arguments, code=2)["error"]
     assert error["code"] == "X1275" and "exthost run" in error["help"]
 
 
@@ -150,10 +157,10 @@ def test_a_second_host_of_the_same_config_is_refused_and_starts_nothing(shared: 
     before = run_json(folder, "status")["extensions"]
     link = folder / "link.toml"
     link.symlink_to(folder / "exthost.toml")
-    for words in (["run"], ["run", "--config", str(link)]):
-        done = run_process(*words, "--json", cwd=folder)
-        error = json.loads(done.stdout)["error"]
-        assert (done.returncode, error["code"]) == (2, "X1375")
+    for arguments in (["run"], ["run", "--config", str(link)]):
+        result = run_process(*arguments, "--json", cwd=folder)
+        error = json.loads(result.stdout)["error"]
+        assert (result.returncode, error["code"]) == (2, "X1375")
         assert str(host.pid) in error["message"]
     after = run_json(folder, "status")["extensions"]
     assert [item["pids"] for item in before] == [item["pids"] for item in after]
@@ -164,11 +171,11 @@ def test_a_second_host_is_refused_before_it_opens_or_announces_a_service(shared:
     folder, host = shared
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = str(busy.getsockname()[1])
-        for words in (["--web", "0"], ["--http", "0"], ["--web", port], ["--http", port]):
+        for arguments in (["--web", "0"], ["--http", "0"], ["--web", port], ["--http", port]):
             for verb in ("run", "up"):
-                done = run_process(verb, *words, cwd=folder)
-                assert done.returncode == 2 and done.stdout == ""
-                headline = done.stderr.splitlines()[0]
+                result = run_process(verb, *arguments, cwd=folder)
+                assert result.returncode == 2 and result.stdout == ""
+                headline = result.stderr.splitlines()[0]
                 assert headline.startswith("error[X1375]: ") and str(host.pid) in headline
 
 
@@ -180,8 +187,8 @@ def test_a_host_whose_socket_was_deleted_is_named_by_its_pid(folder: Path) -> No
         for verb in ("status", "down", "reload"):
             error = run_json(folder, verb, code=2)["error"]
             assert error["code"] == "X1277" and f"kill -TERM {host.pid}" in error["help"]
-        done = exthost(folder, "call", "one", "echo", "a=1")
-        assert str(host.pid) in done.stderr and "a new process is started" in done.stderr
+        result = exthost(folder, "call", "one", "echo", "a=1")
+        assert str(host.pid) in result.stderr and "a new process is started" in result.stderr
 
 
 def test_the_socket_left_by_a_killed_host_is_replaced(folder: Path) -> None:
@@ -196,21 +203,21 @@ def test_the_socket_left_by_a_killed_host_is_replaced(folder: Path) -> None:
     assert not path.exists() and not path.with_suffix(".lock").exists()
 
 
-def test_the_socket_is_its_users_alone(shared: Shared) -> None:
+def test_only_the_user_can_use_the_control_socket(shared: Shared) -> None:
     path = socket_paths(shared.folder / "exthost.toml", os.environ)[0]
     assert path.parent == Path(os.environ["XDG_RUNTIME_DIR"], "exthost")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_machine_without_a_folder_of_ours_still_runs_a_host(folder: Path) -> None:
+def test_a_host_runs_though_its_state_folder_cannot_be_created(folder: Path) -> None:
     nowhere = {"EXTHOST_HOME": "/proc/nowhere", "XDG_RUNTIME_DIR": ""}
     with running(folder, **nowhere) as host:
-        done = exthost(folder, "status", **nowhere)
-        assert done.returncode == 0 and "ready" in done.stdout
+        result = exthost(folder, "status", **nowhere)
+        assert result.returncode == 0 and "ready" in result.stdout
         host.send_signal(signal.SIGINT)
-        _, talk = host.communicate(timeout=RUN_SECONDS)
-    assert host.returncode == 130 and "one: stopped" in talk
+        _, stderr = host.communicate(timeout=RUN_SECONDS)
+    assert host.returncode == 130 and "one: stopped" in stderr
 
 
 def test_list_shows_the_states_of_a_running_host(
@@ -227,8 +234,8 @@ def test_list_shows_the_states_of_a_running_host(
         assert states() == {"one": "ready", "two": "stopped", "gone": "failed"}
         assert "gone: there is no program" in exthost(folder, "list").stderr
         assert run_json(folder, "info", "two")["state"] == "stopped"
-        gone = run_json(folder, "info", "gone")
-        assert gone["state"] == "failed" and "there is no program" in gone["reason"]
+        info = run_json(folder, "info", "gone")
+        assert info["state"] == "failed" and "there is no program" in info["reason"]
         findings = run_json(folder, "doctor", code=5)["findings"]
         assert any(item["message"].startswith("the running host has it as") for item in findings)
     assert states() == {"one": "admitted", "two": "admitted", "gone": "admitted"}
@@ -236,43 +243,43 @@ def test_list_shows_the_states_of_a_running_host(
 
 def test_a_client_that_hangs_or_floods_does_not_affect_others(shared: Shared) -> None:
     folder = shared.folder
-    with crowd(folder, 8) as (flooding, endless, *_):
+    with connected_clients(folder, 8) as (flooding, endless, *_):
         flooding.setblocking(False)
-        with pytest.raises(BlockingIOError):  # and never reads an answer
+        with pytest.raises(BlockingIOError):  # this client never reads an answer
             while True:
                 flooding.send(b'{"verb": "status"}\n' * 1000)
         with suppress(BrokenPipeError, ConnectionResetError):
-            endless.sendall(b"x" * (REQUEST_BYTES + 100_000))  # is told so, and let go
+            endless.sendall(b"x" * (REQUEST_BYTES + 100_000))  # gets an error and is disconnected
         assert b"X1376" in endless.recv(4096)
         assert endless.recv(1) == b""
-        assert row(folder, "one")["state"] == "ready"
+        assert status_of(folder, "one")["state"] == "ready"
         assert run_json(folder, "restart", "two")["state"] == "ready"
-    wait_for_room(folder)
+    wait_until_accepted(folder)
 
 
 def test_too_many_clients_are_refused_with_the_reason_and_leave_room_when_they_go(
     shared: Shared,
 ) -> None:
     folder = shared.folder
-    with crowd(folder, MAX_CLIENTS) as clients:
+    with connected_clients(folder, MAX_CLIENTS) as clients:
         for client in clients:
             client.sendall(b'{"verb": "hello", "params": {"stay": true}}\n')
             assert b"pid" in client.recv(4096)
         assert run_json(folder, "status", code=2)["error"]["code"] == "X1377"
-    wait_for_room(folder)
-    assert row(folder, "one")["state"] == "ready"
+    wait_until_accepted(folder)
+    assert status_of(folder, "one")["state"] == "ready"
 
 
 def test_silent_clients_do_not_keep_others_out(shared: Shared) -> None:
     folder = shared.folder
-    with crowd(folder, MAX_CLIENTS + 20) as clients:
-        assert row(folder, "one")["state"] == "ready"
-        assert clients[0].recv(1) == b""  # the oldest has gone
+    with connected_clients(folder, MAX_CLIENTS + 20) as clients:
+        assert status_of(folder, "one")["state"] == "ready"
+        assert clients[0].recv(1) == b""  # the oldest client was disconnected
 
 
 @contextmanager
-def crowd(folder: Path, count: int) -> Iterator[list[socket.socket]]:
-    """So many clients of a host, connected."""
+def connected_clients(folder: Path, count: int) -> Iterator[list[socket.socket]]:
+    """Yield this many sockets that are connected to the host."""
     path = str(socket_paths(folder / "exthost.toml", os.environ)[0])
     clients = [socket.socket(socket.AF_UNIX) for _ in range(count)]
     try:
@@ -285,8 +292,8 @@ def crowd(folder: Path, count: int) -> Iterator[list[socket.socket]]:
             client.close()
 
 
-def wait_for_room(folder: Path) -> None:
-    """Until the host has noticed that a crowd is gone."""
+def wait_until_accepted(folder: Path) -> None:
+    """Wait until the host accepts clients again: it has noticed that others have disconnected."""
     deadline = time.monotonic() + RUN_SECONDS
     while exthost(folder, "status").returncode != 0:
         assert time.monotonic() < deadline
@@ -294,7 +301,7 @@ def wait_for_room(folder: Path) -> None:
 
 
 @pytest.mark.more
-def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(
+def test_the_wait_for_a_host_that_does_not_answer_is_bounded(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, host = shared
@@ -304,8 +311,8 @@ def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(
         assert error["code"] == "X0875" and "within 0.3 s" in error["message"]
         assert run_json(folder, "list")["extensions"][0]["state"] == "admitted"
         assert run_json(folder, "info", "one")["state"] == "admitted"
-        for words in (["list"], ["info", "one"], ["doctor"]):
-            stderr = exthost(folder, *words).stderr
+        for arguments in (["list"], ["info", "one"], ["doctor"]):
+            stderr = exthost(folder, *arguments).stderr
             note = f"shown without the running host: the host, process {host.pid}, did not"
             assert note in stderr and f"kill -CONT {host.pid}" in stderr
     finally:
@@ -315,7 +322,7 @@ def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["restart", "one", "--timeout", "300ms"],
         ["call", "one", "echo", "--method", "--timeout", "300ms"],
@@ -324,17 +331,17 @@ def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(
         ["trace"],
         ["top"],
     ],
-    ids=lambda words: words[0],
+    ids=lambda arguments: arguments[0],
 )
-def test_a_host_that_hangs_is_named_and_was_asked_for_nothing(
-    shared: Shared, words: list[str], monkeypatch: pytest.MonkeyPatch
+def test_the_error_for_a_host_that_hangs_names_it_and_says_that_nothing_was_done(
+    shared: Shared, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, host = shared
-    if "--timeout" not in words:
+    if "--timeout" not in arguments:
         monkeypatch.setattr("exthost.host.control.client.HELLO_SECONDS", 0.3)
     host.send_signal(signal.SIGSTOP)
     try:
-        error = run_json(folder, *words, code=6)["error"]
+        error = run_json(folder, *arguments, code=6)["error"]
     finally:
         host.send_signal(signal.SIGCONT)
     assert error["code"] == "X0875"
@@ -343,20 +350,21 @@ def test_a_host_that_hangs_is_named_and_was_asked_for_nothing(
     assert f"kill -CONT {host.pid}" in error["help"] and "--timeout" not in error["help"]
 
 
+@pytest.mark.more
 def test_a_slow_host_finishes_the_requests_it_accepted(tmp_path: Path) -> None:
     write_config(tmp_path, extension("s", *hostile_command("stubborn")))
     with running(tmp_path, program=PATIENT) as host:
         error = run_json(tmp_path, "stop", "s", "--timeout", "3s", code=6)["error"]
         assert error["code"] == "X0875" and f"process {host.pid}" in error["message"]
         assert error["help"].startswith("it continues with the request")
-        assert row(tmp_path, "s")["state"] != "ready"
+        assert status_of(tmp_path, "s")["state"] != "ready"
         host.send_signal(signal.SIGTERM)
         wait_for(host, "stopping")
         host.send_signal(signal.SIGTERM)
         host.communicate(timeout=RUN_SECONDS)
 
 
-def test_a_host_that_drains_starts_nothing_any_more(tmp_path: Path) -> None:
+def test_a_host_that_is_stopping_starts_nothing(tmp_path: Path) -> None:
     write_config(tmp_path, extension("s", *hostile_command("stubborn")))
     with running(tmp_path, program=PATIENT) as host:
         host.send_signal(signal.SIGTERM)
@@ -377,9 +385,9 @@ def test_json_shows_every_event_as_a_line(folder: Path) -> None:
         out, _ = host.communicate(timeout=RUN_SECONDS)
         assert host.returncode == 130
     events = [json.loads(line) for line in out.splitlines()]
-    kinds = {event["event"] for event in events}
-    assert {"StateChanged", "Spawned", "Exited", "LogLine"} <= kinds
+    event_kinds = {event["event"] for event in events}
+    assert {"StateChanged", "Spawned", "Exited", "LogLine"} <= event_kinds
     messages = [event["text"] for event in events if event["event"] == "LogLine"]
     assert "goodbye" in messages
-    moves = [event["after"] for event in events if event["event"] == "StateChanged"]
-    assert moves.count("stopped") == 2 and all(event["time"] > 1e9 for event in events)
+    states = [event["after"] for event in events if event["event"] == "StateChanged"]
+    assert states.count("stopped") == 2 and all(event["time"] > 1e9 for event in events)

@@ -1,4 +1,4 @@
-"""What holds an extension is told by every verb, and what cannot be held ends with 4."""
+"""Verbs show the sandbox of each extension, and exit with 4 if the machine cannot enforce it."""
 
 import json
 import os
@@ -16,16 +16,20 @@ EXPLORER = Path(__file__).parents[2] / "sandbox" / "explorer.py"
 COMMAND = [sys.executable, "-S", "-E", str(EXPLORER)]
 
 
-def exthost(*words: str, cwd: Path | None = None, **env: str) -> "subprocess.CompletedProcess[str]":
-    return run_inside(*words, cwd=cwd, env={**os.environ, **env})
+def exthost(
+    *arguments: str, cwd: Path | None = None, **env: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run a verb in this process, with these further variables."""
+    return run_inside(*arguments, cwd=cwd, env={**os.environ, **env})
 
 
-def read_json(ran: "subprocess.CompletedProcess[str]") -> Any:
-    return json.loads(ran.stdout)
+def read_json(result: "subprocess.CompletedProcess[str]") -> Any:
+    return json.loads(result.stdout)
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
+    """A config of three extensions: no sandbox, a strict sandbox, and `sandbox = best-effort`."""
     source = (
         f"source = {{ command = {json.dumps(COMMAND[0])}, args = {json.dumps(COMMAND[1:])} }}\n"
     )
@@ -39,36 +43,36 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_inspect_shows_the_containment_of_a_command_and_possible_pins() -> None:
-    ran = exthost(
+    result = exthost(
         "inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND
     )
-    assert ran.returncode == 0, ran.stderr
-    assert read_json(ran)["sandbox"]["network"] == "netns+seccomp"
-    assert len(read_json(ran)["sha256"]["program"]) == 64
-    ran = exthost(
+    assert result.returncode == 0, result.stderr
+    assert read_json(result)["sandbox"]["network"] == "netns+seccomp"
+    assert len(read_json(result)["sha256"]["program"]) == 64
+    result = exthost(
         "inspect", "--json", "--dialect", "morphir", "--lifetime", "plain", "--", *COMMAND
     )
-    assert read_json(ran)["sandbox"]["pids"] == "process group"
+    assert read_json(result)["sandbox"]["pids"] == "process group"
 
 
-def test_every_path_that_is_shown_is_listed_with_its_source(config: Path) -> None:
+def test_each_path_of_the_sandbox_is_listed_with_its_source(config: Path) -> None:
     script = {"path": str(EXPLORER), "access": "read", "source": "argument"}
     for verb in (("inspect", "held"), ("info", "held")):
         paths = read_json(exthost(*verb, "--json", cwd=config.parent))["sandbox"]["paths"]
         assert script in paths, paths
         assert {path["source"] for path in paths if path["path"] == "/usr"} == {"system"}
-        ran = exthost(*verb, cwd=config.parent)
-        assert f"read  {EXPLORER} (argument)" in ran.stdout + ran.stderr
+        result = exthost(*verb, cwd=config.parent)
+        assert f"read  {EXPLORER} (argument)" in result.stdout + result.stderr
     findings = read_json(exthost("doctor", "--json", cwd=config.parent))
     assert script in findings["paths"]["held"] and findings["paths"]["free"] == []
-    ran = exthost("doctor", cwd=config.parent)
-    assert " paths\n" in ran.stdout and str(EXPLORER) not in ran.stdout
-    ran = exthost("doctor", "--all", cwd=config.parent)
-    assert f"read  {EXPLORER} (argument)" in ran.stdout
+    result = exthost("doctor", cwd=config.parent)
+    assert " paths\n" in result.stdout and str(EXPLORER) not in result.stdout
+    result = exthost("doctor", "--all", cwd=config.parent)
+    assert f"read  {EXPLORER} (argument)" in result.stdout
 
 
 def test_a_closed_path_in_a_granted_folder_is_reported_with_its_reason() -> None:
-    with shared_folder() as place:  # every user can reach it, also that of the extension
+    with shared_folder() as place:  # the user of the extension can read it, too
         project = place / "project"
         (project / "tools").mkdir(parents=True)
         for path in (project, project / "tools"):
@@ -87,18 +91,20 @@ def test_a_closed_path_in_a_granted_folder_is_reported_with_its_reason() -> None
         reason = "code of tool: folder of its script"
         closed = {"path": str(project / "tools"), "reason": reason}
         for verb in (("inspect", "writer"), ("info", "writer")):
-            ran = exthost(*verb, "--json", cwd=place)
-            assert ran.returncode == 0, ran.stderr
-            assert read_json(ran)["sandbox"]["closed"] == [closed]
-            ran = exthost(*verb, cwd=place)
-            assert f"{project}/tools ({reason})" in ran.stdout + ran.stderr
+            result = exthost(*verb, "--json", cwd=place)
+            assert result.returncode == 0, result.stderr
+            assert read_json(result)["sandbox"]["closed"] == [closed]
+            result = exthost(*verb, cwd=place)
+            assert f"{project}/tools ({reason})" in result.stdout + result.stderr
         findings = read_json(exthost("doctor", "--json", cwd=place))
         assert findings["closed"] == {"writer": [closed], "tool": []}
-        ran = exthost("doctor", cwd=place)
-        assert f"read-only in its writable folders: {project}/tools ({reason})" in ran.stdout
+        result = exthost("doctor", cwd=place)
+        assert f"read-only in its writable folders: {project}/tools ({reason})" in result.stdout
 
 
-def test_a_later_extension_that_cannot_be_closed_is_refused_in_listings(tmp_path: Path) -> None:
+def test_an_extension_whose_code_a_grant_makes_writable_is_refused_in_listings(
+    tmp_path: Path,
+) -> None:
     tool = tmp_path / "tool.py"
     tool.touch()
     source = f'source = {{ command = "/usr/bin/python3", args = ["{tool}"] }}\n'
@@ -117,23 +123,25 @@ def test_a_later_extension_that_cannot_be_closed_is_refused_in_listings(tmp_path
     )
 
 
-def test_a_dialect_is_found_out_inside_the_sandbox_too() -> None:
+def test_the_dialect_is_detected_inside_the_sandbox() -> None:
     code = json.dumps({"code": "import socket; socket.socket()"})
-    words = ("call", "explore", "--method", "--args", code, "--sandbox", "strict", "--json")
-    ran = exthost(*words, "--", *COMMAND)
-    assert ran.returncode == 0 and read_json(ran)["raised"] == "PermissionError", ran.stderr
+    arguments = ("call", "explore", "--method", "--args", code, "--sandbox", "strict", "--json")
+    result = exthost(*arguments, "--", *COMMAND)
+    assert result.returncode == 0 and read_json(result)["raised"] == "PermissionError", (
+        result.stderr
+    )
 
 
-def test_without_bwrap_a_strict_sandbox_ends_with_4_and_the_way_to_fix_it() -> None:
-    words = ("inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND)
-    ran = exthost(*words, EXTHOST_BWRAP="/nowhere/bwrap")
-    assert ran.returncode == 4
-    error = read_json(ran)["error"]
+def test_a_strict_sandbox_without_bwrap_exits_with_4_and_names_the_fix() -> None:
+    arguments = ("inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND)
+    result = exthost(*arguments, EXTHOST_BWRAP="/nowhere/bwrap")
+    assert result.returncode == 4
+    error = read_json(result)["error"]
     assert (error["code"], error["kind"]) == ("X0302", "Refused")
     assert "EXTHOST_BWRAP" in error["help"] and "best-effort" in error["help"]
 
 
-def test_list_and_info_show_the_containment_of_each(config: Path) -> None:
+def test_list_and_info_show_the_sandbox_of_each_extension(config: Path) -> None:
     rows = {
         extension["id"]: extension
         for extension in read_json(exthost("list", "--json", cwd=config.parent))["extensions"]
@@ -146,24 +154,23 @@ def test_list_and_info_show_the_containment_of_each(config: Path) -> None:
 
 
 def test_weaker_containment_than_configured_is_reported_loudly(config: Path) -> None:
-    ran = exthost("list", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
-    assert ran.returncode == 0
-    assert "eager: NOT SANDBOXED (sandbox = best-effort)" in ran.stderr
-    assert "held: its permissions cannot be enforced" in ran.stderr
-    ran = exthost("doctor", "--json", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
-    assert ran.returncode == 4
-    assert read_json(ran)["sandbox"]["strict"]["works"] is False
-    messages = [item["message"] for item in read_json(ran)["findings"]]
-    assert not any("outlive the host" in item for item in messages), "that takes no bubblewrap"
+    result = exthost("list", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
+    assert result.returncode == 0
+    assert "eager: NOT SANDBOXED (sandbox = best-effort)" in result.stderr
+    assert "held: its permissions cannot be enforced" in result.stderr
+    result = exthost("doctor", "--json", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
+    assert result.returncode == 4
+    assert read_json(result)["sandbox"]["strict"]["works"] is False
+    messages = [item["message"] for item in read_json(result)["findings"]]
+    assert not any("outlive the host" in item for item in messages), "needs no bubblewrap"
     assert any("NOT SANDBOXED" in item for item in messages)
 
 
 def test_doctor_reports_that_the_machine_can_contain_extensions(config: Path) -> None:
-    ran = exthost("doctor", "--json", cwd=config.parent)
-    assert ran.returncode == 0, ran.stdout
-    assert (
-        read_json(ran)["sandbox"]["tree"]["works"] and read_json(ran)["sandbox"]["strict"]["works"]
-    )
+    result = exthost("doctor", "--json", cwd=config.parent)
+    assert result.returncode == 0, result.stdout
+    sandbox = read_json(result)["sandbox"]
+    assert sandbox["tree"]["works"] and sandbox["strict"]["works"]
 
 
 def test_doctor_reports_whether_a_cgroup_can_contain_extensions_and_why_not(tmp_path: Path) -> None:
@@ -171,27 +178,28 @@ def test_doctor_reports_whether_a_cgroup_can_contain_extensions_and_why_not(tmp_
     (tmp_path / "exthost.toml").write_text(
         f'[[extensions]]\nname = "capped"\npermissions = {{ max_memory = "64MB" }}\n{source}\n'
     )
-    found = read_json(exthost("doctor", "--json", cwd=tmp_path))
-    cgroup = found["sandbox"]["cgroup"]
-    messages = [
-        finding for finding in found["findings"] if "a watchdog adds up" in finding["message"]
+    report = read_json(exthost("doctor", "--json", cwd=tmp_path))
+    cgroup = report["sandbox"]["cgroup"]
+    findings = [
+        finding for finding in report["findings"] if "a watchdog adds up" in finding["message"]
     ]
-    held = read_json(exthost("info", "capped", "--json", cwd=tmp_path))["sandbox"]["memory"]
+    info = read_json(exthost("info", "capped", "--json", cwd=tmp_path))
+    enforced_by = info["sandbox"]["memory"]
     if "memory" in cgroup["controllers"]:
-        assert cgroup["works"] and cgroup["path"] and held == "cgroup" and not messages
+        assert cgroup["works"] and cgroup["path"] and enforced_by == "cgroup" and not findings
     else:
-        assert held == "watchdog" and messages[0]["level"] == "info" and messages[0]["fix"]
-        assert cgroup["works"] or cgroup["why"] in messages[0]["message"]
+        assert enforced_by == "watchdog" and findings[0]["level"] == "info" and findings[0]["fix"]
+        assert cgroup["works"] or cgroup["why"] in findings[0]["message"]
 
 
-# Answers every call with the error that its params name.
+# A morphir extension with a tool `fail`, which fails with the message in its argument `reason`.
 FAILING = """
 import json, sys
 for line in sys.stdin:
     request = json.loads(line)
     answer = {"id": request["id"], "result": None}
     if request["method"] == "fail":
-        answer = {"id": request["id"], "error": request["params"]["why"]}
+        answer = {"id": request["id"], "error": request["params"]["reason"]}
     elif request["method"] == "capabilities":
         answer["result"] = [{"name": "fail", "description": ""}]
     print(json.dumps(answer), flush=True)
@@ -199,11 +207,11 @@ for line in sys.stdin:
 
 
 def test_the_failure_of_a_tool_names_the_sandbox_only_where_it_is_the_likely_cause() -> None:
-    words = ["--dialect", "morphir", "--sandbox", "strict", "--", sys.executable, "-c", FAILING]
-    for why, advice in (
+    arguments = ["--dialect", "morphir", "--sandbox", "strict", "--", sys.executable, "-c", FAILING]
+    for reason, advice in (
         ("[Errno 101] Network is unreachable", "permissions.network = true"),
         ("no such city", "this is the extension's own answer"),
     ):
-        ran = exthost("call", "fail", f"why={why}", *words)
-        assert ran.returncode == 1 and advice in ran.stderr, ran.stderr
-        assert ("sandbox" in ran.stderr) == ("permissions" in advice), ran.stderr
+        result = exthost("call", "fail", f"reason={reason}", *arguments)
+        assert result.returncode == 1 and advice in result.stderr, result.stderr
+        assert ("sandbox" in result.stderr) == ("permissions" in advice), result.stderr

@@ -1,6 +1,6 @@
-"""Ctrl-C once drains, twice kills; SIGTERM is one Ctrl-C; on a terminal, with a live table.
+"""Signals to `exthost run`: one Ctrl-C or SIGTERM stops it in order, a second one kills.
 
-The terminal is a real one (a pty), and Ctrl-C is its own key: the kernel sends the signal.
+The tests run it in a pseudoterminal. They press Ctrl-C there, and the kernel sends the signal.
 """
 
 import os
@@ -28,11 +28,15 @@ from tests.faces.cli.cli_process import (
 )
 
 CTRL_C = b"\x03"
-WAIT_SECONDS = 150.0
+WAIT_SECONDS = 150.0  # the limit of every wait; it only bounds a test that hangs
+FLOOD_LINES = 20_000
 
 
 class Terminal:
-    """A verb that runs in a terminal of its own."""
+    """A verb that runs in a pseudoterminal: `wait_for` waits for output, `press` sends a key.
+
+    Use it by the context manager `terminal`.
+    """
 
     def __init__(
         self, folder: Path, program: Sequence[str], verb: str = "run", **variables: str
@@ -40,23 +44,23 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:  # pragma: no cover - another process
             os.chdir(folder)
-            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # pytest could be run with SIGHUP ignored
             env = {**os.environ, "TERM": "xterm", "COLUMNS": "160", "LINES": "40", **variables}
             os.execve(program[0], [*program, verb], env)
-        self.shown = b""
+        self.output = b""
 
-    def until(self, text: str) -> None:
-        """Read until this was shown since the last time."""
-        begin = len(self.shown)
+    def wait_for(self, text: str) -> None:
+        """Read until this text is shown after the output that was already read."""
+        begin = len(self.output)
         deadline = time.monotonic() + WAIT_SECONDS
-        while text.encode() not in self.shown[begin:]:
-            assert self._read(deadline - time.monotonic()), self.shown[-2000:].decode()
+        while text.encode() not in self.output[begin:]:
+            assert self._read(deadline - time.monotonic()), self.output[-2000:].decode()
 
     def press(self, key: bytes) -> None:
         os.write(self.fd, key)
 
     def end(self) -> int:
-        """Read to the end; its exit code."""
+        """Read the output to its end; return the exit code."""
         deadline = time.monotonic() + WAIT_SECONDS
         while self._read(deadline - time.monotonic()):
             pass
@@ -72,11 +76,11 @@ class Terminal:
             data = os.read(self.fd, 65536)
         except OSError:  # the other end is closed
             return False
-        self.shown += data
+        self.output += data
         return bool(data)
 
     def hang_up(self) -> int:
-        """Close the terminal under it; its exit code."""
+        """Close the terminal while the verb runs; return the exit code."""
         os.close(self.fd)
         self.fd = -1
         deadline = time.monotonic() + WAIT_SECONDS
@@ -100,52 +104,54 @@ class Terminal:
 def terminal(
     folder: Path, program: Sequence[str] = EXTHOST, verb: str = "run", **variables: str
 ) -> Iterator[Terminal]:
-    opened = Terminal(folder, program, verb, **variables)
+    """Yield a verb that runs in a pseudoterminal; kill it at the end if it still runs."""
+    screen = Terminal(folder, program, verb, **variables)
     try:
-        yield opened
+        yield screen
     finally:
-        opened.close()
+        screen.close()
 
 
 def writer(drained: Path) -> str:
+    """Return the entry of an extension that writes to this file when it ends in order."""
     return extension("one", EXTHOST[0], "-S", "-E", str(STDERR_WRITER), str(drained))
 
 
-def test_the_table_shows_each_extension_and_goes_when_the_host_does(tmp_path: Path) -> None:
+def test_the_table_shows_each_extension_and_is_removed_at_the_end(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"), extension("gone", "no-such-program"))
     with terminal(tmp_path) as screen:
-        screen.until("1 of 2 extensions ready")
-        screen.until("LAST ERROR")
-        screen.until("ready")
+        screen.wait_for("1 of 2 extensions ready")
+        screen.wait_for("LAST ERROR")
+        screen.wait_for("ready")
         exthost(tmp_path, "stop", "one")
-        screen.until("stopped")
+        screen.wait_for("stopped")
         screen.press(CTRL_C)
         assert screen.end() == 130
-    shown = screen.shown.decode()
-    assert "hello from" in shown and "there is no program 'no-such-program'" in shown
-    assert "\x1b[?25l" in shown and shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+    output = screen.output.decode()
+    assert "hello from" in output and "there is no program 'no-such-program'" in output
+    assert "\x1b[?25l" in output and output.rindex("\x1b[?25h") > output.rindex("\x1b[?25l")
     assert (tmp_path / "drained").read_text() == "drained"
 
 
 def test_ctrl_c_lets_extensions_end_in_order(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         screen.press(CTRL_C)
         assert screen.end() == 130
     assert (tmp_path / "drained").read_text() == "drained"
-    assert "goodbye" in screen.shown.decode()
+    assert "goodbye" in screen.output.decode()
 
 
 def test_ctrl_c_twice_kills_at_once(tmp_path: Path) -> None:
     write_config(tmp_path, extension("h", *hostile_command("stubborn")))
     with terminal(tmp_path, PATIENT) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         screen.press(CTRL_C)
-        screen.until("again kills")
+        screen.wait_for("again kills")
         screen.press(CTRL_C)
         assert screen.end() == 130
-    assert "killing" in screen.shown.decode()
+    assert "killing" in screen.output.decode()
 
 
 @pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
@@ -154,40 +160,40 @@ def test_a_terminal_that_cannot_or_does_not_want_colours_gets_plain_text(
 ) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path, **variables) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         screen.press(CTRL_C)
         assert screen.end() == 130
-    assert b"\x1b[32m" not in screen.shown
-    assert ("TERM" in variables) == (b"\x1b" not in screen.shown)
-    assert ("TERM" in variables) == (b"one: ready" in screen.shown)
+    assert b"\x1b[32m" not in screen.output
+    assert ("TERM" in variables) == (b"\x1b" not in screen.output)
+    assert ("TERM" in variables) == (b"one: ready" in screen.output)
 
 
 def test_a_host_that_is_refused_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with running(tmp_path), terminal(tmp_path) as screen:
         assert screen.end() == 2
-    shown = screen.shown.decode()
-    assert "X1375" in shown and shown.rfind("\x1b[?25h") >= shown.rfind("\x1b[?25l")
+    output = screen.output.decode()
+    assert "X1375" in output and output.rfind("\x1b[?25h") >= output.rfind("\x1b[?25l")
 
 
-def test_sigterm_is_one_ctrl_c(tmp_path: Path) -> None:
+def test_sigterm_stops_the_host_in_order(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with running(tmp_path) as host:
         host.send_signal(signal.SIGTERM)
-        _, talk = host.communicate(timeout=WAIT_SECONDS)
+        _, stderr = host.communicate(timeout=WAIT_SECONDS)
     assert host.returncode == 0
-    assert "one: stopped" in talk and (tmp_path / "drained").exists()
+    assert "one: stopped" in stderr and (tmp_path / "drained").exists()
 
 
-def test_the_end_of_the_terminal_is_one_ctrl_c(tmp_path: Path) -> None:
+def test_closing_the_terminal_stops_the_host_in_order(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         assert screen.hang_up() == 0
     assert (tmp_path / "drained").read_text() == "drained"
 
 
-def test_ctrl_c_while_extensions_still_start_ends_them_too(tmp_path: Path) -> None:
+def test_ctrl_c_ends_extensions_that_are_still_starting(tmp_path: Path) -> None:
     write_config(tmp_path, extension("h", *hostile_command("hang_at=initialize")))
     with subprocess.Popen(
         [*EXTHOST, "run"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
@@ -204,24 +210,26 @@ def test_a_flood_of_lines_does_not_delay_the_table_and_the_log_counts_dropped_li
 ) -> None:
     script = (
         "import os, sys\n"
-        "for n in range(20000): os.write(2, b'line %d\\n' % n)\n"
+        f"for n in range({FLOOD_LINES}): os.write(2, b'line %d\\n' % n)\n"
         f"exec(open({str(STDERR_WRITER)!r}).read())\n"
     )
     (tmp_path / "flood.py").write_text(script)
     write_config(tmp_path, extension("f", EXTHOST[0], "-S", "-E", str(tmp_path / "flood.py")))
     with terminal(tmp_path) as screen:
-        screen.until("extensions ready")
+        screen.wait_for("extensions ready")
         screen.press(CTRL_C)
         assert screen.end() == 130
-    shown = screen.shown.decode()
-    assert "more lines: exthost logs" in shown and shown.count("] line ") < 5000
-    logged = exthost(tmp_path, "logs", "-n", "30000", "f").stdout.splitlines()
-    kept = sum(bool(re.search(" stderr (line|hello|goodbye)", line)) for line in logged)
-    dropped = [int(n) for line in logged for n in re.findall(r"dropped: .* \((\d+) so far\)", line)]
-    assert kept and kept + dropped[-1] == 20002, "each line is in the log, or counted"
+    output = screen.output.decode()
+    assert "more lines: exthost logs" in output and output.count("] line ") < 5000
+    log_lines = exthost(tmp_path, "logs", "-n", "30000", "f").stdout.splitlines()
+    line_count = sum(bool(re.search(" stderr (line|hello|goodbye)", line)) for line in log_lines)
+    dropped = [
+        int(n) for line in log_lines for n in re.findall(r"dropped: .* \((\d+) so far\)", line)
+    ]
+    assert line_count and line_count + dropped[-1] == FLOOD_LINES + 2, "with hello and goodbye"
 
 
-def test_the_host_goes_on_when_its_output_is_not_read(tmp_path: Path) -> None:
+def test_the_host_continues_when_its_stderr_is_closed(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with running(tmp_path) as host:
         assert host.stderr is not None and host.stdout is not None
@@ -233,19 +241,20 @@ def test_the_host_goes_on_when_its_output_is_not_read(tmp_path: Path) -> None:
     assert (tmp_path / "drained").exists()
 
 
-@pytest.mark.parametrize("words", [[], ["--json"]])
+@pytest.mark.sampled(1 / 2)
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
 def test_a_reader_that_does_not_read_does_not_block_the_host(
-    tmp_path: Path, words: list[str]
+    tmp_path: Path, arguments: list[str]
 ) -> None:
     script = (
         "import os, sys\n"
-        "for n in range(20000): os.write(2, b'line %d %s\\n' % (n, b'x' * 100))\n"
+        f"for n in range({FLOOD_LINES}): os.write(2, b'line %d %s\\n' % (n, b'x' * 100))\n"
         f"exec(open({str(STDERR_WRITER)!r}).read())\n"
     )
     (tmp_path / "flood.py").write_text(script)
     write_config(tmp_path, extension("f", EXTHOST[0], "-S", "-E", str(tmp_path / "flood.py")))
     with subprocess.Popen(
-        [*EXTHOST, "run", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*EXTHOST, "run", *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as host:
         deadline = time.monotonic() + WAIT_SECONDS
         while "ready" not in exthost(tmp_path, "status").stdout:
@@ -259,19 +268,18 @@ def test_a_reader_that_does_not_read_does_not_block_the_host(
 def test_a_stopped_terminal_does_not_block_the_host(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
-        screen.until("extensions ready")
-        screen.press(b"\x13")  # Ctrl-S: the terminal takes no more
+        screen.wait_for("extensions ready")
+        screen.press(b"\x13")  # Ctrl-S stops the output of the terminal
         for _ in range(2):
             assert exthost(tmp_path, "restart", "one").returncode == 0
-        screen.press(b"\x11")
+        screen.press(b"\x11")  # Ctrl-Q resumes it
         screen.press(CTRL_C)
         assert screen.end() == 130
 
 
+@pytest.mark.sampled(1 / 2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_storm_of_signals_changes_nothing_about_the_exit_code(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_many_signals_do_not_change_the_exit_code(tmp_path: Path, number: signal.Signals) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     for _ in range(5):
         host = subprocess.Popen(
@@ -280,7 +288,7 @@ def test_a_storm_of_signals_changes_nothing_about_the_exit_code(
         assert host.stderr is not None
         try:
             while b"extensions ready" not in (line := host.stderr.readline()):
-                assert line, "it has ended"
+                assert line, "the host has ended"
             deadline = time.monotonic() + WAIT_SECONDS
             while host.poll() is None:
                 assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""The line that says that an extension is being started."""
+"""The note on a terminal that the start of an extension takes long."""
 
 import asyncio
 import sys
@@ -11,6 +11,8 @@ from tests.extensions.harness import until
 
 
 class Terminal(StringIO):
+    """A stream in memory that claims to be a terminal."""
+
     def isatty(self) -> bool:
         return True
 

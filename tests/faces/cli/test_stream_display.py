@@ -1,4 +1,4 @@
-"""Events of a stream before a person: bars on a terminal, lines in a log."""
+"""How events of a stream are shown: progress bars on a terminal, lines in a log."""
 
 import io
 import sys
@@ -12,6 +12,8 @@ from exthost.faces.cli.stream_display import StreamDisplay
 
 
 class Terminal(io.StringIO):
+    """A stream in memory that claims to be a terminal."""
+
     def isatty(self) -> bool:
         return True
 
@@ -27,7 +29,8 @@ EVENTS = (
 )
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, *events: object) -> str:
+def show_events(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, *events: object) -> str:
+    """Show the events on this stream; return what was written to it."""
     monkeypatch.setattr(sys, "stderr", stderr)
     with StreamDisplay(render_event) as display:
         for event in events:
@@ -35,16 +38,18 @@ def watched(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, *events: objec
     return stderr.getvalue()
 
 
-def test_on_a_terminal_a_bar_is_drawn_over_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    wipe = "\r\x1b[K"
-    assert watched(monkeypatch, Terminal(), *EVENTS) == (
-        f"Load …{wipe}Load [######------------------]  25%{wipe}half-way\n"
-        f"Load [########################] 100%  nearly{wipe}Load: done\nword by word\n"
+def test_a_progress_bar_on_a_terminal_replaces_the_previous_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clear_line = "\r\x1b[K"
+    assert show_events(monkeypatch, Terminal(), *EVENTS) == (
+        f"Load …{clear_line}Load [######------------------]  25%{clear_line}half-way\n"
+        f"Load [########################] 100%  nearly{clear_line}Load: done\nword by word\n"
     )
 
 
-def test_in_a_log_each_step_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert watched(monkeypatch, io.StringIO(), *EVENTS).splitlines() == [
+def test_each_step_is_a_line_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert show_events(monkeypatch, io.StringIO(), *EVENTS).splitlines() == [
         "Load …",
         "Load [######------------------]  25%",
         "half-way",
@@ -56,26 +61,27 @@ def test_in_a_log_each_step_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_many_small_steps_are_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [TaskUpdate("a", n, 1000) for n in range(1001)]
-    lines = watched(monkeypatch, io.StringIO(), TaskStart("a", "Load"), *events).splitlines()
-    assert len(lines) == 11 and lines[-1].endswith("100%")
+    lines = show_events(monkeypatch, io.StringIO(), TaskStart("a", "Load"), *events).splitlines()
+    assert len(lines) == 1 + 10 and lines[-1].endswith("100%")  # the start, and every 10 percent
 
 
 def test_many_steps_of_a_task_without_a_label_are_few_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     events = [TaskUpdate("a", n, 1000) for n in range(1001)]
-    assert len(watched(monkeypatch, io.StringIO(), *events).splitlines()) == 11
+    # One line for each 10 percent, from 0 to 100.
+    assert len(show_events(monkeypatch, io.StringIO(), *events).splitlines()) == 11
 
 
-def test_a_task_that_failed_says_why_and_odd_numbers_do_no_harm(
+def test_a_failed_task_shows_its_reason_and_impossible_numbers_are_accepted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     events = (TaskUpdate("b", 5, 0), TaskUpdate("b", 9, 3), TaskUpdate("b", -1, 3))
-    lines = watched(monkeypatch, io.StringIO(), *events, TaskDone("b", "no")).splitlines()
+    lines = show_events(monkeypatch, io.StringIO(), *events, TaskDone("b", "no")).splitlines()
     assert lines[-1] == "b: failed  no" and lines[1].endswith("100%")
 
 
-def test_without_words_of_the_dialect_an_event_is_shown_as_it_is(
+def test_without_a_renderer_an_event_is_shown_by_its_repr(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stderr = io.StringIO()

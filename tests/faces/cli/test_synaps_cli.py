@@ -1,4 +1,4 @@
-"""synaps from the command line: plugins in their own folders, streams, progress, and a kill -9."""
+"""synaps plugins on the command line: manifests, streams, progress, and stored memory."""
 
 import json
 import os
@@ -17,9 +17,10 @@ from tests.faces.cli.cli_process import RUN_SECONDS, run_inside
 PLUGINS = Path(__file__).parents[3] / "examples" / "synaps" / "plugins"
 
 
-def exthost(*words: str, home: Path, cwd: Path = PLUGINS) -> subprocess.CompletedProcess[str]:
+def exthost(*arguments: str, home: Path, cwd: Path = PLUGINS) -> subprocess.CompletedProcess[str]:
+    """Run a verb in this process, in the folder of the example plugins by default."""
     env = os.environ | {"EXTHOST_HOME": str(home)}
-    return run_inside(*words, cwd=cwd, env=env, silent_in=["mcp"])
+    return run_inside(*arguments, cwd=cwd, env=env, silent_in=["mcp"])
 
 
 @pytest.fixture
@@ -27,18 +28,18 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def node() -> None:
+def require_node() -> None:
     if shutil.which("node") is None:
-        pytest.skip("no Node here: the Node example is not tried")
+        pytest.skip("there is no Node: the Node example is not tested")
 
 
 @pytest.mark.parametrize(
     "target", ["notes", "notes/.synaps-plugin", "notes/.synaps-plugin/plugin.json"]
 )
 def test_a_plugin_is_inspected_by_its_folder_or_manifest(target: str, home: Path) -> None:
-    done = exthost("inspect", target, "--json", home=home)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    result = exthost("inspect", target, "--json", home=home)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
     assert (report["id"], report["dialect"], report["version"]) == ("notes", "synaps", "0.3.0")
     assert [tool["tool"] for tool in report["tools"]] == ["add_note", "find_notes"]
     assert report["hooks"] == ["before_tool_call", "after_tool_call"]
@@ -51,45 +52,45 @@ def test_a_plugin_is_inspected_by_its_folder_or_manifest(target: str, home: Path
     }
 
 
-def test_doctor_reports_plugins_that_a_config_does_not_look_for(tmp_path: Path, home: Path) -> None:
+def test_doctor_reports_plugins_outside_of_the_search_paths(tmp_path: Path, home: Path) -> None:
     plugin(tmp_path / ".synaps" / "plugins" / "unseen")
     plugin(tmp_path / "extensions" / "seen")
 
-    def not_looked_for() -> list[str]:
-        done = exthost("doctor", "--json", home=home, cwd=tmp_path)
-        assert done.returncode == 0, done.stdout
-        findings = json.loads(done.stdout)["findings"]
+    def fixes_for_unseen_plugin() -> list[str]:
+        result = exthost("doctor", "--json", home=home, cwd=tmp_path)
+        assert result.returncode == 0, result.stdout
+        findings = json.loads(result.stdout)["findings"]
         return [
             finding["fix"] for finding in findings if "not looked for: unseen" in finding["message"]
         ]
 
     (tmp_path / "exthost.toml").write_text("[discovery]\n")
-    (fix,) = not_looked_for()
+    (fix,) = fixes_for_unseen_plugin()
     assert '["$SYNAPS"]' in fix
     (tmp_path / "exthost.toml").write_text('[discovery]\nsearch_paths = ["$SYNAPS"]\n')
-    assert not_looked_for() == []
+    assert fixes_for_unseen_plugin() == []
 
 
 @pytest.mark.more
 def test_a_node_plugin_has_a_tool_and_streams(home: Path) -> None:
-    node()
-    done = exthost("call", "echo-model", "reverse", "text=añb", home=home)
-    assert (done.returncode, done.stdout) == (0, '"bña"\n'), done.stderr
+    require_node()
+    result = exthost("call", "echo-model", "reverse", "text=añb", home=home)
+    assert (result.returncode, result.stdout) == (0, '"bña"\n'), result.stderr
     messages = 'messages=[{"role":"user","content":"one two"}]'
-    done = exthost(
+    result = exthost(
         "call", "echo-model", "provider.stream", "--method", messages, "--json", home=home
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["stop_reason"] == "end_turn"
-    assert done.stderr.strip() == "one two"
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["stop_reason"] == "end_turn"
+    assert result.stderr.strip() == "one two"
 
 
 @shows("synaps-note-01")
 def test_a_command_shows_its_progress_and_its_output(home: Path) -> None:
-    words = ("command.invoke", "--method", "command=export", 'args=["2"]', "--json")
-    done = exthost("call", "notes", *words, home=home)
-    assert (done.returncode, json.loads(done.stdout)) == (0, {"exported": 2}), done.stderr
-    assert done.stderr.splitlines() == [
+    arguments = ("command.invoke", "--method", "command=export", 'args=["2"]', "--json")
+    result = exthost("call", "notes", *arguments, home=home)
+    assert (result.returncode, json.loads(result.stdout)) == (0, {"exported": 2}), result.stderr
+    assert result.stderr.splitlines() == [
         "Exporting …",
         "Exporting [############------------]  50%",
         "Exporting [########################] 100%",
@@ -103,6 +104,7 @@ def test_memory_survives_a_kill_of_the_host_right_after_it_was_acknowledged(
     tmp_path: Path, home: Path
 ) -> None:
     folder = plugin(tmp_path / "keeper")
+    # A host that stores a memory and a setting by a plugin, and kills itself.
     script = f"""
 import asyncio, os, signal, sys
 import exthost
@@ -130,41 +132,41 @@ asyncio.run(main())
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    at = int(killed.stdout)
-    asked = {"method": "memory.query", "params": {"namespace": "keeper", "tag_prefix": "t"}}
-    done = exthost("call", str(folder), "ask", "--args", json.dumps(asked), "--json", home=home)
-    (record,) = json.loads(done.stdout)["result"]["records"]
-    assert (record["content"], record["timestamp_ms"]) == ("remember me", at)
-    asked = {"method": "config.get", "params": {"key": "k"}}
-    done = exthost("call", str(folder), "ask", "--args", json.dumps(asked), "--json", home=home)
-    assert json.loads(done.stdout)["result"] == {"value": "kept"}
+    timestamp_ms = int(killed.stdout)
+    request = {"method": "memory.query", "params": {"namespace": "keeper", "tag_prefix": "t"}}
+    result = exthost("call", str(folder), "ask", "--args", json.dumps(request), "--json", home=home)
+    (record,) = json.loads(result.stdout)["result"]["records"]
+    assert (record["content"], record["timestamp_ms"]) == ("remember me", timestamp_ms)
+    request = {"method": "config.get", "params": {"key": "k"}}
+    result = exthost("call", str(folder), "ask", "--args", json.dumps(request), "--json", home=home)
+    assert json.loads(result.stdout)["result"] == {"value": "kept"}
 
 
-def test_doctor_finds_nothing_wrong_with_a_plugin_that_asks_while_it_starts(
+def test_doctor_reports_no_problem_of_a_plugin_that_stores_settings_while_it_starts(
     home: Path, tmp_path: Path
 ) -> None:
     behaviour = {"init": [["config.set", {"key": "k", "value": "v"}]]}
     plugin(tmp_path / "p" / "fine", behaviour, config=[{"key": "k", "required": True}])
     config = tmp_path / "exthost.toml"
     config.write_text('[discovery]\nsearch_paths = ["p"]\n[overrides.fine]\n')
-    done = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
-    assert "X0350" in done.stdout or "required" in done.stdout, done.stdout
+    result = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
+    assert "X0350" in result.stdout or "required" in result.stdout, result.stdout
     env = {"SYNAPS_EXTENSION_FINE_K": "1"}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in env.items():
             patch.setenv(name, value)
-        done = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
-    found = [
-        finding for finding in json.loads(done.stdout)["findings"] if finding["level"] != "info"
+        result = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
+    problems = [
+        finding for finding in json.loads(result.stdout)["findings"] if finding["level"] != "info"
     ]
-    assert done.returncode == 0 and found == [], done.stdout
-    # By now the value is stored, too: the list says that it could run.
-    done = exthost("list", "--json", home=home, cwd=tmp_path)
-    assert json.loads(done.stdout)["extensions"][0]["state"] == "admitted", done.stdout
+    assert result.returncode == 0 and problems == [], result.stdout
+    # The plugin has stored the value, so it does not need the variable any more.
+    result = exthost("list", "--json", home=home, cwd=tmp_path)
+    assert json.loads(result.stdout)["extensions"][0]["state"] == "admitted", result.stdout
 
 
 @pytest.mark.parametrize(
-    ("extension", "code", "exit"),
+    ("extension", "error_code", "exit_code"),
     [
         ({"protocol_version": 3}, "X0251", 3),
         ({"permissions": ["tools.override"]}, "X0253", 3),
@@ -173,36 +175,39 @@ def test_doctor_finds_nothing_wrong_with_a_plugin_that_asks_while_it_starts(
     ],
 )
 def test_a_refusal_is_reported_with_its_exit_code(
-    tmp_path: Path, home: Path, extension: dict[str, object], code: str, exit: int
+    tmp_path: Path, home: Path, extension: dict[str, object], error_code: str, exit_code: int
 ) -> None:
     folder = plugin(tmp_path / "bad", **extension)  # type: ignore[arg-type]
-    done = exthost("inspect", str(folder), "--json", home=home)
-    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (exit, code)
+    result = exthost("inspect", str(folder), "--json", home=home)
+    assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (
+        exit_code,
+        error_code,
+    )
 
 
 def test_a_folder_without_an_extension_key_has_no_extension(tmp_path: Path, home: Path) -> None:
     manifest = tmp_path / "skill" / ".synaps-plugin" / "plugin.json"
     manifest.parent.mkdir(parents=True)
     manifest.write_text('{"name": "skill"}')
-    done = exthost("inspect", str(tmp_path / "skill"), "--json", home=home)
-    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "X1206")
+    result = exthost("inspect", str(tmp_path / "skill"), "--json", home=home)
+    assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (2, "X1206")
 
 
-def test_a_bare_command_is_found_out_to_speak_synaps(home: Path) -> None:
-    done = exthost("inspect", "--json", "--", "python3", "notes/notes.py", home=home)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["dialect"] == "synaps"
+def test_the_synaps_dialect_of_a_command_is_detected(home: Path) -> None:
+    result = exthost("inspect", "--json", "--", "python3", "notes/notes.py", home=home)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["dialect"] == "synaps"
 
 
 @shows("synaps-today-13")
-def test_inspect_shows_the_names_for_people(tmp_path: Path, home: Path) -> None:
+def test_inspect_shows_display_names(tmp_path: Path, home: Path) -> None:
     models = [{"id": "m", "display_name": "Large Model"}]
     provider = {"id": "p", "display_name": "Pretty Name", "description": "d", "models": models}
     capability = {"kind": "ocr", "name": "Reads Pictures"}
     capabilities = {"providers": [provider], "capabilities": [capability]}
     offer = {"protocol_version": 1, "capabilities": capabilities}
     folder = plugin(tmp_path / "named", {"offer": offer})
-    done = exthost("inspect", str(folder), home=home)
-    assert done.returncode == 0
-    assert "it has provider:p, ocr:Reads Pictures" in done.stderr
-    assert "display names: provider:p=Pretty Name, p:m=Large Model" in done.stderr
+    result = exthost("inspect", str(folder), home=home)
+    assert result.returncode == 0
+    assert "it has provider:p, ocr:Reads Pictures" in result.stderr
+    assert "display names: provider:p=Pretty Name, p:m=Large Model" in result.stderr

@@ -1,4 +1,4 @@
-"""How a verb finds the extension that its arguments name. Nothing is started here."""
+"""How a verb finds the extension that its arguments name. These tests start no extension."""
 
 import shlex
 from pathlib import Path
@@ -9,11 +9,13 @@ import pytest
 from exthost.faces.cli import doctor
 from tests.faces.cli.cli_process import run_inside
 
+# Verbs with an extension as their target.
 TARGETED = [("call", "named", "x"), ("inspect", "named"), ("check", "named"), ("dev", "named")]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """A config with two extensions, one of which names its dialect."""
     (tmp_path / "exthost.toml").write_text(
         """
         [[extensions]]
@@ -29,95 +31,93 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("words", [*TARGETED, ("tools", "named")])
-def test_another_dialect_than_that_of_the_config_is_refused(
-    words: tuple[str, ...], folder: Path
+@pytest.mark.parametrize("arguments", [*TARGETED, ("tools", "named")])
+def test_a_dialect_that_contradicts_the_config_is_refused(
+    arguments: tuple[str, ...], folder: Path
 ) -> None:
-    done = run_inside(*words, "--dialect", "mcp", cwd=folder)
-    assert done.returncode == 2
-    assert "--dialect mcp, but named speaks nexo by" in done.stderr
-    assert "exthost.toml" in done.stderr and 'dialect = "mcp"' in done.stderr
+    result = run_inside(*arguments, "--dialect", "mcp", cwd=folder)
+    assert result.returncode == 2
+    assert "--dialect mcp, but named speaks nexo by" in result.stderr
+    assert "exthost.toml" in result.stderr and 'dialect = "mcp"' in result.stderr
 
 
 def test_the_default_dialect_is_called_the_default(folder: Path) -> None:
-    done = run_inside("inspect", "unnamed", "--dialect", "mcp", cwd=folder)
-    assert done.returncode == 2
-    assert "unnamed speaks morphir by default" in done.stderr
+    result = run_inside("inspect", "unnamed", "--dialect", "mcp", cwd=folder)
+    assert result.returncode == 2
+    assert "unnamed speaks morphir by default" in result.stderr
 
 
 def test_the_dialect_of_the_config_may_be_repeated(folder: Path) -> None:
-    done = run_inside("tools", "named", "--dialect", "nexo", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    result = run_inside("tools", "named", "--dialect", "nexo", cwd=folder)
+    assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("words", [*TARGETED, ("call", "x"), ("check", "--", "true")])
-def test_a_dialect_that_does_not_exist_is_a_mistake_of_usage(
-    words: tuple[str, ...], folder: Path
-) -> None:
-    done = run_inside(words[0], "--dialect", "mpc", *words[1:], cwd=folder)
-    assert done.returncode == 2
-    assert "mpc" in done.stderr and "did you mean" in done.stderr
+@pytest.mark.parametrize("arguments", [*TARGETED, ("call", "x"), ("check", "--", "true")])
+def test_an_unknown_dialect_is_a_usage_error(arguments: tuple[str, ...], folder: Path) -> None:
+    result = run_inside(arguments[0], "--dialect", "mpc", *arguments[1:], cwd=folder)
+    assert result.returncode == 2
+    assert "mpc" in result.stderr and "did you mean" in result.stderr
 
 
-@pytest.mark.parametrize("words", [("call", "shout"), ("tools",)])
+@pytest.mark.parametrize("arguments", [("call", "shout"), ("tools",)])
 def test_a_dialect_without_a_command_or_target_is_refused(
-    words: tuple[str, ...], folder: Path
+    arguments: tuple[str, ...], folder: Path
 ) -> None:
-    done = run_inside(*words, "--dialect", "mcp", cwd=folder)
-    assert done.returncode == 2
-    assert "--dialect mcp does not apply to the extensions of a config" in done.stderr
+    result = run_inside(*arguments, "--dialect", "mcp", cwd=folder)
+    assert result.returncode == 2
+    assert "--dialect mcp does not apply to the extensions of a config" in result.stderr
 
 
 @pytest.mark.parametrize("verb", ["info", "doctor"])
 def test_verbs_without_the_option_find_an_extension_as_well(verb: str, folder: Path) -> None:
-    done = run_inside(verb, "named", cwd=folder)
-    assert "named" in done.stdout + done.stderr and "Traceback" not in done.stderr
+    result = run_inside(verb, "named", cwd=folder)
+    assert "named" in result.stdout + result.stderr and "Traceback" not in result.stderr
 
 
-# A name that a shell would split, and would run a part of.
+# A name that a shell would split, and with a command that a shell would run.
 ODD_NAME = "a b $(touch c)"
 
 
-@pytest.mark.parametrize("words", [("inspect", ODD_NAME), ("doctor", ODD_NAME)])
-def test_advice_to_switch_an_extension_on_can_be_pasted(
-    words: tuple[str, ...], tmp_path: Path
+@pytest.mark.parametrize("arguments", [("inspect", ODD_NAME), ("doctor", ODD_NAME)])
+def test_the_suggested_enable_command_is_quoted_for_the_shell(
+    arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "exthost.toml").write_text(
         f"[[extensions]]\nname = '{ODD_NAME}'\nenabled = false\n"
         "source = { type = 'process', command = 'true' }\n"
     )
-    done = run_inside(*words, cwd=tmp_path)
-    assert _advised_words(done.stderr, "exthost enable")[2:] == [ODD_NAME]
+    result = run_inside(*arguments, cwd=tmp_path)
+    assert _suggested_command(result.stderr, "exthost enable")[2:] == [ODD_NAME]
 
 
-def test_advice_to_name_a_config_can_be_pasted(tmp_path: Path) -> None:
+def test_the_suggested_config_option_is_quoted_for_the_shell(tmp_path: Path) -> None:
     folder = tmp_path / ODD_NAME
     folder.mkdir()
     (folder / "exthost.toml").write_text("")
-    listed = run_inside("list", folder / "exthost.toml", cwd=tmp_path)
-    assert _advised_words(listed.stderr, "--config")[1:] == [str(folder / "exthost.toml")]
+    result = run_inside("list", folder / "exthost.toml", cwd=tmp_path)
+    assert _suggested_command(result.stderr, "--config")[1:] == [str(folder / "exthost.toml")]
     (folder / "exthost.toml").write_text(
         "".join(
             f"[[extensions]]\nname = '{name}'\nsource = {{ type = 'process', command = 'true' }}\n"
             for name in ("one", "two")
         )
     )
-    inspected = run_inside("inspect", folder, cwd=tmp_path)
-    assert _advised_words(inspected.stderr, "--config")[1:] == [str(folder / "exthost.toml")]
+    result = run_inside("inspect", folder, cwd=tmp_path)
+    assert _suggested_command(result.stderr, "--config")[1:] == [str(folder / "exthost.toml")]
 
 
-def test_the_advice_of_doctor_for_a_running_host_can_be_pasted(tmp_path: Path) -> None:
+def test_the_commands_that_doctor_suggests_are_quoted_for_the_shell(tmp_path: Path) -> None:
     (tmp_path / "exthost.toml").write_text(
         f"[[extensions]]\nname = '{ODD_NAME}'\nsource = {{ type = 'process', command = 'true' }}\n"
     )
     states = {ODD_NAME: {"state": "failed", "reason": "it ended"}}
     with mock.patch.object(doctor, "fetch_running_states", return_value=states):
-        done = run_inside("doctor", cwd=tmp_path)
-    assert _advised_words(done.stdout, "exthost logs")[2] == ODD_NAME
-    assert _advised_words(done.stdout, "exthost restart")[2] == ODD_NAME
+        result = run_inside("doctor", cwd=tmp_path)
+    assert _suggested_command(result.stdout, "exthost logs")[2] == ODD_NAME
+    assert _suggested_command(result.stdout, "exthost restart")[2] == ODD_NAME
 
 
-def _advised_words(output: str, start: str) -> list[str]:
-    """Return the words of the command in the output, as a shell reads them."""
+def _suggested_command(output: str, start: str) -> list[str]:
+    """Return the suggested command that begins with `start`, split as in a shell."""
     line = next(line for line in output.splitlines() if start in line)
     return shlex.split(line[line.index(start) :])

@@ -1,4 +1,4 @@
-"""Text is measured in columns of a terminal, so that tables are aligned in every script."""
+"""Text is measured in columns of a terminal, so that tables with wide characters are aligned."""
 
 import pytest
 from hypothesis import given
@@ -23,21 +23,21 @@ from exthost.faces.cli.top_layout import table_lines
         ("a\u200d", 1),
     ],
 )
-def test_a_text_has_a_width(text: str, columns: int) -> None:
+def test_text_width_is_the_number_of_terminal_columns(text: str, columns: int) -> None:
     assert text_width(text) == columns
     assert text_width(pad(text, 6)) == 6
     assert pad(text, columns) == text
 
 
 @given(st.text(st.characters(categories=("L", "M", "N", "S"))), st.integers(1, 40))
-def test_a_cut_text_fits_and_is_a_beginning(text: str, width: int) -> None:
-    cut = truncate(text, width)
-    assert text_width(cut) <= width
-    assert cut == text or (cut.endswith("…") and text.startswith(cut[:-1]))
-    assert cut == text or text_width(cut) >= width - 1 or text_width(text) <= width
+def test_truncated_text_fits_and_is_a_prefix_with_an_ellipsis(text: str, width: int) -> None:
+    truncated = truncate(text, width)
+    assert text_width(truncated) <= width
+    assert truncated == text or (truncated.endswith("…") and text.startswith(truncated[:-1]))
+    assert truncated == text or text_width(truncated) >= width - 1 or text_width(text) <= width
 
 
-def test_columns_are_aligned_beside_wide_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_with_wide_characters_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     show_table([("天気", "weather"), ("text", "more")], ("NAME", "WHAT"))
     lines = capsys.readouterr().out.splitlines()
     starts = [
@@ -47,7 +47,7 @@ def test_columns_are_aligned_beside_wide_characters(capsys: pytest.CaptureFixtur
     assert len(set(starts)) == 1
 
 
-def test_the_live_table_is_aligned_beside_wide_characters() -> None:
+def test_columns_of_the_live_table_with_wide_characters_are_aligned() -> None:
     row = {"state": "ready", "in_flight": 0, "waiting": 0, "restarts": 0}
     header, *lines = table_lines([row | {"id": "天気予報"}, row | {"id": "weather"}], 100)
     starts = {text_width(line[: line.index("ready")]) for line in lines}

@@ -1,4 +1,4 @@
-"""`exthost top`: what it shows, at 80 columns and with 200 extensions, and what its keys do."""
+"""`exthost top`: its table at several sizes and with 200 extensions, and its keys."""
 
 import json
 import os
@@ -27,6 +27,7 @@ from tests.faces.cli.test_signals import terminal
 
 
 def row(id: str, state: str = "ready", **more: Any) -> dict[str, Any]:
+    """Return the status of one extension, as a host reports it."""
     row: dict[str, Any] = {
         "id": id,
         "dialect": "morphir",
@@ -42,7 +43,8 @@ def row(id: str, state: str = "ready", **more: Any) -> dict[str, Any]:
     return row | more
 
 
-FULL = row(
+# A row with long values in every column.
+LONG_ROW = row(
     "a-rather-long-name-of-an-extension-that-somebody-chose",
     "backoff",
     failed=12_345,
@@ -60,30 +62,43 @@ FULL = row(
 
 @pytest.mark.parametrize("width", [40, 80, 120, 300])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    rows = [FULL, row("b"), *(row(f"extension-{number}") for number in range(200))]
+    rows = [LONG_ROW, row("b"), *(row(f"extension-{number}") for number in range(200))]
     for height in (5, 24, 400):
         table = arrange(rows, width, height, 100)
         assert max(map(len, table.lines)) <= width and len(table.lines) <= height
         assert not any("\x1b" in line or "\n" in line for line in table.lines)
 
 
-def test_at_80_columns_every_column_is_there() -> None:
-    header, line = table_lines([FULL], 80)
+def test_all_columns_fit_in_80_characters() -> None:
+    header, line = table_lines([LONG_ROW], 80)
     assert header.split() == [word for title in HEADER for word in title.split()]
     cells = line.split()
-    middle = ["backoff", "12,346", "0.2ms", "123s", "12k", "120", "12", "half", "200", "3G"]
-    assert cells[1:11] == middle
-    assert cells[11].startswith("it")
+    expected = ["backoff", "12,346", "0.2ms", "123s", "12k", "120", "12", "half", "200", "3G"]
+    assert cells[1:11] == expected
+    assert cells[11].startswith("it")  # the last error, "it ended: …"
 
 
-def test_those_in_trouble_come_first_and_a_pattern_filters() -> None:
+def test_failed_extensions_come_first_and_a_pattern_filters_the_rows() -> None:
     rows = [row("a"), row("b", "failed"), row("c", "open"), row("d", "refused"), row("e")]
     assert [item["id"] for item in order_rows(rows)] == ["b", "d", "c", "a", "e"]
     assert [item["id"] for item in order_rows(rows, "FAIL")] == ["b"]
     assert order_rows(rows, "nothing") == [] and len(table_lines([], 80)) == 1
 
 
-def test_the_selected_one_of_two_hundred_is_always_in_view() -> None:
+def test_a_config_with_a_lock_has_a_column_for_it() -> None:
+    rows = [
+        row("a", lock="locked"),
+        row("b", lock="quarantined"),
+        row("c", "refused", lock="changed"),
+    ]
+    header, *lines = table_lines(rows, 120)
+    place = header.index("LOCK")
+    assert [line[place:].split()[0] for line in lines] == ["locked", "quarantined", "changed"]
+    assert all(len(line) <= 80 for line in table_lines(rows, 80))
+    assert "LOCK" not in table_lines([row("a", lock="")], 120)[0]
+
+
+def test_the_selected_row_of_two_hundred_is_always_shown() -> None:
     rows = [row(f"e{number}") for number in range(200)]
     for selected in (0, 1, 100, 198, 199):
         table = arrange(rows, 80, 20, selected)
@@ -92,28 +107,30 @@ def test_the_selected_one_of_two_hundred_is_always_in_view() -> None:
         assert above + below + len(table.rows) == 200
 
 
-def test_rates_are_those_between_two_looks() -> None:
+def test_rates_are_computed_between_two_samples() -> None:
     rates = Rates()
     [first] = rates.add([row("a", calls=5, cpu_seconds=1.0)], 10.0)
     assert first["rate"] is None and first["cpu_percent"] is None
     [second] = rates.add([row("a", calls=25, cpu_seconds=1.5)], 12.0)
     assert (second["rate"], second["cpu_percent"]) == (10.0, 25.0)
-    [third] = rates.add([row("a", calls=25, cpu_seconds=0.1)], 13.0)  # a fresh process
+    # A new process has less CPU time.
+    [third] = rates.add([row("a", calls=25, cpu_seconds=0.1)], 13.0)
     assert (third["rate"], third["cpu_percent"]) == (0.0, 0.0)
 
 
-def test_keys_are_distinguished() -> None:
+def test_key_presses_are_split_from_terminal_input() -> None:
     assert list(split_keys("r\x1b[A\x1b[6~/é\x7f\r")) == [
         *("r", "up", "page-down", "/", "é", "backspace", "enter"),
     ]
     assert list(split_keys("\x1b[15~q\x1b")) == ["q", "escape"]
 
 
-# -- beside a running host ---------------------------------------------------------------------
+# -- with a running host -----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a running host with three extensions, one of which fails."""
     folder = tmp_path_factory.mktemp("top")
     bad = extension("zz-bad", "no-such-program")
     write_config(folder, extension("one", *hostile_command()), extension("two"), bad)
@@ -121,75 +138,79 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def test_without_a_terminal_one_look_is_printed(folder: Path) -> None:
-    done = exthost(folder, "top")
-    header, first, *_ = done.stdout.splitlines()
-    assert done.returncode == 0 and header.startswith("ID") and first.startswith("zz-bad")
+def test_without_a_terminal_the_table_is_printed_once(folder: Path) -> None:
+    result = exthost(folder, "top")
+    header, first, *_ = result.stdout.splitlines()
+    assert result.returncode == 0 and header.startswith("ID") and first.startswith("zz-bad")
     rows = {item["id"]: item for item in run_json(folder, "top")["extensions"]}
     assert rows["one"]["memory_bytes"] > 0 and rows["one"]["rate"] is not None
     assert rows["zz-bad"]["state"] == "failed" and json.dumps(rows)
 
 
-def test_keys_select_filter_restart_stop_and_leave(folder: Path) -> None:
+def test_keys_select_filter_restart_stop_and_quit(folder: Path) -> None:
     before = run_json(folder, "status", "one")["extensions"][0]["pids"]
     with terminal(folder, EXTHOST, "top", COLUMNS="80", LINES="24") as screen:
-        screen.until("3 extensions · 1 in trouble")
-        screen.until("there is no program 'no-such-program'")  # of the one that is selected
+        screen.wait_for("3 extensions · 1 in trouble")
+        screen.wait_for(
+            "there is no program 'no-such-program'"
+        )  # the error of the selected extension
         screen.press(b"/one")
-        screen.until("1 of 3 extensions")
+        screen.wait_for("1 of 3 extensions")
         screen.press(b"\r")
         screen.press(b"r")
         screen.press(b"\x1b")
-        screen.until("one: restart: ready")
+        screen.wait_for("one: restart: ready")
         screen.press(b"s")
-        screen.until("one: stop: stopped")
+        screen.wait_for("one: stop: stopped")
         screen.press(b"l")
-        screen.until("Ctrl-C comes back")
-        screen.until("exthost stopped")  # its log
+        screen.wait_for("Ctrl-C comes back")
+        screen.wait_for("exthost stopped")  # a line of the log
         screen.press(b"\x03")
-        screen.until("3 extensions")
+        screen.wait_for("3 extensions")
         screen.press(b"t")
-        screen.until("trace one: Ctrl-C comes back")
-        screen.until("messages of one")  # the trace has begun
+        screen.wait_for("trace one: Ctrl-C comes back")
+        screen.wait_for("messages of one")  # the trace has begun
         exthost(folder, "call", "two", "shout", "text=unseen")
         exthost(folder, "start", "one")
-        screen.until("process")  # of the start
+        screen.wait_for("process")  # a message about the new process
         screen.press(b"\x03")
-        screen.until("3 extensions")
+        screen.wait_for("3 extensions")
         screen.press(b"q")
         assert screen.end() == 0
-    shown = screen.shown.decode()
-    assert shown.rindex("\x1b[?1049l") > shown.rindex("\x1b[?1049h")  # the screen is given back
+    output = screen.output.decode()
+    # The normal screen is restored.
+    assert output.rindex("\x1b[?1049l") > output.rindex("\x1b[?1049h")
     assert run_json(folder, "status", "one")["extensions"][0]["pids"] != before
-    # What is drawn fits the screen; the log between two drawings has lines of any length.
-    drawings = re.findall(r"\x1b\[\?1049h(.*?)\x1b\[\?1049l", shown, re.DOTALL)
+    # The table fits the screen; the log between two tables has lines of any length.
+    drawings = re.findall(r"\x1b\[\?1049h(.*?)\x1b\[\?1049l", output, re.DOTALL)
     drawn = "\n".join(drawings).replace("\x1b[H", "\n")
     lines = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", drawn).splitlines()
-    assert "unseen" not in shown  # that of another extension
+    assert "unseen" not in output  # a message of another extension
+    # The table is shown at the start, after the log and after the trace.
     assert len(drawings) == 3 and max(map(len, lines)) <= 80, lines
 
 
 def is_raw(fd: int) -> bool:
-    """Return whether the terminal passes on each key, and none makes a signal or is echoed."""
+    """Return whether the terminal is in raw mode: no line editing, signals or echo."""
     local_modes: int = termios.tcgetattr(fd)[3]
     return not local_modes & (termios.ICANON | termios.ISIG | termios.ECHO)
 
 
 @pytest.mark.parametrize(
-    ("how", "code"), [("q", 0), ("key", 130), ("SIGINT", 130), ("SIGTERM", 143)]
+    ("end", "code"), [("q", 0), ("key", 130), ("SIGINT", 130), ("SIGTERM", 143)]
 )
-def test_however_it_is_left_the_terminal_is_as_before(how: str, code: int, folder: Path) -> None:
+def test_top_restores_the_terminal_however_it_ends(end: str, code: int, folder: Path) -> None:
     with terminal(folder, EXTHOST, "top", COLUMNS="80", LINES="24") as screen:
-        screen.until("3 extensions")
+        screen.wait_for("3 extensions")
         assert is_raw(screen.fd)
-        if how.startswith("SIG"):
-            os.kill(screen.pid, signal.Signals[how])
+        if end.startswith("SIG"):
+            os.kill(screen.pid, signal.Signals[end])
         else:
-            screen.press(b"q" if how == "q" else b"\x03")
+            screen.press(b"q" if end == "q" else b"\x03")
         assert screen.end() == code
         assert not is_raw(screen.fd)
-    assert screen.shown.endswith(b"\x1b[?25h\x1b[?1049l")  # nothing is printed after the screen
+    assert screen.output.endswith(b"\x1b[?25h\x1b[?1049l")  # nothing is printed after the screen
 
 
-def test_no_host_is_an_error(tmp_path: Path) -> None:
+def test_top_without_a_running_host_is_an_error(tmp_path: Path) -> None:
     assert exthost(tmp_path, "top").returncode == 2

@@ -1,4 +1,4 @@
-"""`exthost trace`, `--trace` and `exthost replay`: messages are seen, recorded and played again."""
+"""`exthost trace` and `--trace` record messages, and `exthost replay` compares a recording."""
 
 import json
 import os
@@ -30,24 +30,15 @@ PROGRAM = [sys.executable, "-S", "-E", str(TEXT)]
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A call of a tool, recorded from its first message to its last."""
     file = tmp_path_factory.mktemp("trace") / "recording.jsonl"
-    words = [
-        "call",
-        "shout",
-        "text=hi",
-        "--dialect",
-        "morphir",
-        "--trace",
-        str(file),
-        "--",
-        *PROGRAM,
-    ]
-    done = run_inside(*words)
-    assert (done.returncode, json.loads(done.stdout)) == (0, {"text": "HI"}), done.stderr
+    options = ["--dialect", "morphir", "--trace", str(file)]
+    result = run_inside("call", "shout", "text=hi", *options, "--", *PROGRAM)
+    assert (result.returncode, json.loads(result.stdout)) == (0, {"text": "HI"}), result.stderr
     return file
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a running host with two extensions."""
     folder = tmp_path_factory.mktemp("traced")
     more = 'env = { MY_TOKEN = "a-secret-word" }'
     write_config(folder, extension("text", *PROGRAM, more=more), extension("other", *PROGRAM))
@@ -55,12 +46,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def table_lines(file: Path) -> list[dict[str, Any]]:
+def read_records(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def test_a_recording_begins_with_its_version_and_its_dialect(recording: Path) -> None:
-    header, *records = table_lines(recording)
+    header, *records = read_records(recording)
     assert header["format"] == "exthost-trace" and header["version"] == 1
     assert header["dialect"] == "morphir"
     assert (recording.stat().st_mode & 0o777) == 0o600
@@ -71,33 +62,31 @@ def test_a_recording_begins_with_its_version_and_its_dialect(recording: Path) ->
 
 
 def test_inspect_writes_its_trace_to_stderr() -> None:
-    done = run_inside("inspect", "--trace", "-", "--dialect", "morphir", "--", *PROGRAM)
-    header = json.loads(next(line for line in done.stderr.splitlines() if line.startswith("{")))
-    assert done.returncode == 0 and header["dialect"] == "morphir"
-    assert '"method":"capabilities"' in done.stderr
+    result = run_inside("inspect", "--trace", "-", "--dialect", "morphir", "--", *PROGRAM)
+    header = json.loads(next(line for line in result.stderr.splitlines() if line.startswith("{")))
+    assert result.returncode == 0 and header["dialect"] == "morphir"
+    assert '"method":"capabilities"' in result.stderr
 
 
-def test_the_same_program_shows_no_difference(recording: Path) -> None:
-    done = run_inside("replay", recording, "--json", "--", *PROGRAM)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"difference": None, "compared": 3}
+def test_replay_finds_no_difference_for_the_same_program(recording: Path) -> None:
+    result = run_inside("replay", recording, "--json", "--", *PROGRAM)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == {"difference": None, "compared": 3}
 
 
-def test_the_first_difference_is_shown_with_both_sides(recording: Path, tmp_path: Path) -> None:
+def test_replay_shows_the_first_difference(recording: Path, tmp_path: Path) -> None:
     changed = tmp_path / "changed.jsonl"
     changed.write_text(recording.read_text().replace('"HI"', '"OH"'))
-    done = run_inside("replay", changed, "--", *PROGRAM)
-    assert done.returncode == 1
-    shown = done.stdout.splitlines()
-    assert shown[0] == "the first difference: message 6 of the recording, a reply to shout"
-    assert [line.split()[-1] for line in shown[1:]] == ["result.text", '"OH"', '"HI"']
+    result = run_inside("replay", changed, "--", *PROGRAM)
+    assert result.returncode == 1
+    lines = result.stdout.splitlines()
+    assert lines[0] == "the first difference: message 6 of the recording, a reply to shout"
+    assert [line.split()[-1] for line in lines[1:]] == ["result.text", '"OH"', '"HI"']
     ignored = run_inside("replay", changed, "--ignore", "text", "--", *PROGRAM)
     assert ignored.returncode == 0, ignored.stdout
 
 
-def test_the_whole_result_may_be_ignored_and_no_other_message_by_that(
-    recording: Path, tmp_path: Path
-) -> None:
+def test_ignoring_the_result_ignores_no_other_difference(recording: Path, tmp_path: Path) -> None:
     changed = tmp_path / "changed.jsonl"
     changed.write_text(recording.read_text().replace('"result":{"text":"HI"}', '"result":[7]'))
     assert run_inside("replay", changed, "--", *PROGRAM).returncode == 1
@@ -107,63 +96,62 @@ def test_the_whole_result_may_be_ignored_and_no_other_message_by_that(
     assert others.returncode == 1 and "result" in others.stdout
 
 
-def test_a_recording_of_any_size_is_not_read_into_memory(recording: Path, tmp_path: Path) -> None:
+def test_the_size_of_a_recording_is_limited(recording: Path, tmp_path: Path) -> None:
     large = tmp_path / "large"
     shutil.copy(recording, large)
     os.truncate(large, 2**28)
-    small = ("--max-size", "100")
     for file, options in (
         (large, ()),
         (Path("/dev/zero"), ("--max-size", "1MB")),
-        (recording, small),
+        (recording, ("--max-size", "100")),
     ):
-        done = run_inside("replay", file, *options, "--json", "--", *PROGRAM)
-        error = json.loads(done.stdout)["error"]
+        result = run_inside("replay", file, *options, "--json", "--", *PROGRAM)
+        error = json.loads(result.stdout)["error"]
         assert error["code"] == "X1389" and "--max-size" in error["help"], error
-    done = run_inside("replay", recording, "--max-size", "1GB", "--", *PROGRAM)
-    assert done.returncode == 0, done.stderr
+    result = run_inside("replay", recording, "--max-size", "1GB", "--", *PROGRAM)
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_program_that_ends_or_stays_silent_is_a_difference(recording: Path) -> None:
-    done = run_inside("replay", recording, "--", sys.executable, "-c", "raise SystemExit(3)")
-    assert done.returncode == 1 and "it ended: exited with 3" in done.stdout
+    result = run_inside("replay", recording, "--", sys.executable, "-c", "raise SystemExit(3)")
+    assert result.returncode == 1 and "it ended: exited with 3" in result.stdout
     silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    done = run_inside("replay", recording, "--timeout", "100ms", "--", *silent)
-    assert done.returncode == 1 and "nothing within 0.1 s" in done.stdout
+    result = run_inside("replay", recording, "--timeout", "100ms", "--", *silent)
+    assert result.returncode == 1 and "nothing within 0.1 s" in result.stdout
 
 
 def test_the_output_of_a_program_cannot_control_the_terminal(
     recording: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Escape sequences, also if they and a character of several bytes are cut in two."""
+    """Even if an escape sequence or a multi-byte character is written in two pieces."""
     pieces = [b"\x1b", b"]0;title\x07 \xc3", b"\xa9\xff\n", b"\xc2\x9b31m\tred\n"]
     code = f"import os, time\nfor piece in {pieces}: os.write(2, piece); time.sleep(0.05)"
     run_inside("replay", recording, "--", sys.executable, "-c", code)
-    shown = capfd.readouterr().err
-    assert "\\x1b]0;title\\x07 é\\xff\n\\x9b31m\tred\n" in shown
-    assert "\x1b" not in shown and "\x9b" not in shown
+    output = capfd.readouterr().err
+    assert "\\x1b]0;title\\x07 é\\xff\n\\x9b31m\tred\n" in output
+    assert "\x1b" not in output and "\x9b" not in output
 
 
-def test_a_recording_answers_in_the_place_of_its_program(recording: Path) -> None:
-    words = ["call", "shout", "text=hi", "--dialect", "morphir", "--"]
-    done = run_inside(*words, *EXTHOST, "replay", str(recording))
-    assert (done.returncode, json.loads(done.stdout)) == (0, {"text": "HI"}), done.stderr
-    assert "difference" not in done.stderr
+def test_a_replayed_recording_answers_like_its_program(recording: Path) -> None:
+    arguments = ["call", "shout", "text=hi", "--dialect", "morphir", "--"]
+    result = run_inside(*arguments, *EXTHOST, "replay", str(recording))
+    assert (result.returncode, json.loads(result.stdout)) == (0, {"text": "HI"}), result.stderr
+    assert "difference" not in result.stderr
 
 
 @pytest.mark.parametrize("member", ["text", "params"])
-def test_a_recording_in_the_place_of_its_program_ignores_the_given_fields(
+def test_a_replayed_recording_ignores_differences_in_the_given_fields(
     member: str, recording: Path
 ) -> None:
-    words = ["call", "shout", "text=ho", "--dialect", "morphir", "--", *EXTHOST, "replay"]
-    assert "the first difference" in run_inside(*words, str(recording)).stderr
-    done = run_inside(*words, str(recording), "--ignore", member)
-    assert (done.returncode, json.loads(done.stdout)) == (0, {"text": "HI"}), done.stderr
-    assert "difference" not in done.stderr
+    arguments = ["call", "shout", "text=ho", "--dialect", "morphir", "--", *EXTHOST, "replay"]
+    assert "the first difference" in run_inside(*arguments, str(recording)).stderr
+    result = run_inside(*arguments, str(recording), "--ignore", member)
+    assert (result.returncode, json.loads(result.stdout)) == (0, {"text": "HI"}), result.stderr
+    assert "difference" not in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "why"),
+    ("change", "code", "message"),
     [
         (lambda text: text[: len(text) // 2], "X1384", "is cut"),
         (lambda text: text.replace('"version":1', '"version":7'), "X1385", "version 7"),
@@ -173,64 +161,65 @@ def test_a_recording_in_the_place_of_its_program_ignores_the_given_fields(
         (lambda text: text + text.replace('"text",', '"more",'), "X1387", "several"),
     ],
 )
-def test_an_unreplayable_recording_is_a_clear_error(
-    change: Any, code: str, why: str, recording: Path, tmp_path: Path
+def test_a_recording_that_cannot_be_replayed_is_an_error_with_the_reason(
+    change: Any, code: str, message: str, recording: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "bad.jsonl"
     file.write_text(change(recording.read_text()))
-    done = run_inside("replay", file, "--", *PROGRAM)
-    assert done.returncode == 2 and f"error[{code}]" in done.stderr and why in done.stderr
+    result = run_inside("replay", file, "--", *PROGRAM)
+    assert result.returncode == 2 and f"error[{code}]" in result.stderr and message in result.stderr
     assert run_inside("replay", tmp_path / "nothing").returncode == 2
 
 
 def test_the_error_for_a_name_missing_from_a_recording_lists_its_names(recording: Path) -> None:
-    done = run_inside("replay", recording, "--name", "nope")
-    assert done.returncode == 2
-    assert "error[X1388]: the recording has no extension 'nope'" in done.stderr
-    assert "help:   its extensions are: text" in done.stderr
+    result = run_inside("replay", recording, "--name", "nope")
+    assert result.returncode == 2
+    assert "error[X1388]: the recording has no extension 'nope'" in result.stderr
+    assert "help:   its extensions are: text" in result.stderr
 
 
-# -- beside a running host ---------------------------------------------------------------------
+# -- with a running host -----------------------------------------------------------------------
 
 
-def tracing(folder: Path, *words: str) -> "subprocess.Popen[str]":
+def start_trace(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """Start `exthost trace` as a child process."""
     pipe = subprocess.PIPE
-    command = [*EXTHOST, "trace", *words]
+    command = [*EXTHOST, "trace", *arguments]
     return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True)
 
 
-def until_traced(folder: Path, process: "subprocess.Popen[str]", *words: str) -> str:
-    """Call until the trace has as many messages as it wants; return what it printed."""
+def call_until_traced(folder: Path, process: "subprocess.Popen[str]", *arguments: str) -> str:
+    """Make calls until the trace has its number of messages and ends; return its output."""
     while process.poll() is None:
-        exthost(folder, "call", *words)
+        exthost(folder, "call", *arguments)
     out, errors = process.communicate(timeout=RUN_SECONDS)
     assert process.returncode == 0, errors
     return out
 
 
-def test_the_traffic_of_a_running_host_is_shown(folder: Path) -> None:
-    with tracing(folder, "text", "--count", "2") as process:
-        shown = until_traced(folder, process, "text", "shout", "text=a-secret-word")
-    # The first may be the reply to a call that was under way.
-    lines = sorted(line.partition(" text ")[2] for line in shown.splitlines())
+def test_trace_shows_the_messages_of_a_running_host(folder: Path) -> None:
+    with start_trace(folder, "text", "--count", "2") as process:
+        output = call_until_traced(folder, process, "text", "shout", "text=a-secret-word")
+    # The first message can be the reply to a call that was made before the trace began.
+    lines = sorted(line.partition(" text ")[2] for line in output.splitlines())
     assert lines[0].startswith("← reply to shout #") and lines[1].startswith("→ shout #")
-    assert '{"text":"***"}' in lines[1] and "a-secret-word" not in shown
+    assert '{"text":"***"}' in lines[1] and "a-secret-word" not in output
 
 
-def test_the_traffic_as_json_is_a_recording(folder: Path) -> None:
-    with tracing(folder, "--json", "--count", "2") as process:
-        shown = until_traced(folder, process, "other", "shout", "text=x")
-    header, *records = map(json.loads, shown.splitlines())
+def test_the_output_of_trace_as_json_is_a_recording(folder: Path) -> None:
+    with start_trace(folder, "--json", "--count", "2") as process:
+        output = call_until_traced(folder, process, "other", "shout", "text=x")
+    header, *records = map(json.loads, output.splitlines())
     assert header["dialect"] == "morphir" and header["version"] == 1
-    kinds = {record["kind"] for record in records if record["extension"] == "other"}
-    assert kinds == {"request", "reply"}
+    record_kinds = {record["kind"] for record in records if record["extension"] == "other"}
+    assert record_kinds == {"request", "reply"}
 
 
 def test_a_session_that_is_saved_from_its_start_can_be_replayed(
     folder: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "saved.jsonl"
-    with tracing(folder, "text", "--save", str(file)) as process:
+    with start_trace(folder, "text", "--save", str(file)) as process:
         while not file.exists() or "spawned" not in file.read_text():
             exthost(folder, "restart", "text")
         exthost(folder, "call", "text", "shout", "text=again")
@@ -239,21 +228,23 @@ def test_a_session_that_is_saved_from_its_start_can_be_replayed(
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=RUN_SECONDS)[1]
     assert process.returncode == 0 and f"in {file}" in errors
-    done = run_inside("replay", file, "--json", "--", *PROGRAM)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = run_inside("replay", file, "--json", "--", *PROGRAM)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_a_recording_that_the_disk_does_not_take_ends_with_an_error(folder: Path) -> None:
-    with tracing(folder, "text", "--save", "/dev/full") as process:
+def test_a_trace_that_cannot_be_written_ends_with_an_error(folder: Path) -> None:
+    with start_trace(folder, "text", "--save", "/dev/full") as process:
         while process.poll() is None:
             exthost(folder, "call", "text", "shout", "text=x")
         errors = process.communicate(timeout=RUN_SECONDS)[1]
     assert process.returncode == 2 and "error[X1386]: the trace /dev/full is not" in errors
-    assert "messages in" not in errors  # nothing is in it
+    assert "messages in" not in errors  # the file has no messages
 
 
-def test_a_wrong_name_and_no_host_are_errors(folder: Path, tmp_path: Path) -> None:
-    done = exthost(folder, "trace", "txt")
-    assert done.returncode == 2 and "did you mean 'text'?" in done.stderr
-    done = run_inside("trace", cwd=tmp_path, env=os.environ)
-    assert done.returncode == 2 and "no host is running" in done.stderr
+def test_trace_of_an_unknown_name_or_without_a_host_is_an_error(
+    folder: Path, tmp_path: Path
+) -> None:
+    result = exthost(folder, "trace", "txt")
+    assert result.returncode == 2 and "did you mean 'text'?" in result.stderr
+    result = run_inside("trace", cwd=tmp_path, env=os.environ)
+    assert result.returncode == 2 and "no host is running" in result.stderr

@@ -1,4 +1,4 @@
-"""The systemd unit, and what a host tells its service manager."""
+"""`exthost unit` prints a systemd unit, and a host reports its state to the service manager."""
 
 import os
 import shutil
@@ -24,22 +24,25 @@ from tests.faces.cli.cli_process import (
 def test_a_unit_runs_the_config_by_its_whole_path_and_systemd_accepts_it(tmp_path: Path) -> None:
     folder = tmp_path / "my 100% folder"
     folder.mkdir()
-    done = run_inside(
+    result = run_inside(
         *("unit", "--config", "a.toml", "--web", "8766", "--token-file", "t", "--run-as", "daemon"),
         *("--http", "0", "--plain-names", "--allow-origin", "https://a.org"),
         cwd=folder,
     )
-    assert done.returncode == 0, done.stderr
-    shown = str(folder).replace("%", "%%")
+    assert result.returncode == 0, result.stderr
+    escaped_folder = str(folder).replace("%", "%%")
     options = "--http 0 --allow-origin https://a.org --plain-names"
-    command = f'run --quiet --config "{shown}/a.toml" {options} --token-file "{shown}/t" --web 8766'
-    assert command in done.stdout
+    command = (
+        f'run --quiet --config "{escaped_folder}/a.toml" {options} '
+        f'--token-file "{escaped_folder}/t" --web 8766'
+    )
+    assert command in result.stdout
     for line in ("Type=notify", "User=daemon", "Delegate=yes", "ExecReload=kill -HUP $MAINPID"):
-        assert line in done.stdout.splitlines()
+        assert line in result.stdout.splitlines()
     analyze = shutil.which("systemd-analyze")
     if analyze is not None:
         file = tmp_path / "exthost.service"
-        file.write_text(done.stdout)
+        file.write_text(result.stdout)
         checked = subprocess.run(
             [analyze, "verify", "--man=no", str(file)],
             capture_output=True,
@@ -50,46 +53,46 @@ def test_a_unit_runs_the_config_by_its_whole_path_and_systemd_accepts_it(tmp_pat
         assert "exthost.service:" not in checked.stderr, checked.stderr
 
 
-def test_a_units_user_is_its_own_or_is_named(tmp_path: Path) -> None:
+def test_a_unit_names_a_user_only_if_it_is_not_a_user_unit(tmp_path: Path) -> None:
     write_config(tmp_path)
-    done = run_inside("unit", "--user", cwd=tmp_path)
-    assert "WantedBy=default.target" in done.stdout and "User=" not in done.stdout
-    done = run_inside("unit", "--user", "--run-as", "daemon", cwd=tmp_path)
-    assert done.returncode == 2 and "X1316" in done.stderr
-    done = run_inside("unit", "--run-as", "no-such-user", cwd=tmp_path)
-    assert done.returncode == 0 and "warning: there is no user no-such-user here" in done.stderr
+    result = run_inside("unit", "--user", cwd=tmp_path)
+    assert "WantedBy=default.target" in result.stdout and "User=" not in result.stdout
+    result = run_inside("unit", "--user", "--run-as", "daemon", cwd=tmp_path)
+    assert result.returncode == 2 and "X1316" in result.stderr
+    result = run_inside("unit", "--run-as", "no-such-user", cwd=tmp_path)
+    assert result.returncode == 0 and "warning: there is no user no-such-user here" in result.stderr
     assert "warning" not in run_inside("unit", "--run-as", "daemon", cwd=tmp_path).stderr
 
 
-def test_a_config_that_is_not_there_is_warned_of(tmp_path: Path) -> None:
-    done = run_inside("unit", "--config", str(tmp_path / "none.toml"))
-    assert done.returncode == 0 and f"there is no {tmp_path}/none.toml yet" in done.stderr
+def test_a_missing_config_is_a_warning(tmp_path: Path) -> None:
+    result = run_inside("unit", "--config", str(tmp_path / "none.toml"))
+    assert result.returncode == 0 and f"there is no {tmp_path}/none.toml yet" in result.stderr
 
 
 def test_a_user_without_a_name_or_a_home_has_a_unit_and_can_import_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def have_no_user(uid: int) -> None:
+    def raise_key_error(uid: int) -> None:
         raise KeyError(uid)
 
-    monkeypatch.setattr("pwd.getpwuid", have_no_user)
+    monkeypatch.setattr("pwd.getpwuid", raise_key_error)
     monkeypatch.setattr("os.geteuid", lambda: 12345)
     environ = {"PATH": os.environ["PATH"]}
     assert "\nUser=12345\n" in run_inside("unit", cwd=tmp_path, env=environ).stdout
-    done = run_inside("mcp", "import", cwd=tmp_path, env=environ)
-    assert "Traceback" not in done.stderr, done.stderr
+    result = run_inside("mcp", "import", cwd=tmp_path, env=environ)
+    assert "Traceback" not in result.stderr, result.stderr
 
 
-def test_a_unit_has_the_path_of_now_without_relative_folders(tmp_path: Path) -> None:
+def test_a_unit_has_the_current_path_variable_without_relative_folders(tmp_path: Path) -> None:
     path = '/venv 50%/bin:.::bin:/opt/a$b"c\\d:/usr/bin'
-    done = run_inside("unit", "--user", cwd=tmp_path, env={**os.environ, "PATH": path})
-    lines = done.stdout.splitlines()
+    result = run_inside("unit", "--user", cwd=tmp_path, env={**os.environ, "PATH": path})
+    lines = result.stdout.splitlines()
     assert r'''Environment="PATH=/venv 50%%/bin:/opt/a$b\"c\\d:/usr/bin"''' in lines
-    done = run_inside("unit", "--user", cwd=tmp_path, env={**os.environ, "PATH": "."})
-    assert "Environment=" not in done.stdout
+    result = run_inside("unit", "--user", cwd=tmp_path, env={**os.environ, "PATH": "."})
+    assert "Environment=" not in result.stdout
 
 
-def test_a_host_reports_when_it_is_ready_reloads_and_stops_and_its_children_cannot(
+def test_a_host_reports_its_state_and_hides_the_socket_from_its_children(
     tmp_path: Path,
 ) -> None:
     write_config(tmp_path, extension("talker"))
@@ -117,7 +120,7 @@ def test_a_missing_or_dead_manager_is_not_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX") or os.uname().sysname != "Linux", reason="Linux")
-def test_an_abstract_address_is_understood() -> None:
+def test_an_abstract_socket_address_is_supported() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         name = f"exthost-test-{os.getpid()}"
         manager.bind(f"\0{name}")

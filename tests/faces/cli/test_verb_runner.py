@@ -1,4 +1,4 @@
-"""How a verb ends when its arguments, its output or its working folder cannot be used."""
+"""Errors of a verb whose arguments, output or working folder cannot be used."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.host.control.address import config_key
+from exthost.host.control.socket_path import config_key
 from exthost.process.state_dirs import log_file
 from tests.faces.cli.cli_process import (
     EXTHOST,
@@ -20,7 +20,7 @@ from tests.faces.cli.cli_process import (
 )
 
 # Arguments → the message and the help of the error.
-SLIPS = {
+USAGE_ERRORS = {
     ("new",): ("NAME and --dialect are missing", "example: exthost new weather --dialect mcp"),
     ("new", "--dialect", "mcp"): ("NAME is missing", "example: exthost new weather --dialect mcp"),
     ("new", "x", "--dialect", "mpc"): ("--dialect: 'mpc' is not one of", "did you mean mcp?"),
@@ -39,34 +39,36 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize("words", SLIPS, ids=lambda words: " ".join(words)[:30])
-def test_a_missing_or_misspelt_word_is_a_usage_error_with_the_correct_form(
-    words: tuple[str, ...], tmp_path: Path
+@pytest.mark.parametrize("arguments", USAGE_ERRORS, ids=lambda arguments: " ".join(arguments)[:30])
+def test_a_missing_or_misspelt_argument_is_a_usage_error_with_a_suggestion(
+    arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
-    message, help = SLIPS[words]
-    done = run_inside(*words, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    headline, *lines = done.stderr.splitlines()
+    message, help = USAGE_ERRORS[arguments]
+    result = run_inside(*arguments, cwd=tmp_path)
+    assert result.returncode == 2, result.stderr
+    headline, *lines = result.stderr.splitlines()
     assert headline.startswith("error[X1") and message in headline
     assert any(line.startswith(f"  help:   {help}") for line in lines), lines
 
 
-@pytest.mark.parametrize("words", ["--help", "--version", "list --help"])
-def test_help_that_cannot_be_written_is_an_error_and_no_traceback(words: str) -> None:
-    done = _run_shell(f"{shlex.join(EXTHOST)} {words} > /dev/full")
-    assert done.returncode == 2
-    assert done.stderr.startswith("error[X1379]: the output cannot be written"), done.stderr
+@pytest.mark.parametrize("arguments", ["--help", "--version", "list --help"])
+def test_help_that_cannot_be_written_is_an_error_without_a_traceback(arguments: str) -> None:
+    result = _run_shell(f"{shlex.join(EXTHOST)} {arguments} > /dev/full")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error[X1379]: the output cannot be written"), result.stderr
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize(
-    ("words", "code"), [("", 2), ("--help", 0), ("call --help", 0), ("top --help", 0)]
+    ("arguments", "code"), [("", 2), ("--help", 0), ("call --help", 0), ("top --help", 0)]
 )
-def test_help_is_written_in_every_encoding_of_stdout(words: str, code: int, encoding: str) -> None:
+def test_help_is_written_in_every_encoding_of_stdout(
+    arguments: str, code: int, encoding: str
+) -> None:
     variables = os.environ | {"PYTHONIOENCODING": encoding}
-    done = run_process(*words.split(), env=variables, encoding=encoding)
-    assert (done.returncode, done.stderr) == (code, "")
-    assert done.stdout.startswith("usage: exthost") and "\\u2" in done.stdout
+    result = run_process(*arguments.split(), env=variables, encoding=encoding)
+    assert (result.returncode, result.stderr) == (code, "")
+    assert result.stdout.startswith("usage: exthost") and "\\u2" in result.stdout
 
 
 def test_messages_that_cannot_be_written_do_not_change_the_outcome(tmp_path: Path) -> None:
@@ -90,33 +92,35 @@ FOLDER_VERBS = {
 }
 
 
-@pytest.mark.parametrize("words", FOLDER_VERBS)
-def test_a_deleted_working_folder_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", FOLDER_VERBS)
+def test_the_error_for_a_deleted_working_folder_names_it(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
-    done = run_inside(words[0], "--json", *words[1:], cwd=folder, deletes_cwd=True)
-    error = json.loads(done.stdout)["error"]
-    assert error["code"] == FOLDER_VERBS[words], error
+    result = run_inside(arguments[0], "--json", *arguments[1:], cwd=folder, deletes_cwd=True)
+    error = json.loads(result.stdout)["error"]
+    assert error["code"] == FOLDER_VERBS[arguments], error
     text = " ".join([error["message"], *error["evidence"].get("details", ())])
     assert str(folder) in text and "has been deleted" in text, error
     assert "bug" not in error["help"], error
 
 
-# What is written → the error of a process that may write no file.
-WRITERS = {
+# Arguments → the code of the error if the process cannot write files.
+WRITING_VERBS = {
     "new x --dialect mcp": "X1329",
     "add x -- true": "X1327",
     f"inspect --dialect morphir -- {sys.executable} {STDERR_WRITER}": "X0405",
 }
 
 
-@pytest.mark.parametrize("words", WRITERS)
-def test_a_limit_of_file_sizes_is_named(words: str, tmp_path: Path) -> None:
-    line = f"{shlex.join(EXTHOST)} {words}"
-    done = _run_shell(f"cd {shlex.quote(str(tmp_path))} && ulimit -f 0 && {line}")
-    assert done.returncode in (2, 5), done.stderr
-    assert f"error[{WRITERS[words]}]" in done.stderr
-    assert "ulimit -f" in done.stderr
+@pytest.mark.parametrize("arguments", WRITING_VERBS)
+def test_the_error_for_a_file_size_limit_names_the_limit(arguments: str, tmp_path: Path) -> None:
+    line = f"{shlex.join(EXTHOST)} {arguments}"
+    result = _run_shell(f"cd {shlex.quote(str(tmp_path))} && ulimit -f 0 && {line}")
+    assert result.returncode in (2, 5), result.stderr
+    assert f"error[{WRITING_VERBS[arguments]}]" in result.stderr
+    assert "ulimit -f" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,31 +135,31 @@ def _run_shell(script: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_a_state_folder_that_is_a_file_has_no_logs(tmp_path: Path) -> None:
+def test_logs_with_a_file_in_place_of_the_state_folder_shows_no_lines(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     (tmp_path / "exthost.toml").write_text(
         "[[extensions]]\nname = 'x'\nsource = { type = 'process', command = 'true' }\n"
     )
     env = {**os.environ, "EXTHOST_HOME": str(tmp_path / "home")}
-    done = run_inside("logs", "x", cwd=tmp_path, env=env)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert done.stderr.startswith("x has written nothing yet; its log will be ")
+    result = run_inside("logs", "x", cwd=tmp_path, env=env)
+    assert (result.returncode, result.stdout) == (0, ""), result.stderr
+    assert result.stderr.startswith("x has written nothing yet; its log will be ")
 
 
-def test_more_lines_than_a_machine_can_count_are_all_lines(tmp_path: Path) -> None:
+def test_logs_accepts_a_huge_number_of_lines(tmp_path: Path) -> None:
     (tmp_path / "exthost.toml").write_text(
         "[[extensions]]\nname = 'x'\nsource = { type = 'process', command = 'true' }\n"
     )
     assert run_inside("logs", "x", "-n", "9" * 30, cwd=tmp_path).returncode == 0
 
 
-def test_a_file_that_the_system_refuses_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_log_that_is_a_folder_names_it(tmp_path: Path) -> None:
     home = tmp_path / "home"
     env = {**os.environ, "EXTHOST_HOME": str(home)}
     log = Path(log_file(env, config_key(str(tmp_path / "exthost.toml")), "x"))
     log.mkdir(parents=True)
-    done = run_inside("logs", "x", cwd=tmp_path, env=env)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"error[X1399]: {log} cannot be used: Is a directory"), (
-        done.stderr
+    result = run_inside("logs", "x", cwd=tmp_path, env=env)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"error[X1399]: {log} cannot be used: Is a directory"), (
+        result.stderr
     )

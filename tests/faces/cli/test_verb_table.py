@@ -1,4 +1,4 @@
-"""What is made from the table of verbs: completions for shells, and the manual page."""
+"""Shell completions and the manual page, which are generated from the table of verbs."""
 
 import shlex
 import shutil
@@ -13,10 +13,11 @@ from exthost.faces.cli.verbs import VERBS
 from tests.faces.cli.cli_process import RUN_SECONDS, run_inside
 
 
-def printed(*words: str) -> str:
-    done = run_inside(*words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run_for_stdout(*arguments: str) -> str:
+    """Run a verb that must succeed; return its stdout."""
+    result = run_inside(*arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def test_the_table_has_every_verb_and_every_option() -> None:
@@ -28,10 +29,10 @@ def test_the_table_has_every_verb_and_every_option() -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_completion_offers_every_verb_and_its_shell_can_read_it(
+def test_a_completion_script_has_every_verb_and_is_valid_in_its_shell(
     shell: str, tmp_path: Path
 ) -> None:
-    text = printed("completion", shell)
+    text = run_for_stdout("completion", shell)
     assert all(verb in text for verb in VERBS) and "web" in text
     program = shutil.which(shell)
     if program is not None:
@@ -45,8 +46,8 @@ def run_in_bash(folder: Path, script: str) -> set[str]:
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("no bash")
-    (folder / "completion").write_text(printed("completion", "bash"))
-    done = subprocess.run(
+    (folder / "completion").write_text(run_for_stdout("completion", "bash"))
+    result = subprocess.run(
         [bash, "--norc", "-c", script],
         cwd=folder,
         capture_output=True,
@@ -54,23 +55,23 @@ def run_in_bash(folder: Path, script: str) -> set[str]:
         timeout=RUN_SECONDS,
         check=True,
     )
-    return set(done.stdout.split())
+    return set(result.stdout.split())
 
 
-def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
-
-    def completed(*words: str) -> set[str]:
-        line = " ".join(f"'{word}'" for word in words)
+def test_bash_completes_verbs_options_and_arguments(tmp_path: Path) -> None:
+    def completions(*arguments: str) -> set[str]:
+        """Return what bash offers for the last of these words of a command line."""
+        line = " ".join(f"'{word}'" for word in arguments)
         script = (
-            f". ./completion; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
+            f". ./completion; COMP_WORDS=({line}); COMP_CWORD={len(arguments) - 1}; "
             '_exthost; printf "%s\\n" "${COMPREPLY[@]}"'
         )
         return run_in_bash(tmp_path, script)
 
-    assert {"restart", "reload", "remove"} <= completed("exthost", "re")
-    assert completed("exthost", "run", "--we") == {"--web"}
-    assert completed("exthost", "completion", "f") == {"fish"}
-    assert completed("exthost", "inspect", "--sandbox", "s") == {"strict"}
+    assert {"restart", "reload", "remove"} <= completions("exthost", "re")
+    assert completions("exthost", "run", "--we") == {"--web"}
+    assert completions("exthost", "completion", "f") == {"fish"}
+    assert completions("exthost", "inspect", "--sandbox", "s") == {"strict"}
 
 
 def test_bash_does_not_run_commands_inside_the_id_of_an_extension(tmp_path: Path) -> None:
@@ -85,13 +86,13 @@ def test_bash_does_not_run_commands_inside_the_id_of_an_extension(tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
-def test_the_manual_page_has_every_verb_and_troff_can_read_it() -> None:
-    text = printed("man")
+def test_the_manual_page_has_every_verb_and_is_valid_for_groff() -> None:
+    text = run_for_stdout("man")
     assert all(f".SS {verb}\n" in text for verb in VERBS)
     assert r"\-\-web ADDR" in text
     groff = shutil.which("groff")
     if groff is not None:
-        done = subprocess.run(
+        result = subprocess.run(
             [groff, "-man", "-Tutf8", "-ww"],
             input=text,
             capture_output=True,
@@ -99,4 +100,4 @@ def test_the_manual_page_has_every_verb_and_troff_can_read_it() -> None:
             timeout=RUN_SECONDS,
             check=True,
         )
-        assert done.stderr == ""
+        assert result.stderr == ""

@@ -1,5 +1,8 @@
-"""A server of FastMCP, run by the Python that has it: a tool with a schema of its result, one that
-fails, one with a picture, a resource and a prompt."""
+"""A server of FastMCP, run by the Python in which FastMCP is installed.
+
+It has a tool with an output schema, a tool that fails, a tool that returns an image, a resource and
+a prompt.
+"""
 
 from fastmcp import FastMCP
 from fastmcp.utilities.types import Image

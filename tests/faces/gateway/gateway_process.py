@@ -1,5 +1,9 @@
-"""How tests run a gateway: as the command line does, in a process of its own, with real clients;
-or inside the test, where the claim is not about processes."""
+"""Helpers that run a gateway for a test, and clients of it.
+
+`open_gateway` runs the gateway in the test process, for tests that are not about processes.
+`on_stdio` starts `exthost gateway` and yields a client on its pipes; `http_gateway` starts one on a
+free port, and `on_http` yields a client of it. `write_config` and `extension` write the config.
+"""
 
 import asyncio
 import json
@@ -24,27 +28,29 @@ from exthost.host.host import Host
 from tests.extensions.proc import MARK, all_pids, environment_of, read_process
 
 ROOT = Path(__file__).parents[3]
-ERAS = {"handshake": "legacy", "stateless": "auto"}  # asked for the newer era first, we have it
+# The eras of the protocol, with the mode of the client library. In mode "auto", it tries the newer
+# era first, which the gateway has.
+ERAS = {"handshake": "legacy", "stateless": "auto"}
 STATELESS = "2026-07-28"
 STOP_SECONDS = 150
 
 
-class Running(NamedTuple):
+class RunningGateway(NamedTuple):
     """A gateway on HTTP: its address, and its token if it was generated."""
 
     url: str
     token: str | None
 
 
-def command(config: Path, *words: str) -> list[str]:
-    """Return the command of a gateway with the climber, whose dialect is installed for it."""
+def command(config: Path, *arguments: str) -> list[str]:
+    """Return the command of a gateway with the toy extension `climber` (see with_climber.py)."""
     toys = str(config.parent / "toys")
     head = [sys.executable, "-m", "tests.faces.gateway.with_climber", toys]
-    return [*head, "gateway", "--config", str(config), *words]
+    return [*head, "gateway", "--config", str(config), *arguments]
 
 
 def environment() -> dict[str, str]:
-    """Return our variables, with the modules of the tests on the path."""
+    """Return the environment of a child that can import exthost and the tests."""
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
 
 
@@ -57,33 +63,35 @@ def write_config(folder: Path, document: Mapping[str, Any]) -> Path:
 
 
 def _toml(value: Any) -> str:
+    """Return a value in the notation of TOML."""
     if isinstance(value, dict):
-        members = ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items())
+        members = ", ".join(f"{json.dumps(key)} = {_toml(member)}" for key, member in value.items())
         return f"{{ {members} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(value)
 
 
-def extension(name: str, dialect: str, *words: str, **more: Any) -> dict[str, Any]:
+def extension(name: str, dialect: str, *arguments: str, **more: Any) -> dict[str, Any]:
     """Return an `[[extensions]]` entry that runs Python with these arguments."""
-    source = {"type": "process", "command": sys.executable, "args": list(words)}
+    source = {"type": "process", "command": sys.executable, "args": list(arguments)}
     return {"name": name, "dialect": dialect, "source": source, **more}
 
 
 @asynccontextmanager
 async def on_stdio(config: Path, era: str, **more: Any) -> AsyncIterator[Client]:
-    program, *args = command(config)
+    """Start a gateway; yield a client that is connected to its stdin and stdout."""
+    program, *args = command(config, "--own")
     server = StdioServerParameters(command=program, args=args, env=environment())
     with pytest.MonkeyPatch.context() as patch:
-        # A gateway on a busy machine may take longer to end than the library's 2 s, which would
-        # then kill it and leave its exit to nobody.
+        # The library kills a server that takes longer than 2 s to end, and does not wait for it. A
+        # gateway on a busy machine can take longer.
         patch.setattr(stdio, "PROCESS_TERMINATION_TIMEOUT", STOP_SECONDS)
         async with Client(server, mode=ERAS[era], **more) as client:
             yield client
 
 
-# A gateway for clients that are slow because the machine is.
+# The command line with long limits for the headers of requests, for clients on a busy machine.
 PATIENT = """
 import sys
 from exthost.faces.cli import main
@@ -94,24 +102,24 @@ sys.exit(main())
 
 
 @contextmanager
-def http_gateway(config: Path, *words: str, plain: bool = False) -> Iterator[Running]:
-    """A gateway on a free port, ended with SIGTERM, which must leave nothing behind.
+def http_gateway(config: Path, *arguments: str, plain: bool = False) -> Iterator[RunningGateway]:
+    """Yield a gateway on a free port; end it with SIGTERM. None of its processes may remain.
 
-    It may serve several tests, so what it starts has a mark of its own: it is no leak of theirs.
-    `plain`: without the climber, and patient with the heads of requests.
+    It can serve several tests, so its processes have another marker variable: the leak check of
+    conftest.py does not see them. With `plain`, it has no `climber`, and long limits for headers.
     """
-    bare = [sys.executable, "-c", PATIENT, "gateway", "--config", str(config)]
-    program = bare if plain else command(config)
+    without_climber = [sys.executable, "-c", PATIENT, "gateway", "--config", str(config)]
+    program = without_climber if plain else command(config)
     mark = f"{MARK}=gateway-{uuid.uuid4().hex}"
     with subprocess.Popen(
-        [*program, "--http", "0", "--json", *words],
+        [*program, "--http", "0", "--json", *arguments],
         env=environment() | dict([mark.split("=")]),
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
         assert process.stdout is not None
         try:
-            yield Running(**json.loads(process.stdout.readline()))
+            yield RunningGateway(**json.loads(process.stdout.readline()))
         finally:
             process.terminate()
             try:
@@ -120,12 +128,13 @@ def http_gateway(config: Path, *words: str, plain: bool = False) -> Iterator[Run
                 process.kill()
                 raise
         assert (code, process.stdout.read()) == (0, "")
-        left = [pid for pid in all_pids() if mark.encode() in environment_of(pid)]
-        assert not left, [read_process(pid) for pid in left]
+        remaining = [pid for pid in all_pids() if mark.encode() in environment_of(pid)]
+        assert not remaining, [read_process(pid) for pid in remaining]
 
 
 @asynccontextmanager
-async def on_http(running: Running, era: str, **more: Any) -> AsyncIterator[Client]:
+async def on_http(running: RunningGateway, era: str, **more: Any) -> AsyncIterator[Client]:
+    """Yield a client of a gateway on HTTP."""
     headers = {"Authorization": f"Bearer {running.token}"}
     timeout = httpx2.Timeout(60)
     async with httpx2.AsyncClient(headers=headers, timeout=timeout) as http:
@@ -135,19 +144,19 @@ async def on_http(running: Running, era: str, **more: Any) -> AsyncIterator[Clie
 
 
 async def tools_of(client: Client, *names: str) -> dict[str, types.Tool]:
-    """The tools of a gateway, once these are among them: on a busy machine the first list may have
-    those that were ready in time, and no more."""
+    """Return the tools of a gateway as soon as these are among them. On a busy machine, the first
+    list can lack tools of extensions that are not ready yet."""
     async with asyncio.timeout(STOP_SECONDS):
         while True:
-            listed = await client.list_tools(cache_mode="refresh")
-            tools = {tool.name: tool for tool in listed.tools}
+            response = await client.list_tools(cache_mode="refresh")
+            tools = {tool.name: tool for tool in response.tools}
             if tools.keys() >= set(names):
                 return tools
             await asyncio.sleep(0.1)
 
 
 @asynccontextmanager
-async def inside(document: Mapping[str, Any], **settings: Any) -> AsyncIterator[Gateway]:
+async def open_gateway(document: Mapping[str, Any], **settings: Any) -> AsyncIterator[Gateway]:
     """Yield a gateway in this process; `Client(gateway.server)` is a client of it."""
     gateway = Gateway(Host.from_config(document), **settings)
     opening = gateway.open()

@@ -1,4 +1,4 @@
-"""The response to a tool call on HTTP, with a connection that is made up."""
+"""The response to a tool call on HTTP, written to a fake connection."""
 
 from typing import Any
 
@@ -7,7 +7,9 @@ from exthost.faces.gateway.call_response import CallResponse
 REPLY = b'{"jsonrpc":"2.0","id":1,"result":{}}'
 
 
-class MadeUpConnection:
+class FakeConnection:
+    """A connection that keeps the messages that are sent to it."""
+
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
 
@@ -15,8 +17,8 @@ class MadeUpConnection:
         self.sent.append(message)
 
 
-async def test_a_reply_alone_is_a_body_of_json() -> None:
-    connection = MadeUpConnection()
+async def test_a_reply_without_messages_before_it_is_a_json_body() -> None:
+    connection = FakeConnection()
     response = CallResponse(connection.send)
     await response.end(REPLY, 400)
     start, body = connection.sent
@@ -24,8 +26,8 @@ async def test_a_reply_alone_is_a_body_of_json() -> None:
     assert body == {"type": "http.response.body", "body": REPLY}
 
 
-async def test_a_message_before_the_reply_makes_it_a_stream_of_events() -> None:
-    connection = MadeUpConnection()
+async def test_a_message_before_the_reply_makes_the_response_an_event_stream() -> None:
+    connection = FakeConnection()
     response = CallResponse(connection.send)
     await response.send({"n": 1})
     await response.end(REPLY, 400)
@@ -36,8 +38,8 @@ async def test_a_message_before_the_reply_makes_it_a_stream_of_events() -> None:
 
 
 async def test_messages_after_the_reply_are_not_sent() -> None:
-    connection = MadeUpConnection()
+    connection = FakeConnection()
     response = CallResponse(connection.send)
     await response.end(REPLY, 200)
     await response.send({"n": 1})
-    assert len(connection.sent) == 2
+    assert len(connection.sent) == 2  # the start and the body of the response

@@ -1,4 +1,4 @@
-"""What a client declares reaches the servers behind the gateway, and the other way round."""
+"""The gateway relays the capabilities of the client to the servers, and those of the servers."""
 
 import json
 import subprocess
@@ -14,15 +14,15 @@ from tests.faces.gateway.gateway_process import (
     command,
     environment,
     extension,
-    inside,
+    open_gateway,
     write_config,
 )
 from tests.faces.gateway.test_inside import client_of
-from tests.faces.gateway.test_stdio import HELLO, calling, lines
+from tests.faces.gateway.test_stdio import HANDSHAKE, encode_lines, tool_call
 
 APPS = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
 
-# Its only tool returns the capabilities that its client has declared.
+# An MCP server whose only tool returns the capabilities that its client has declared.
 SERVER = """
 import json, sys
 for line in sys.stdin:
@@ -45,6 +45,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "capabilities",
     [
@@ -60,26 +61,26 @@ def test_a_server_receives_exactly_the_capabilities_of_the_client(
 ) -> None:
     server = extension("server", "mcp", "-S", "-E", "-c", SERVER)
     config = write_config(tmp_path, {"extensions": [server]})
-    hello, initialized = HELLO
-    params = {**hello["params"], "capabilities": capabilities}
-    messages = ({**hello, "params": params}, initialized, calling(1, "ext_server_declared"))
-    done = subprocess.run(
-        command(config),
-        input=lines(*messages),
+    initialize, initialized = HANDSHAKE
+    params = {**initialize["params"], "capabilities": capabilities}
+    messages = ({**initialize, "params": params}, initialized, tool_call(1, "ext_server_declared"))
+    result = subprocess.run(
+        command(config, "--own"),
+        input=encode_lines(*messages),
         env=environment(),
         capture_output=True,
         timeout=150,
         check=False,
     )
-    replies = [json.loads(line) for line in done.stdout.splitlines()]
-    (called,) = [reply for reply in replies if reply.get("id") == 1]
-    assert json.loads(called["result"]["content"][0]["text"]) == capabilities
+    replies = [json.loads(line) for line in result.stdout.splitlines()]
+    (reply,) = [reply for reply in replies if reply.get("id") == 1]
+    assert json.loads(reply["result"]["content"][0]["text"]) == capabilities
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_client_learns_the_extensions_of_the_servers(era: str) -> None:
+async def test_the_client_receives_the_extensions_of_the_servers(era: str) -> None:
     server = extension("server", "mcp", "-S", "-E", "-c", SERVER)
-    async with inside({"extensions": [server]}) as gateway:
+    async with open_gateway({"extensions": [server]}) as gateway:
         await until(lambda: "ext_server_declared" in gateway.host.tools)
         async with client_of(gateway, era) as client:
             declared = client.server_capabilities
@@ -87,14 +88,14 @@ async def test_the_client_learns_the_extensions_of_the_servers(era: str) -> None
             assert declared.extensions["example.org/server"] == {"a": 1}
 
 
-def test_capabilities_of_any_form_are_read() -> None:
-    odd: dict[str, Any] = {
+def test_invalid_capabilities_are_accepted() -> None:
+    invalid: dict[str, Any] = {
         "roots": None,
         "sampling": 3,
         "elicitation": [],
         "extensions": {"a b": {}, "c": 1},
     }
-    assert [*declared_handlers(odd)] == [
+    assert [*declared_handlers(invalid)] == [
         "roots/list",
         "sampling/createMessage",
         "elicitation/create",

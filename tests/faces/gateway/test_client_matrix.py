@@ -1,7 +1,7 @@
-"""Every client sees through the gateway what it sees without it: lists, results and errors.
+"""Every client gets the same lists, results and errors with and without the gateway.
 
-The clients are other projects' programs; those that are not installed are skipped (`make node` and
-`make fastmcp` bring them).
+The clients are programs of other projects. Missing ones are skipped (`make node` and
+`make fastmcp` install them).
 """
 
 import asyncio
@@ -20,7 +20,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from exthost.host.control.client import ask
+from exthost.host.control.protocol import ControlRequest
 from tests.faces.gateway.gateway_process import ROOT, environment, tools_of, write_config
+from tests.faces.relay.relay_process import joined, server_pids
 
 TOOLS = Path(os.environ.get("EXTHOST_TEST_TOOLS", sys.prefix))
 PACKAGES = TOOLS / "node/node_modules"
@@ -29,12 +32,12 @@ SDKS = {
     "node 2": PACKAGES / "@modelcontextprotocol/client",
 }
 INSPECTOR = PACKAGES / ".bin/mcp-inspector"
-NODE = PACKAGES / "node/bin/node"  # the Inspector wants a newer one than most machines have
+NODE = PACKAGES / "node/bin/node"  # the Inspector needs a new version
 FASTMCP = TOOLS / "fastmcp/bin/python"
 CHILD = [sys.executable, "-S", "-E", str(ROOT / "tests" / "extensions" / "mcp_child.py")]
 CLIENT_SECONDS = 100
 
-# A result, a structured one, one against its own schema, and an error reply.
+# A result, a structured result, and an error result.
 Calls: TypeAlias = list[tuple[str, dict[str, Any]]]
 CALLS: Calls = [
     ("echo", {"a": [1, "ü"]}),
@@ -43,10 +46,10 @@ CALLS: Calls = [
 ]
 
 
-async def run(*words: str, **variables: str) -> Any:
-    """What a program prints, as JSON."""
+async def run(*arguments: str, **variables: str) -> Any:
+    """Run a program; return the JSON that it prints."""
     process = await asyncio.create_subprocess_exec(
-        *words,
+        *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -72,6 +75,7 @@ FASTMCP_CALLS: Calls = [
 
 
 async def python_sdk(command: list[str], calls: Calls = CALLS) -> Any:
+    """Return what the official client for Python gets from a server."""
     server = StdioServerParameters(command=command[0], args=command[1:], env=environment())
     results: list[Any] = []
     async with Client(server, mode="legacy", cache=None) as client:
@@ -83,32 +87,35 @@ async def python_sdk(command: list[str], calls: Calls = CALLS) -> Any:
                 results.append(str(error))
         resources = (await client.list_resources()).model_dump(mode="json")["resources"]
         prompts = (await client.list_prompts()).model_dump(mode="json")["prompts"]
-    shown = [tool.model_dump(mode="json") for tool in tools.values()]
-    return {"tools": shown, "results": results, "resources": resources, "prompts": prompts}
+    tool_values = [tool.model_dump(mode="json") for tool in tools.values()]
+    return {"tools": tool_values, "results": results, "resources": resources, "prompts": prompts}
 
 
 async def node_sdk(name: str, command: list[str]) -> Any:
+    """Return what an official client for Node gets from a server."""
     node = str(NODE) if NODE.exists() else shutil.which("node")
     if node is None or not SDKS[name].exists():
-        pytest.skip(f"{SDKS[name]} is not there: `make node` brings it")
+        pytest.skip(f"{SDKS[name]} is missing: `make node` installs it")
     server = json.dumps({"command": command[0], "args": command[1:]})
     script = str(Path(__file__).with_name("node_client.mjs"))
     return await run(node, script, str(SDKS[name]), server, json.dumps(CALLS))
 
 
 async def inspector(command: list[str]) -> Any:
+    """Return what the MCP Inspector gets from a server."""
     if not INSPECTOR.exists() or not NODE.exists():
-        pytest.skip("no Inspector: `make node` brings it")
-    with tempfile.TemporaryDirectory() as home:  # it keeps a list of servers there
-        words = [str(NODE), str(INSPECTOR.resolve()), "--cli", *command]
-        words += ["--connect-timeout", f"{CLIENT_SECONDS * 1000}", "--method"]
-        listed = await run(*words, "tools/list", HOME=home)
+        pytest.skip("the Inspector is missing: `make node` installs it")
+    with tempfile.TemporaryDirectory() as home:  # the Inspector writes a list of servers there
+        arguments = [str(NODE), str(INSPECTOR.resolve()), "--cli", *command]
+        arguments += ["--connect-timeout", f"{CLIENT_SECONDS * 1000}", "--method"]
+        tools = await run(*arguments, "tools/list", HOME=home)
         call = ("tools/call", "--tool-name", "echo", "--tool-arg", "a=1")
-        called = await run(*words, *call, HOME=home)
-    return {"tools": listed["tools"], "results": [called]}
+        result = await run(*arguments, *call, HOME=home)
+    return {"tools": tools["tools"], "results": [result]}
 
 
 async def fastmcp(command: list[str]) -> Any:
+    """Return what the client of FastMCP gets from a server."""
     require_fastmcp()
     script = str(Path(__file__).with_name("fastmcp_client.py"))
     return await run(str(FASTMCP), script, json.dumps(command), json.dumps(CALLS))
@@ -116,7 +123,7 @@ async def fastmcp(command: list[str]) -> Any:
 
 def require_fastmcp() -> None:
     if not FASTMCP.exists():
-        pytest.skip("FastMCP is not installed: `make fastmcp` brings it")
+        pytest.skip("FastMCP is not installed: `make fastmcp` installs it")
 
 
 CLIENTS: dict[str, Callable[[list[str]], Awaitable[Any]]] = {
@@ -130,43 +137,103 @@ CLIENTS: dict[str, Callable[[list[str]], Awaitable[Any]]] = {
 
 @pytest.mark.more
 @pytest.mark.parametrize("name", CLIENTS)
-async def test_a_client_sees_the_same_with_and_without_the_gateway(
+async def test_a_client_gets_the_same_values_with_and_without_the_gateway(
     name: str, tmp_path: Path
 ) -> None:
     direct = await CLIENTS[name](CHILD)
-    through = await CLIENTS[name](gateway_before(CHILD, tmp_path))
-    assert direct["tools"] and through["results"] == direct["results"]
+    with_gateway = await CLIENTS[name](gateway_command(CHILD, tmp_path))
+    assert direct["tools"] and with_gateway["results"] == direct["results"]
     for member in ("tools", "prompts", "resources"):
-        # The child's lists have pages, of which these clients read the first; the gateway's have
-        # everything on one.
-        shown, known = by_name(through.get(member, [])), by_name(direct.get(member, []))
-        assert {item: shown.get(item) for item in known} == known
+        # The lists of the child have several pages, and these clients read only the first. The
+        # lists of the gateway have one page with everything.
+        expected = by_name(direct.get(member, []))
+        actual = by_name(with_gateway.get(member, []))
+        assert {name: actual.get(name) for name in expected} == expected
 
 
-def gateway_before(server: list[str], folder: Path) -> list[str]:
-    """The command of a gateway with this server, as one word: the Inspector takes some options of
-    a command for its own."""
-    config = write_config(
-        folder, {"mcp_servers": {"child": {"command": server[0], "args": server[1:]}}}
-    )
-    words = [sys.executable, "-m", "exthost", "gateway", "--plain-names", "--config", str(config)]
+def gateway_command(server: list[str], folder: Path) -> list[str]:
+    """Return the command of a gateway with this server. It is a script without arguments, because
+    the Inspector would read some of the arguments as its own options."""
+    return relay_command({"child": server}, folder)
+
+
+def relay_command(servers: dict[str, list[str]], folder: Path) -> list[str]:
+    """Return the command of a gateway with several servers, whose host ends with its last
+    client."""
+    entries = {name: {"command": argv[0], "args": argv[1:]} for name, argv in servers.items()}
+    config = write_config(folder, {"gateway": {"linger": "0s"}, "mcp_servers": entries})
+    arguments = [sys.executable, "-m", "exthost", "gateway", "--plain-names"]
+    arguments += ["--config", str(config)]
     gateway = folder / "gateway"
-    gateway.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
+    gateway.write_text(f"#!/bin/sh\nexec {shlex.join(arguments)}\n")
     gateway.chmod(0o755)
     return [str(gateway)]
 
 
 @pytest.mark.more
-async def test_a_server_of_fastmcp_is_seen_the_same_with_and_without_the_gateway(
+async def test_a_fastmcp_server_returns_the_same_values_with_and_without_the_gateway(
     tmp_path: Path,
 ) -> None:
     require_fastmcp()
     server = [str(FASTMCP), str(Path(__file__).with_name("fastmcp_server.py"))]
     direct = await python_sdk(server, FASTMCP_CALLS)
-    through = await python_sdk(gateway_before(server, tmp_path), FASTMCP_CALLS)
+    with_gateway = await python_sdk(gateway_command(server, tmp_path), FASTMCP_CALLS)
     assert len(direct["tools"]) == 3 and direct["resources"] and direct["prompts"]
-    assert through == direct
+    assert with_gateway == direct
 
 
 def by_name(tools: list[Any]) -> dict[str, Any]:
     return {tool["name"]: tool for tool in tools}
+
+
+# A server with one tool, which has its name.
+SMALL_SERVER = """
+import json, sys
+name = sys.argv[1]
+for line in sys.stdin:
+    message = json.loads(line)
+    results = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                       "serverInfo": {"name": name, "version": "1"}},
+        "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": name}]},
+    }
+    if "id" in message:
+        reply = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] in results:
+            reply["result"] = results[message["method"]]
+        else:
+            reply["error"] = {"code": -32601, "message": "Method not found"}
+        print(json.dumps(reply), flush=True)
+"""
+
+
+@pytest.mark.more
+async def test_clients_of_several_makes_share_three_servers(tmp_path: Path) -> None:
+    """Each client sees and calls what it does alone; one server is restarted under them."""
+    small = [sys.executable, "-S", "-E", "-c", SMALL_SERVER]
+    servers = {"child": CHILD, "second": [*small, "second"], "third": [*small, "third"]}
+    command = relay_command(servers, tmp_path)
+    config = tmp_path / "exthost.toml"
+    names = [name for name in CLIENTS if is_installed(name)]
+    alone = {name: (await CLIENTS[name](CHILD))["results"] for name in names}
+    with joined(config, "--plain-names") as steady:  # so that the host stays between the clients
+        assert steady.text("second") == "second"
+        running = asyncio.gather(*(CLIENTS[name](command) for name in names))
+        restart = ControlRequest("restart", "third")
+        await asyncio.to_thread(ask, str(config), restart, timeout=CLIENT_SECONDS)
+        together = dict(zip(names, await running, strict=True))
+        assert {name: seen["results"] for name, seen in together.items()} == alone
+        for seen in together.values():
+            assert {"echo", "second", "third"} <= by_name(seen["tools"]).keys()
+        assert steady.text("third") == "third"
+        assert len(server_pids(config)) == 3
+
+
+def is_installed(name: str) -> bool:
+    """Return whether the program of a client is here."""
+    if name in SDKS:
+        return SDKS[name].exists() and (NODE.exists() or shutil.which("node") is not None)
+    if name == "inspector":
+        return INSPECTOR.exists() and NODE.exists()
+    return name != "fastmcp" or FASTMCP.exists()

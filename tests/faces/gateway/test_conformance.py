@@ -1,7 +1,11 @@
-"""The official conformance suite against the gateway, before servers that pass it direct.
+"""The gateway passes the official conformance suite, with servers that pass it without the gateway.
 
-Needs what `make node` installs: the suite, a Node that it runs on, and the everything-server of the
-Go SDK. `conformance_expected_failures.txt` may shrink and not grow.
+The suite uses HTTP. So the relay of a client on stdio is tested as the only server of a second
+gateway, which serves HTTP. The results must be those of the first gateway.
+
+The test needs the programs that `make node` installs: the suite, a Node for it, and the everything
+server of the Go SDK. `conformance_expected_failures.txt` lists the scenarios that fail; new lines
+must not be added.
 """
 
 import asyncio
@@ -14,6 +18,7 @@ import pytest
 
 from tests.faces.gateway.gateway_process import http_gateway, on_http, tools_of, write_config
 from tests.faces.gateway.token_proxy import token_proxy
+from tests.faces.relay.relay_process import shared_config, status
 
 TOOLS = Path(os.environ.get("EXTHOST_TEST_TOOLS", sys.prefix))
 SUITE = TOOLS / "node/node_modules/@modelcontextprotocol/conformance/dist/index.js"
@@ -28,40 +33,54 @@ REVISIONS = {"2025-11-25": ("handshake", 33), "2026-07-28": ("stateless", 50)}
 
 
 def expected_failures(revision: str) -> set[str]:
+    """Return the names of the scenarios of this revision that are known to fail."""
     lines = [line.split() for line in EXPECTED.read_text().splitlines()]
     return {words[1] for words in lines if words and words[0] == revision}
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("through", ["http", "relay"])
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_the_official_suite_passes_as_it_does_without_the_gateway(
-    revision: str, tmp_path: Path
+async def test_the_gateway_passes_the_official_conformance_suite(
+    revision: str, through: str, tmp_path: Path
 ) -> None:
     missing = [str(tool) for tool in (SUITE, NODE, SERVER) if not tool.exists()]
     if missing:
-        pytest.skip(f"not installed, `make node` brings them: {', '.join(missing)}")
+        pytest.skip(f"not installed, `make node` installs them: {', '.join(missing)}")
     era, total = REVISIONS[revision]
     server = {"command": str(SERVER), "options": {"era": era}}
     # The server of the Go SDK has no tasks.
     task_server = {"command": sys.executable, "args": ["-S", "-E", str(TASK_SERVER)]}
-    config = write_config(tmp_path, {"mcp_servers": {"everything": server, "tasks": task_server}})
+    document = {"mcp_servers": {"everything": server, "tasks": task_server}}
+    if through == "relay":
+        inner = shared_config(tmp_path, document)
+        words = ["-m", "exthost", "gateway", "--config", str(inner), "--plain-names"]
+        relay = {"command": sys.executable, "args": words, "options": {"era": era}}
+        (tmp_path / "outer").mkdir()
+        config = write_config(tmp_path / "outer", {"mcp_servers": {"relay": relay}})
+    else:
+        config = write_config(tmp_path, document)
     with http_gateway(config, "--plain-names", plain=True) as running:
         assert running.token is not None
-        async with on_http(running, era) as client:  # on a busy machine, its first list is short
+        async with on_http(running, era) as client:  # wait until all tools are listed
             await tools_of(client, "test_simple_text")
         async with token_proxy(running.url, running.token) as url:
             output = await run_suite(url, revision, tmp_path)
+        if through == "relay":
+            clients = await asyncio.to_thread(status, inner)
+            assert [client["name"] for client in clients["clients"]] == ["exthost"]
     summary = output[output.rindex("=== SUMMARY") :].partition("Not scored")[0]
     results = dict(re.findall(r"^[✓✗] ([\w-]+): (.*)$", summary, re.MULTILINE))
     failed = set(re.findall(r"^✗ ([\w-]+):", summary, re.MULTILINE))
     expected = expected_failures(revision)
     assert len(results) == total, summary
     assert failed <= expected, {name: results[name] for name in failed - expected}
-    gained = expected - failed
-    assert not gained, f"these pass now: remove them from {EXPECTED.name}: {sorted(gained)}"
+    newly_passed = expected - failed
+    assert not newly_passed, f"remove from {EXPECTED.name}: {sorted(newly_passed)}"
 
 
 async def run_suite(url: str, revision: str, folder: Path) -> str:
+    """Run the conformance suite against a URL; return its output."""
     process = await asyncio.create_subprocess_exec(
         *(str(NODE), str(SUITE), "server", "--url", url),
         *("--requirements", revision, "-o", str(folder / "results")),

@@ -1,4 +1,4 @@
-"""Many clients of the gateway on HTTP at once: every call is answered, with its own result."""
+"""Many concurrent clients of the gateway on HTTP: every call gets its own result."""
 
 import asyncio
 import sys
@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from tests.faces.gateway.gateway_process import http_gateway, write_config
-from tests.faces.gateway.test_http import ACCEPT, ASKED
+from tests.faces.gateway.test_http import ACCEPT, INITIALIZE
 from tests.faces.gateway.test_relayed_requests import CHILD
-from tests.faces.gateway.test_stdio import HELLO, calling
+from tests.faces.gateway.test_stdio import HANDSHAKE, tool_call
 
 CLIENTS = 100
 CALLS = 10
@@ -18,7 +18,9 @@ ANSWER_SECONDS = 180
 
 
 @pytest.mark.more
-async def test_a_hundred_clients_with_ten_calls_in_flight_each_see_no_error(tmp_path: Path) -> None:
+async def test_a_hundred_clients_with_ten_concurrent_calls_each_get_their_results(
+    tmp_path: Path,
+) -> None:
     child = {"command": sys.executable, "args": ["-S", "-E", CHILD], "limits": {"call": "3m"}}
     config = write_config(tmp_path, {"mcp_servers": {"server": child}})
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
@@ -29,17 +31,17 @@ async def test_a_hundred_clients_with_ten_calls_in_flight_each_see_no_error(tmp_
         ) as http:
 
             async def open_session() -> str:
-                answer = await http.post(running.url, json=ASKED)
+                answer = await http.post(running.url, json=INITIALIZE)
                 assert answer.status_code == 200, answer.text
                 session = str(answer.headers["mcp-session-id"])
                 answer = await http.post(
-                    running.url, json=HELLO[1], headers={"Mcp-Session-Id": session}
+                    running.url, json=HANDSHAKE[1], headers={"Mcp-Session-Id": session}
                 )
                 assert answer.status_code == 202, answer.text
                 return session
 
             async def call(session: str, client: int, n: int) -> None:
-                message = calling(n, "ext_server_echo", mine=f"{client}-{n}")
+                message = tool_call(n, "ext_server_echo", mine=f"{client}-{n}")
                 answer = await http.post(
                     running.url, json=message, headers={"Mcp-Session-Id": session}
                 )

@@ -1,4 +1,4 @@
-"""Log messages of MCP servers: their number is limited, and they leave large results alone."""
+"""Log messages of MCP servers: their number is limited, and they do not break large results."""
 
 import asyncio
 from pathlib import Path
@@ -9,13 +9,13 @@ import pytest
 
 from exthost.faces.gateway.announcer import MAX_LOGS_PER_SECOND, _LogLimit
 from tests.faces.gateway.gateway_process import extension, http_gateway, on_http, write_config
-from tests.faces.gateway.test_inside import text
+from tests.faces.gateway.test_inside import result_text
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 RESULT_BYTES = 3 * 2**20
 
-# It logs a line, and then returns a large result.
+# An MCP server whose tool sends a log message and then returns a large result.
 SERVER = """
 import json, sys
 def send(**message):
@@ -49,10 +49,10 @@ async def test_messages_beyond_the_limit_are_left_out_and_counted() -> None:
 
 @pytest.mark.more
 async def test_a_log_message_does_not_break_a_large_result(tmp_path: Path) -> None:
-    logged: asyncio.Queue[Any] = asyncio.Queue()
+    log_messages: asyncio.Queue[Any] = asyncio.Queue()
 
     async def on_log(params: types.LoggingMessageNotificationParams) -> None:
-        logged.put_nowait(params.data)
+        log_messages.put_nowait(params.data)
 
     server = extension("big", "mcp", "-S", "-E", "-c", SERVER, str(RESULT_BYTES))
     config = write_config(tmp_path, {"extensions": [server]})
@@ -60,5 +60,5 @@ async def test_a_log_message_does_not_break_a_large_result(tmp_path: Path) -> No
         async with on_http(running, "handshake", logging_callback=on_log) as client:
             async with asyncio.timeout(120):
                 result = await client.call_tool("ext_big_big", {})
-                assert len(text(result)) == RESULT_BYTES
-                assert await logged.get() == "soon"
+                assert len(result_text(result)) == RESULT_BYTES
+                assert await log_messages.get() == "soon"

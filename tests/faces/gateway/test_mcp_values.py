@@ -1,4 +1,4 @@
-"""Our tools, results and errors in the words of MCP: nothing that an extension says spoils them."""
+"""Tools, results and errors of exthost as values of MCP: they are valid for every extension."""
 
 import json
 import math
@@ -19,35 +19,37 @@ from tests.dialects.requirements import shows
 OLDEST, NEWEST = HANDSHAKE_PROTOCOL_VERSIONS[0], MODERN_PROTOCOL_VERSIONS[-1]
 VERSIONS = [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS]
 
-LONE = "\ud800"
+LONE_SURROGATE = "\ud800"
 
 
-def nested(depth: int) -> Any:
+def nested_lists(depth: int) -> Any:
     value: Any = []
     for _ in range(depth):
         value = [value]
     return value
 
 
-def shown(version: str = NEWEST, from_mcp_server: bool = False, **about: Any) -> types.Tool:
+def mcp_tool(version: str = NEWEST, from_mcp_server: bool = False, **about: Any) -> types.Tool:
+    """Return the MCP form of a tool; it must be valid."""
     tool = RegisteredTool(name="ext_a_b", tool="b", extension="a", **about)
     return types.Tool.model_validate(
         mcp_values.tool_value(tool, from_mcp_server=from_mcp_server, version=version)
     )
 
 
-def said(
+def mcp_result(
     result: Any, *, version: str = NEWEST, from_mcp_server: bool = False, is_error: bool = False
 ) -> Any:
+    """Return the MCP form of a result; it must be valid and have a JSON form."""
     reader = MCP_RESULT if from_mcp_server else VALUE_RESULT
     if is_error:
         reader = reader._replace(is_error=lambda raw: True)
-    report = mcp_values.result_value(
+    value = mcp_values.result_value(
         ToolResult(result, reader), from_mcp_server=from_mcp_server, version=version
     )
-    types.CallToolResult.model_validate(report)
-    types.JSONRPCResponse(jsonrpc="2.0", id=1, result=report).model_dump_json()
-    return report
+    types.CallToolResult.model_validate(value)
+    types.JSONRPCResponse(jsonrpc="2.0", id=1, result=value).model_dump_json()
+    return value
 
 
 @shows("gateway-tools-04")
@@ -60,20 +62,20 @@ def said(
         "nonsense",
         {"type": "array"},
         {"type": ["object", "null"]},
-        {"type": "object", "properties": {"a": nested(300)}},
-        {"type": "object", "description": LONE},
+        {"type": "object", "properties": {"a": nested_lists(300)}},
+        {"type": "object", "description": LONE_SURROGATE},
     ],
 )
-def test_a_schema_that_the_protocol_has_no_room_for_is_shown_as_any_object(
+def test_a_schema_that_mcp_does_not_allow_is_replaced_by_any_object(
     schema: Any, version: str
 ) -> None:
-    assert shown(version, input_schema=schema).input_schema == {"type": "object"}
+    assert mcp_tool(version, input_schema=schema).input_schema == {"type": "object"}
 
 
-def test_a_schema_that_leaves_its_type_open_is_one_of_an_object() -> None:
+def test_a_schema_without_a_type_becomes_that_of_an_object() -> None:
     schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
-    assert shown(input_schema=schema).input_schema == {**schema, "type": "object"}
-    assert shown(input_schema={"type": "object", "oneOf": []}).input_schema["oneOf"] == []
+    assert mcp_tool(input_schema=schema).input_schema == {**schema, "type": "object"}
+    assert mcp_tool(input_schema={"type": "object", "oneOf": []}).input_schema["oneOf"] == []
 
 
 @pytest.mark.parametrize(
@@ -95,11 +97,11 @@ def test_a_schema_that_leaves_its_type_open_is_one_of_an_object() -> None:
         },
     ],
 )
-def test_an_output_schema_that_a_client_may_fail_to_compile_is_left_out(unusable: Any) -> None:
-    """The official client for Node compiles each output schema of a list, and without one of them
-    it has no tools at all, of no extension."""
+def test_an_output_schema_that_clients_cannot_compile_is_left_out(unusable: Any) -> None:
+    """The official client for Node compiles all output schemas of a list. If one of them fails, the
+    client has no tools at all."""
     schema = {"type": "object", **unusable}
-    tool = shown(from_mcp_server=True, input_schema={"type": "object"}, output_schema=schema)
+    tool = mcp_tool(from_mcp_server=True, input_schema={"type": "object"}, output_schema=schema)
     assert tool.output_schema is None
     assert tool.input_schema == {"type": "object"}
 
@@ -117,22 +119,22 @@ def test_an_output_schema_that_a_client_may_fail_to_compile_is_left_out(unusable
         {"properties": {"a": {"type": "string", "format": "of-its-own"}}},
     ],
 )
-def test_an_output_schema_that_can_be_compiled_is_shown(usable: Any) -> None:
+def test_an_output_schema_that_can_be_compiled_is_kept(usable: Any) -> None:
     schema = {"type": "object", **usable}
-    tool = shown(from_mcp_server=True, input_schema={"type": "object"}, output_schema=schema)
+    tool = mcp_tool(from_mcp_server=True, input_schema={"type": "object"}, output_schema=schema)
     assert tool.output_schema == schema
 
 
-def test_only_a_native_tool_promises_its_output_and_keeps_its_other_fields() -> None:
+def test_only_a_tool_of_an_mcp_server_keeps_its_output_schema_and_other_fields() -> None:
     about: dict[str, Any] = {
-        "description": f"it {LONE}",
+        "description": f"it {LONE_SURROGATE}",
         "output_schema": {"type": "object"},
         "extra": {"title": "B", "annotations": {"readOnlyHint": True}, "unknown": 1},
     }
-    relayed = shown(from_mcp_server=True, **about)
+    relayed = mcp_tool(from_mcp_server=True, **about)
     assert (relayed.title, relayed.output_schema) == ("B", {"type": "object"})
     assert relayed.annotations is not None and relayed.annotations.read_only_hint is True
-    other = shown(**about)
+    other = mcp_tool(**about)
     assert (other.title, other.output_schema, other.annotations) == (None, None, None)
     assert other.description == "it \ufffd"
 
@@ -142,7 +144,7 @@ def test_only_a_native_tool_promises_its_output_and_keeps_its_other_fields() -> 
     ("result", "text"),
     [
         ("plain", "plain"),
-        (LONE, "\ufffd"),
+        (LONE_SURROGATE, "\ufffd"),
         (None, "null"),
         ([1, "ü"], '[1,"ü"]'),
         (True, "true"),
@@ -151,28 +153,31 @@ def test_only_a_native_tool_promises_its_output_and_keeps_its_other_fields() -> 
     ],
 )
 def test_a_result_is_text_and_structured_if_it_is_an_object(result: Any, text: str) -> None:
-    report = said(result)
-    assert report["content"] == [{"type": "text", "text": text}] and report["isError"] is False
-    assert report.get("structuredContent") == (result if isinstance(result, dict) else None)
-    assert said(result, is_error=True)["isError"] is True
+    value = mcp_result(result)
+    assert value["content"] == [{"type": "text", "text": text}] and value["isError"] is False
+    assert value.get("structuredContent") == (result if isinstance(result, dict) else None)
+    assert mcp_result(result, is_error=True)["isError"] is True
 
 
 @shows("gateway-call-07")
-@pytest.mark.parametrize("result", [{"a": LONE}, {LONE: 1}, {"a": nested(300)}, nested(300)])
-def test_a_result_that_cannot_be_structured_is_text_all_the_same(result: Any) -> None:
-    report = said(result)
-    assert "structuredContent" not in report
-    assert json.loads(report["content"][0]["text"]) == result
+@pytest.mark.parametrize(
+    "result",
+    [{"a": LONE_SURROGATE}, {LONE_SURROGATE: 1}, {"a": nested_lists(300)}, nested_lists(300)],
+)
+def test_a_result_that_cannot_be_structured_content_is_only_text(result: Any) -> None:
+    value = mcp_result(result)
+    assert "structuredContent" not in value
+    assert json.loads(value["content"][0]["text"]) == result
 
 
-def test_a_number_that_json_has_no_word_for_does_not_end_the_gateway() -> None:
-    assert said({"a": math.nan})["content"][0]["text"] == '{"a":null}'
+def test_a_number_that_json_does_not_have_becomes_null() -> None:
+    assert mcp_result({"a": math.nan})["content"][0]["text"] == '{"a":null}'
 
 
 @shows("gateway-call-07")
-def test_a_result_too_deep_for_text_is_the_extensions_fault() -> None:
+def test_a_result_too_deep_for_json_is_a_protocol_violation() -> None:
     with pytest.raises(ProtocolViolation) as caught:
-        said(nested(100_000))
+        mcp_result(nested_lists(100_000))
     assert caught.value.code == "X0665"
 
 
@@ -189,7 +194,7 @@ def test_the_answer_of_an_mcp_server_is_passed_on_unchanged(version: str) -> Non
         "isError": True,
         "_meta": {"mine": 1},
     }
-    assert said(result, from_mcp_server=True, version=version) == {
+    assert mcp_result(result, from_mcp_server=True, version=version) == {
         **result,
         "resultType": "complete",
     }
@@ -197,18 +202,18 @@ def test_the_answer_of_an_mcp_server_is_passed_on_unchanged(version: str) -> Non
 
 def test_structured_content_that_is_not_an_object_is_for_newer_clients_only() -> None:
     result = {"content": [], "structuredContent": [1]}
-    assert said(result, from_mcp_server=True, version=NEWEST)["structuredContent"] == [1]
-    assert "structuredContent" not in said(result, from_mcp_server=True, version=OLDEST)
+    assert mcp_result(result, from_mcp_server=True, version=NEWEST)["structuredContent"] == [1]
+    assert "structuredContent" not in mcp_result(result, from_mcp_server=True, version=OLDEST)
 
 
-def test_an_mcp_result_that_is_structured_alone_is_one() -> None:
-    report = said({"structuredContent": {"a": 1}}, from_mcp_server=True)
-    assert (report["content"], report["structuredContent"]) == ([], {"a": 1})
+def test_an_mcp_result_with_only_structured_content_is_valid() -> None:
+    value = mcp_result({"structuredContent": {"a": 1}}, from_mcp_server=True)
+    assert (value["content"], value["structuredContent"]) == ([], {"a": 1})
 
 
 @pytest.mark.parametrize("result", [{"content": "text"}, {"content": [{"type": "hologram"}]}, 7])
-def test_a_value_that_is_not_an_mcp_result_is_treated_as_any_other(result: Any) -> None:
-    assert json.loads(said(result, from_mcp_server=True)["content"][0]["text"]) == result
+def test_a_value_that_is_not_an_mcp_result_becomes_text(result: Any) -> None:
+    assert json.loads(mcp_result(result, from_mcp_server=True)["content"][0]["text"]) == result
 
 
 @shows("gateway-call-06")
@@ -220,10 +225,10 @@ def test_an_error_shows_code_message_and_help_but_no_evidence() -> None:
         help="wait longer",
         evidence=Evidence(stderr=("a secret",), argv=("/bin/secret",)),
     )
-    report = mcp_values.error_result(error)
-    assert report["isError"] is True and "secret" not in json.dumps(report)
-    assert report["content"][0]["text"] == "a: it took too long [X0801]"
-    assert report["_meta"][mcp_values.ERROR] == {
+    value = mcp_values.error_result(error)
+    assert value["isError"] is True and "secret" not in json.dumps(value)
+    assert value["content"][0]["text"] == "a: it took too long [X0801]"
+    assert value["_meta"][mcp_values.ERROR] == {
         "code": "X0801",
         "kind": "CallTimeout",
         "extension": "a",
@@ -233,10 +238,10 @@ def test_an_error_shows_code_message_and_help_but_no_evidence() -> None:
 
 
 def test_an_extensions_own_error_keeps_its_code_and_data_if_they_can_be_expressed() -> None:
-    def failed(data: Any) -> Any:
-        error = CallFailed("X0701", "no", error_code=-1, error_message=LONE, data=data)
+    def failed_call(data: Any) -> Any:
+        error = CallFailed("X0701", "no", error_code=-1, error_message=LONE_SURROGATE, data=data)
         return mcp_values.error_result(error)
 
-    answer = failed({"a": 1})["_meta"][mcp_values.ERROR]["answer"]
+    answer = failed_call({"a": 1})["_meta"][mcp_values.ERROR]["answer"]
     assert answer == {"code": -1, "message": "\ufffd", "data": {"a": 1}}
-    assert "_meta" not in failed(LONE)
+    assert "_meta" not in failed_call(LONE_SURROGATE)

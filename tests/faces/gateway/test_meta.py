@@ -1,4 +1,4 @@
-"""The `_meta` of results that servers send."""
+"""The gateway removes the server info from the `_meta` of results."""
 
 from typing import Any
 
@@ -6,19 +6,19 @@ import pytest
 
 from exthost.faces.gateway.meta import without_server_info
 
-SERVER = {"io.modelcontextprotocol/serverInfo": {"name": "fast", "version": "1"}}
+SERVER_INFO = {"io.modelcontextprotocol/serverInfo": {"name": "fast", "version": "1"}}
 
 
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
         ({"content": []}, {"content": []}),
-        ({"content": [], "_meta": SERVER}, {"content": []}),
-        ({"content": [], "_meta": {**SERVER, "a": 1}}, {"content": [], "_meta": {"a": 1}}),
+        ({"content": [], "_meta": SERVER_INFO}, {"content": []}),
+        ({"content": [], "_meta": {**SERVER_INFO, "a": 1}}, {"content": [], "_meta": {"a": 1}}),
         ({"content": [], "_meta": {"a": 1}}, {"content": [], "_meta": {"a": 1}}),
         ({"content": [], "_meta": None}, {"content": [], "_meta": None}),
         ("text", "text"),
     ],
 )
-def test_the_name_of_the_server_is_not_passed_on(result: Any, expected: Any) -> None:
+def test_the_server_info_is_removed_and_other_meta_is_kept(result: Any, expected: Any) -> None:
     assert without_server_info(result) == expected

@@ -1,5 +1,5 @@
-"""Notifications that pass through the gateway: log messages, updates of resources, changed roots,
-progress of other requests than calls."""
+"""Notifications that the gateway relays: log messages, updates of resources, changed roots, and
+progress of resources and prompts."""
 
 import asyncio
 import json
@@ -11,9 +11,9 @@ from mcp import Client
 from pydantic import FileUrl
 
 from tests.extensions.harness import until
-from tests.faces.gateway.gateway_process import ERAS, inside
-from tests.faces.gateway.test_inside import client_of, text
-from tests.faces.gateway.test_relayed_requests import heard, server
+from tests.faces.gateway.gateway_process import ERAS, open_gateway
+from tests.faces.gateway.test_inside import client_of, result_text
+from tests.faces.gateway.test_relayed_requests import received_params, server
 
 LONG_SECONDS = 150.0
 
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 
 
 async def notify(client: Client, method: str, params: Any) -> None:
-    """Have the server send this notification."""
-    given = {"method": method, "params": params}
-    assert text(await client.call_tool("ext_server_notify", given)) == "notified"
+    """Make the server send this notification."""
+    arguments = {"method": method, "params": params}
+    assert result_text(await client.call_tool("ext_server_notify", arguments)) == "notified"
 
 
 async def test_log_messages_and_updates_reach_only_their_subscribers() -> None:
     messages: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
-    others: list[Any] = []
+    messages_of_other: list[Any] = []
 
     async def on_log(params: types.LoggingMessageNotificationParams) -> None:
         messages.put_nowait(("log", (params.level, params.data)))
@@ -39,10 +39,10 @@ async def test_log_messages_and_updates_reach_only_their_subscribers() -> None:
 
     async def on_other(message: Any) -> None:
         if isinstance(message, types.ResourceUpdatedNotification):
-            others.append(message)
+            messages_of_other.append(message)
 
     async with (
-        inside({"extensions": [server("handshake")]}) as gateway,
+        open_gateway({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway, logging_callback=on_log, message_handler=on_message) as client,
         client_of(gateway, message_handler=on_other) as other,
         asyncio.timeout(LONG_SECONDS),
@@ -54,15 +54,15 @@ async def test_log_messages_and_updates_reach_only_their_subscribers() -> None:
         await notify(client, "notifications/message", log)
         await notify(client, "notifications/resources/updated", {"uri": "a:other"})
         await notify(client, "notifications/resources/updated", {"uri": "a:b"})
-        got = [await messages.get(), await messages.get()]
-        assert sorted(got) == [("log", ("error", {"text": "ü"})), ("updated", "a:b")]
+        received = [await messages.get(), await messages.get()]
+        assert sorted(received) == [("log", ("error", {"text": "ü"})), ("updated", "a:b")]
         await client.unsubscribe_resource("a:b")
         await notify(client, "notifications/resources/updated", {"uri": "a:b"})
         await other.send_ping()
-        assert messages.empty() and not others
+        assert messages.empty() and not messages_of_other
 
 
-async def test_a_log_message_comes_once_to_a_client_with_several_calls_in_progress() -> None:
+async def test_a_client_with_several_calls_receives_a_log_message_once() -> None:
     logs: list[Any] = []
     other_logs: list[Any] = []
 
@@ -73,7 +73,7 @@ async def test_a_log_message_comes_once_to_a_client_with_several_calls_in_progre
         other_logs.append(params.data)
 
     async with (
-        inside({"extensions": [server("handshake")]}) as gateway,
+        open_gateway({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway, logging_callback=on_log) as client,
         client_of(gateway, logging_callback=on_other_log) as other,
         asyncio.timeout(LONG_SECONDS),
@@ -96,24 +96,26 @@ async def test_a_log_message_comes_once_to_a_client_with_several_calls_in_progre
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_roots_are_those_of_the_client_of_the_call_and_changes_are_sent(era: str) -> None:
+async def test_a_server_gets_the_roots_of_the_client_of_its_call_and_changes_of_roots(
+    era: str,
+) -> None:
     async def roots(context: Any) -> types.ListRootsResult:
         return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///here"), name="here")])
 
     async with (
-        inside({"extensions": [server("handshake")]}) as gateway,
+        open_gateway({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway, era, list_roots_callback=roots) as client,
         asyncio.timeout(LONG_SECONDS),
     ):
         answer = json.loads(
-            text(await client.call_tool("ext_server_ask", {"method": "roots/list"}))
+            result_text(await client.call_tool("ext_server_ask", {"method": "roots/list"}))
         )
         assert answer["result"]["roots"] == [{"uri": "file:///here", "name": "here"}]
         if era == "handshake":
             await client.send_roots_list_changed()
-            reports: list[Any] = []
-            while not reports:
-                reports = await heard(client, "notifications/roots/list_changed")
+            params: list[Any] = []
+            while not params:
+                params = await received_params(client, "notifications/roots/list_changed")
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -124,21 +126,21 @@ async def test_progress_of_resources_and_prompts_reaches_their_client(era: str) 
         steps.append(progress)
 
     async with (
-        inside({"extensions": [server("handshake")]}) as gateway,
+        open_gateway({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway, era) as client,
         asyncio.timeout(LONG_SECONDS),
     ):
         await client.list_prompts()
-        read = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri="a:b"))
+        read_request = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri="a:b"))
         await client.session.send_request(
-            read, types.ReadResourceResult, progress_callback=on_progress
+            read_request, types.ReadResourceResult, progress_callback=on_progress
         )
         assert steps == [1]
-        get = types.GetPromptRequest(
+        prompt_request = types.GetPromptRequest(
             params=types.GetPromptRequestParams(name="ext_server_first", arguments={"role": "user"})
         )
-        with pytest.raises(Exception, match="messages"):  # the child's prompt is none
+        with pytest.raises(Exception, match="messages"):  # the prompt of this server is invalid
             await client.session.send_request(
-                get, types.GetPromptResult, progress_callback=on_progress
+                prompt_request, types.GetPromptResult, progress_callback=on_progress
             )
         assert steps == [1, 1]

@@ -1,4 +1,4 @@
-"""The account of subscriptions, with a catalog that is made up."""
+"""The subscriptions of clients to resources, with a fake catalog of servers."""
 
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from exthost.faces.gateway.resource_subscriptions import ResourceSubscriptions
 URI = "file:///a"
 
 
-class MadeUpServer:
+class FakeServer:
     """A server that refuses its first requests, and records all of them."""
 
     id = "server"
@@ -27,26 +27,27 @@ class MadeUpServer:
             raise CallFailed("X0701", "not now")
 
 
-class MadeUpCatalog:
-    """A catalog of one server. While it is not ready, the catalog does not find it."""
+class FakeCatalog:
+    """A catalog of one server, which it does not find while `is_ready` is false."""
 
-    def __init__(self, server: MadeUpServer, is_ready: bool = True) -> None:
+    def __init__(self, server: FakeServer, is_ready: bool = True) -> None:
         self._server = server
         self.is_ready = is_ready
 
-    async def find_servers(self, uri: str) -> list[MadeUpServer]:
+    async def find_servers(self, uri: str) -> list[FakeServer]:
         return [self._server] if self.is_ready else []
 
-    def find_server(self, id: str) -> MadeUpServer | None:
+    def find_server(self, id: str) -> FakeServer | None:
         return self._server if self.is_ready and id == self._server.id else None
 
 
-def subscriptions_at(server: MadeUpServer) -> ResourceSubscriptions:
-    return ResourceSubscriptions(cast("Catalog", MadeUpCatalog(server)))
+def subscriptions_at(server: FakeServer) -> ResourceSubscriptions:
+    """Return the subscriptions of a gateway with this server."""
+    return ResourceSubscriptions(cast("Catalog", FakeCatalog(server)))
 
 
-async def test_the_first_subscriber_subscribes_at_the_server_and_the_next_do_not() -> None:
-    server = MadeUpServer(refusals=0)
+async def test_only_the_first_subscriber_is_sent_to_the_server() -> None:
+    server = FakeServer(refusals=0)
     subscriptions = subscriptions_at(server)
     await subscriptions.add(URI, "one")
     await subscriptions.add(URI, "two")
@@ -54,8 +55,8 @@ async def test_the_first_subscriber_subscribes_at_the_server_and_the_next_do_not
     assert subscriptions.subscribers_of(URI) == {"one", "two"}
 
 
-async def test_a_refused_subscription_does_not_exist_and_the_next_one_asks_again() -> None:
-    server = MadeUpServer(refusals=1)
+async def test_a_refused_subscription_is_requested_again_by_the_next_subscriber() -> None:
+    server = FakeServer(refusals=1)
     subscriptions = subscriptions_at(server)
     with pytest.raises(CallFailed):
         await subscriptions.add(URI, "one")
@@ -66,7 +67,7 @@ async def test_a_refused_subscription_does_not_exist_and_the_next_one_asks_again
 
 
 async def test_a_server_that_becomes_ready_again_gets_the_subscription_again() -> None:
-    server = MadeUpServer(refusals=0)
+    server = FakeServer(refusals=0)
     subscriptions = subscriptions_at(server)
     await subscriptions.add(URI, "one")
     await subscriptions.resubscribe("another")
@@ -75,29 +76,29 @@ async def test_a_server_that_becomes_ready_again_gets_the_subscription_again() -
     assert server.requests == ["resources/subscribe"] * 2
 
 
-async def test_a_subscription_before_any_server_is_ready_is_sent_when_one_is() -> None:
-    server = MadeUpServer(refusals=1)
-    catalog = MadeUpCatalog(server, is_ready=False)
+async def test_a_subscription_before_a_server_is_ready_is_sent_later() -> None:
+    server = FakeServer(refusals=1)
+    catalog = FakeCatalog(server, is_ready=False)
     subscriptions = ResourceSubscriptions(cast("Catalog", catalog))
     await subscriptions.add(URI, "one")
     assert server.requests == []
     catalog.is_ready = True
     await subscriptions.resubscribe("another")
     assert server.requests == []
-    await subscriptions.resubscribe("server")  # which refuses
+    await subscriptions.resubscribe("server")  # the server refuses the first request
     await subscriptions.resubscribe("server")
     await subscriptions.add(URI, "two")
     assert server.requests == ["resources/subscribe"] * 2
     assert subscriptions.subscribers_of(URI) == {"one", "two"}
 
 
-async def test_a_late_subscription_that_was_refused_is_asked_for_by_the_next_subscriber() -> None:
-    server = MadeUpServer(refusals=1)
-    catalog = MadeUpCatalog(server, is_ready=False)
+async def test_a_late_subscription_that_was_refused_is_requested_again() -> None:
+    server = FakeServer(refusals=1)
+    catalog = FakeCatalog(server, is_ready=False)
     subscriptions = ResourceSubscriptions(cast("Catalog", catalog))
     await subscriptions.add(URI, "one")
     catalog.is_ready = True
-    await subscriptions.resubscribe("server")  # which refuses
+    await subscriptions.resubscribe("server")  # the server refuses the first request
     await subscriptions.add(URI, "two")
     assert server.requests == ["resources/subscribe"] * 2
     assert subscriptions.subscribers_of(URI) == {"one", "two"}

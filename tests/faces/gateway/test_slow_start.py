@@ -1,4 +1,4 @@
-"""Requests for resources and prompts of a server that is still starting: they wait for it."""
+"""Requests for resources and prompts wait for a server that is still starting."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,13 +11,13 @@ from mcp import Client, MCPError
 
 from exthost.faces.gateway.server import Gateway
 from tests.extensions.harness import until
-from tests.faces.gateway.gateway_process import extension, inside
+from tests.faces.gateway.gateway_process import extension, open_gateway
 from tests.faces.gateway.test_inside import client_of
 
 LONG_SECONDS = 60.0
 NO_WAIT: dict[str, Any] = {"gateway": {"first_list": "0s"}}
 
-# It has the resource NAME:a and the prompt NAME, and no others. It starts when the file is there.
+# An MCP server with the resource NAME:a and the prompt NAME. It starts when the file exists.
 SERVER = """
 import json, os, sys, time
 name, file = sys.argv[1:]
@@ -53,6 +53,7 @@ for line in sys.stdin:
 
 
 def server(name: str, file: Path) -> dict[str, Any]:
+    """Return the config of a server that starts when the file exists."""
     return extension(name, "mcp", "-S", "-E", "-c", SERVER, name, str(file))
 
 
@@ -60,7 +61,7 @@ def is_ready(gateway: Gateway, name: str) -> bool:
     return any(ext.id == name and ext.state == "ready" for ext in gateway.host.extensions)
 
 
-async def read(client: Client) -> str:
+async def read_resource(client: Client) -> str:
     (contents,) = (await client.read_resource("late:a")).contents
     assert isinstance(contents, types.TextResourceContents)
     return contents.text
@@ -81,34 +82,40 @@ async def subscribe(client: Client) -> str:
     params = types.SubscribeRequestParams(uri="late:a")
     request = types.SubscribeRequest(params=params)  # not deprecated, unlike the client's method
     await client.session.send_request(request, types.EmptyResult)
-    return await read(client)
+    return await read_resource(client)
 
 
 @pytest.mark.parametrize(
-    ("request_late", "expected"),
-    [(read, ""), (get_prompt, "late"), (complete, "late"), (subscribe, "late:a")],
+    ("send_request", "expected"),
+    [(read_resource, ""), (get_prompt, "late"), (complete, "late"), (subscribe, "late:a")],
 )
-async def test_a_request_waits_for_the_server_that_has_it(
-    request_late: Callable[[Client], Awaitable[str]],
+async def test_a_request_waits_for_the_server_of_the_resource_or_prompt(
+    send_request: Callable[[Client], Awaitable[str]],
     expected: str,
     tmp_path: Path,
 ) -> None:
     servers = [server("early", tmp_path), server("late", tmp_path / "go")]
-    async with inside({**NO_WAIT, "extensions": servers}) as gateway, client_of(gateway) as client:
+    async with (
+        open_gateway({**NO_WAIT, "extensions": servers}) as gateway,
+        client_of(gateway) as client,
+    ):
         await until(lambda: is_ready(gateway, "early"))
-        request = asyncio.ensure_future(request_late(client))
-        # The early server answers this one, after the request above has arrived.
+        request = asyncio.ensure_future(send_request(client))
+        # The gateway has received the request above when the early server has answered this one.
         assert (await client.read_resource("early:a")).contents
         (tmp_path / "go").touch()
         async with asyncio.timeout(LONG_SECONDS):
             assert await request == expected
 
 
-async def test_a_failure_of_the_server_that_has_it_is_answered_at_once(tmp_path: Path) -> None:
+async def test_an_error_of_the_server_of_a_resource_is_answered_without_waiting_for_others(
+    tmp_path: Path,
+) -> None:
+    # This server lists its resource, but cannot read it.
     program = SERVER.replace('"resources/read" and', '"resources/read" and not')
     early = extension("early", "mcp", "-S", "-E", "-c", program, "early", str(tmp_path))
     servers = [early, server("late", tmp_path / "go")]
-    async with inside({**NO_WAIT, "extensions": servers}) as gateway:
+    async with open_gateway({**NO_WAIT, "extensions": servers}) as gateway:
         await until(lambda: is_ready(gateway, "early"))
         async with client_of(gateway) as client, asyncio.timeout(LONG_SECONDS):
             with pytest.raises(MCPError, match="early has no such thing"):

@@ -1,4 +1,4 @@
-"""The gateway on stdin and stdout: what is on the wire, and how it ends."""
+"""The gateway on stdin and stdout: raw messages of a client, and the end of the session."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from tests.faces.gateway.gateway_process import (
     command,
     environment,
     extension,
-    inside,
+    open_gateway,
     write_config,
 )
 
@@ -31,14 +31,17 @@ LONG_SECONDS = 150.0
 
 
 def request(id: Any, method: str, **params: Any) -> dict[str, Any]:
+    """Return a JSON-RPC request."""
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
 
 
-def calling(id: Any, tool: str, **arguments: Any) -> dict[str, Any]:
+def tool_call(id: Any, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Return the request of a tool call."""
     return request(id, "tools/call", name=tool, arguments=arguments)
 
 
-HELLO = [
+# The first two messages of a client; the gateway answers the first.
+HANDSHAKE = [
     request(
         "hello",
         "initialize",
@@ -50,61 +53,70 @@ HELLO = [
 ]
 
 
-def lines(*messages: dict[str, Any]) -> bytes:
+def encode_lines(*messages: dict[str, Any]) -> bytes:
+    """Return the messages as lines of JSON."""
     return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
 
 
 class Peer:
-    """The client's ends of the two pipes."""
+    """A client of the gateway, by two pipes: it sends bytes and receives messages.
+
+    `wire` has the ends of the pipes for the gateway: `stdio.serve(gateway.server, peer.wire)`.
+    """
 
     def __init__(self) -> None:
-        theirs, self.says = os.pipe()
-        self.hears, ours = os.pipe()
-        self.wire = stdio.ClaimedStdio(theirs, ours)
-        self._heard = b""
-        os.set_blocking(self.hears, False)
+        gateway_read_fd, self._write_fd = os.pipe()
+        self._read_fd, gateway_write_fd = os.pipe()
+        self.wire = stdio.ClaimedStdio(gateway_read_fd, gateway_write_fd)
+        self._buffer = b""
+        os.set_blocking(self._read_fd, False)
 
-    def say(self, data: bytes) -> None:
-        os.write(self.says, data)
+    def send(self, data: bytes) -> None:
+        os.write(self._write_fd, data)
 
-    async def next(self) -> Any:
-        """The next message of the gateway."""
+    async def receive(self) -> Any:
+        """Return the next message of the gateway."""
         async with asyncio.timeout(LONG_SECONDS):
-            while b"\n" not in self._heard:
+            while b"\n" not in self._buffer:
                 await asyncio.sleep(0.002)
                 self._read()
-        line, _, self._heard = self._heard.partition(b"\n")
+        line, _, self._buffer = self._buffer.partition(b"\n")
         return json.loads(line)
 
     def _read(self) -> None:
         try:
-            while data := os.read(self.hears, 1 << 16):
-                self._heard += data
+            while data := os.read(self._read_fd, 1 << 16):
+                self._buffer += data
         except BlockingIOError:
             pass
 
-    def hang_up(self) -> None:
-        self.says = _closed(self.says)
+    def close_writer(self) -> None:
+        """Close the stdin of the gateway."""
+        self._write_fd = _close_once(self._write_fd)
 
-    def go_deaf(self) -> None:
-        self.hears = _closed(self.hears)
+    def close_reader(self) -> None:
+        """Close the stdout of the gateway."""
+        self._read_fd = _close_once(self._read_fd)
 
     def close(self) -> None:
-        for fd in (self.says, self.hears, *self.wire):
-            _closed(fd)
+        for fd in (self._write_fd, self._read_fd, *self.wire):
+            _close_once(fd)
 
 
-def _closed(fd: int) -> int:
+def _close_once(fd: int) -> int:
+    """Close a descriptor unless it is -1; return -1."""
     if fd >= 0:
         os.close(fd)
     return -1
 
 
 @asynccontextmanager
-async def served(*extensions: dict[str, Any]) -> AsyncIterator[tuple[Peer, "asyncio.Task[None]"]]:
-    """A client's pipes, and the task that serves them."""
+async def served_peer(
+    *extensions: dict[str, Any],
+) -> AsyncIterator[tuple[Peer, "asyncio.Task[None]"]]:
+    """Yield a client of a gateway with these extensions, and the task that serves it."""
     peer = Peer()
-    async with inside({"extensions": list(extensions)}) as gateway:
+    async with open_gateway({"extensions": list(extensions)}) as gateway:
         serving = asyncio.ensure_future(stdio.serve(gateway.server, peer.wire))
         try:
             yield peer, serving
@@ -114,163 +126,182 @@ async def served(*extensions: dict[str, Any]) -> AsyncIterator[tuple[Peer, "asyn
             peer.close()
 
 
-async def ended(serving: "asyncio.Task[None]") -> None:
+async def wait_for_end(serving: "asyncio.Task[None]") -> None:
     async with asyncio.timeout(LONG_SECONDS):
         await serving
 
 
 @pytest.mark.both_loops
-async def test_a_session_goes_from_the_first_line_to_the_end_of_stdin() -> None:
-    async with served(TEXT) as (peer, serving):
-        peer.say(b"\xef\xbb\xbf" + lines(*HELLO) + b"\r\n\n")
-        hello = await peer.next()
-        assert (hello["id"], hello["result"]["protocolVersion"]) == ("hello", "2025-06-18")
+async def test_a_session_ends_at_the_end_of_stdin() -> None:
+    async with served_peer(TEXT) as (peer, serving):
+        peer.send(b"\xef\xbb\xbf" + encode_lines(*HANDSHAKE) + b"\r\n\n")
+        reply = await peer.receive()
+        assert (reply["id"], reply["result"]["protocolVersion"]) == ("hello", "2025-06-18")
         for part in (b'{"jsonrpc":"2.0","id":7,"me', b'thod":"tools/list"}\r\n'):
-            peer.say(part)
-        listed = await peer.next()
-        assert listed["id"] == 7 and len(listed["result"]["tools"]) == 3
-        peer.say(lines(calling(8, "ext_text_shout", text="ü" * 10_000)))
-        shouted = await peer.next()
-        assert shouted["result"]["structuredContent"] == {"text": "Ü" * 10_000}
-        peer.hang_up()
-        await ended(serving)
+            peer.send(part)
+        reply = await peer.receive()
+        assert reply["id"] == 7 and len(reply["result"]["tools"]) == 3  # text.py has three tools
+        peer.send(encode_lines(tool_call(8, "ext_text_shout", text="ü" * 10_000)))
+        reply = await peer.receive()
+        assert reply["result"]["structuredContent"] == {"text": "Ü" * 10_000}
+        peer.close_writer()
+        await wait_for_end(serving)
 
 
-async def test_requests_under_way_at_the_end_of_stdin_are_answered() -> None:
+async def test_requests_in_progress_at_the_end_of_stdin_are_answered() -> None:
     slow = extension("slow", "morphir", "-S", "-E", "-c", SLOW)
-    async with served(slow) as (peer, serving):
-        peer.say(lines(*HELLO, calling(8, "ext_slow_late")))
-        peer.hang_up()
-        assert (await peer.next())["id"] == "hello"
-        late = await peer.next()
-        assert late["id"] == 8 and late["result"]["isError"] is False
-        await ended(serving)
+    async with served_peer(slow) as (peer, serving):
+        peer.send(encode_lines(*HANDSHAKE, tool_call(8, "ext_slow_late")))
+        peer.close_writer()
+        assert (await peer.receive())["id"] == "hello"
+        reply = await peer.receive()
+        assert reply["id"] == 8 and reply["result"]["isError"] is False
+        await wait_for_end(serving)
 
 
+# A morphir extension whose tool `late` answers after 0.2 s, and so does its handshake.
 SLOW = """
 import json, sys, time
 for line in sys.stdin:
-    asked = json.loads(line)
-    if asked["method"] != "capabilities":
+    request = json.loads(line)
+    if request["method"] != "capabilities":
         time.sleep(0.2)
-    result = [{"name": "late", "description": ""}] if asked["method"] == "capabilities" else {}
-    print(json.dumps({"id": asked["id"], "result": result}), flush=True)
+    result = [{"name": "late", "description": ""}] if request["method"] == "capabilities" else {}
+    print(json.dumps({"id": request["id"], "result": result}), flush=True)
+"""
+
+# A morphir extension whose tool `late` does not answer.
+HANGING = """
+import json, sys, time
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["method"] == "late":
+        time.sleep(1000)
+    result = [{"name": "late", "description": ""}] if request["method"] == "capabilities" else {}
+    print(json.dumps({"id": request["id"], "result": result}), flush=True)
 """
 
 
 @shows("gateway-wire-02")
-async def test_a_line_that_is_not_a_message_is_answered_and_the_session_goes_on() -> None:
-    async with served(TEXT) as (peer, _):
-        peer.say(b"what is this?\n" + b'{"id": 5, "method": 7}\n' + b"[]\n" + b"[" * 50_000 + b"\n")
-        answers = [await peer.next() for _ in range(4)]
+async def test_a_line_that_is_not_a_message_is_answered_and_the_session_continues() -> None:
+    async with served_peer(TEXT) as (peer, _):
+        peer.send(
+            b"what is this?\n" + b'{"id": 5, "method": 7}\n' + b"[]\n" + b"[" * 50_000 + b"\n"
+        )
+        answers = [await peer.receive() for _ in range(4)]
         assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [
             (None, types.PARSE_ERROR),
             (5, types.INVALID_REQUEST),
             (None, types.INVALID_REQUEST),
             (None, types.PARSE_ERROR),
         ]
-        peer.say(lines(*HELLO))
-        assert (await peer.next())["id"] == "hello"
+        peer.send(encode_lines(*HANDSHAKE))
+        assert (await peer.receive())["id"] == "hello"
 
 
 async def test_a_line_that_cannot_be_read_is_answered_with_the_reason_under_its_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stdio, "MAX_LINE_BYTES", 40_000)
-    async with served(TEXT) as (peer, _):
+    async with served_peer(TEXT) as (peer, _):
         for head, rest, reason in (
             (b'"id": 5, "method": "ping"', b' "params": {"a": "\xff"}', "not JSON"),
             (b'"method": "ping", "id": "x"', b' "params": ' + b"[" * 30_000, "nested too deeply"),
             (b'"id": 6', b' "method": "' + b"a" * 50_000 + b'"', "longer than 40,000 bytes"),
         ):
-            peer.say(b'{"jsonrpc": "2.0", ' + head + b"," + rest + b"}\n")
-            answer = await peer.next()
+            peer.send(b'{"jsonrpc": "2.0", ' + head + b"," + rest + b"}\n")
+            answer = await peer.receive()
             assert answer["error"]["code"] == types.PARSE_ERROR
             assert reason in answer["error"]["message"]
             assert json.dumps(answer["id"]).encode() in head
-        # The id of a response is one of the server's: an error under it would end another request.
-        peer.say(b'{"jsonrpc": "2.0", "id": 7, "result": {"a": "\xff"}}\n')
-        assert (await peer.next())["id"] is None
+        # The id of a response belongs to a request of the server: an error with this id would end
+        # another request.
+        peer.send(b'{"jsonrpc": "2.0", "id": 7, "result": {"a": "\xff"}}\n')
+        assert (await peer.receive())["id"] is None
 
 
 @pytest.mark.parametrize("method", ["ping", "tools/call"])
-async def test_a_request_with_an_invalid_id_is_refused_rather_than_dropped(method: str) -> None:
-    """Without an answer, the client would wait for one in vain."""
-    async with served(TEXT) as (peer, _):
-        peer.say(lines(*HELLO))
-        await peer.next()
+async def test_a_request_with_an_invalid_id_is_refused(method: str) -> None:
+    """Without an answer, the client would wait forever."""
+    async with served_peer(TEXT) as (peer, _):
+        peer.send(encode_lines(*HANDSHAKE))
+        await peer.receive()
         ids: list[Any] = [None, 1.5, True, [1], {}]
         for id in ids:
-            peer.say(lines(request(id, method, name="ext_text_shout", arguments={"text": "a"})))
-            answer = await peer.next()
+            peer.send(
+                encode_lines(request(id, method, name="ext_text_shout", arguments={"text": "a"}))
+            )
+            answer = await peer.receive()
             assert answer["error"]["code"] == types.INVALID_REQUEST
             assert "the id of a request" in answer["error"]["message"]
             assert answer["id"] == (1.5 if id == 1.5 else None)
-        peer.say(lines(request(7.0, method, name="ext_text_shout", arguments={"text": "a"})))
-        answer = await peer.next()
+        peer.send(
+            encode_lines(request(7.0, method, name="ext_text_shout", arguments={"text": "a"}))
+        )
+        answer = await peer.receive()
         assert answer["id"] == 7 and "result" in answer
 
 
 async def test_a_notification_with_a_null_id_is_a_notification() -> None:
-    async with served(TEXT) as (peer, _):
-        peer.say(lines(HELLO[0], HELLO[1] | {"id": None}, request(2, "ping")))
-        assert [(await peer.next())["id"] for _ in range(2)] == ["hello", 2]
+    async with served_peer(TEXT) as (peer, _):
+        peer.send(encode_lines(HANDSHAKE[0], HANDSHAKE[1] | {"id": None}, request(2, "ping")))
+        assert [(await peer.receive())["id"] for _ in range(2)] == ["hello", 2]
 
 
 @shows("gateway-wire-07")
 async def test_each_of_several_messages_in_one_line_is_answered() -> None:
-    async with served(TEXT) as (peer, _):
-        peer.say(lines(*HELLO))
-        await peer.next()
-        asked = [calling(1, "ext_text_shout", text="a"), {"id": 2}, request("x", "ping"), 7]
-        peer.say(json.dumps(asked).encode() + b"\n")
-        answers = [await peer.next() for _ in range(4)]
+    async with served_peer(TEXT) as (peer, _):
+        peer.send(encode_lines(*HANDSHAKE))
+        await peer.receive()
+        batch = [tool_call(1, "ext_text_shout", text="a"), {"id": 2}, request("x", "ping"), 7]
+        peer.send(json.dumps(batch).encode() + b"\n")
+        answers = [await peer.receive() for _ in range(4)]
         refused = [answer["id"] for answer in answers if "error" in answer]
         assert sorted(map(str, refused)) == ["2", "None"]
         assert {answer["id"] for answer in answers if "result" in answer} == {1, "x"}
 
 
-async def test_a_client_that_went_deaf_ends_the_session() -> None:
-    async with served(TEXT) as (peer, serving):
-        peer.say(lines(*HELLO))
-        await peer.next()
-        peer.go_deaf()
-        peer.say(lines(calling(1, "ext_text_shout", text="is anybody there?")))
-        await ended(serving)
+async def test_closing_the_reader_of_stdout_ends_the_session() -> None:
+    async with served_peer(TEXT) as (peer, serving):
+        peer.send(encode_lines(*HANDSHAKE))
+        await peer.receive()
+        peer.close_reader()
+        peer.send(encode_lines(tool_call(1, "ext_text_shout", text="is anybody there?")))
+        await wait_for_end(serving)
 
 
 @pytest.mark.both_loops
-async def test_a_client_that_is_gone_ends_the_session_though_a_call_is_under_way(
+async def test_a_client_that_disconnects_during_a_call_ends_the_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(line_writer, "CHECK_SECONDS", 0.02)
-    program = SLOW.replace('!= "capabilities"', '== "late"', 1).replace("0.2", "1000")
-    hung = extension("hung", "morphir", "-S", "-E", "-c", program, limits={"call": "10m"})
+    hung = extension("hung", "morphir", "-S", "-E", "-c", HANGING, limits={"call": "10m"})
     peer = Peer()
-    async with inside({"extensions": [hung]}) as gateway:
+    async with open_gateway({"extensions": [hung]}) as gateway:
         serving = asyncio.ensure_future(stdio.serve(gateway.server, peer.wire))
-        peer.say(lines(*HELLO))
-        await peer.next()
-        peer.say(lines(calling(1, "ext_hung_late")))
+        peer.send(encode_lines(*HANDSHAKE))
+        await peer.receive()
+        peer.send(encode_lines(tool_call(1, "ext_hung_late")))
         await until(lambda: gateway.host["hung"].stats.in_flight == 1)
-        peer.hang_up()
-        peer.go_deaf()
+        peer.close_writer()
+        peer.close_reader()
         try:
-            await ended(serving)
+            await wait_for_end(serving)
             assert gateway.host["hung"].stats.in_flight == 0
         finally:
             peer.close()
             gateway.host.kill()
 
 
+# A morphir extension whose tool returns a large result.
 LARGE = """
 import json, sys
 for line in sys.stdin:
-    asked = json.loads(line)
+    request = json.loads(line)
     result = "x" * 200_000
-    if asked["method"] == "capabilities":
+    if request["method"] == "capabilities":
         result = [{"name": "large", "description": ""}]
-    print(json.dumps({"id": asked["id"], "result": result}), flush=True)
+    print(json.dumps({"id": request["id"], "result": result}), flush=True)
 """
 
 
@@ -278,18 +309,20 @@ for line in sys.stdin:
 @pytest.mark.both_loops
 async def test_a_client_that_does_not_read_delays_only_itself() -> None:
     large = extension("large", "morphir", "-S", "-E", "-c", LARGE)
-    async with inside({"extensions": [large]}) as gateway:
+    async with open_gateway({"extensions": [large]}) as gateway:
         with closing(Peer()) as slow, closing(Peer()) as quick:
             serving = [
                 asyncio.ensure_future(stdio.serve(gateway.server, peer.wire))
                 for peer in (slow, quick)
             ]
-            slow.say(lines(*HELLO, *(calling(n, "ext_large_large") for n in range(4))))
+            slow.send(
+                encode_lines(*HANDSHAKE, *(tool_call(n, "ext_large_large") for n in range(4)))
+            )
             host = gateway.host
             await until(lambda: sum(ext.stats.result for ext in host.extensions) == 4)
-            quick.say(lines(*HELLO, calling("mine", "ext_large_large")))
-            assert [(await quick.next())["id"] for _ in range(2)] == ["hello", "mine"]
-            received = [(await slow.next())["id"] for _ in range(5)]
+            quick.send(encode_lines(*HANDSHAKE, tool_call("mine", "ext_large_large")))
+            assert [(await quick.receive())["id"] for _ in range(2)] == ["hello", "mine"]
+            received = [(await slow.receive())["id"] for _ in range(5)]
             assert sorted(received, key=str) == [0, 1, 2, 3, "hello"]
             for task in serving:
                 task.cancel()
@@ -297,7 +330,7 @@ async def test_a_client_that_does_not_read_delays_only_itself() -> None:
 
 
 @shows("gateway-wire-01")
-def test_while_it_serves_stdout_is_the_wire_alone() -> None:
+def test_other_output_to_stdout_goes_to_stderr_while_the_gateway_serves() -> None:
     script = """if True:
         import os, sys
         from exthost.faces.gateway import stdio
@@ -308,36 +341,36 @@ def test_while_it_serves_stdout_is_the_wire_alone() -> None:
             os.write(wire.write_fd, os.read(wire.read_fd, 100))
         print("after", flush=True)
     """
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script],
-        input="asked\n",
+        input="request\n",
         capture_output=True,
         text=True,
         timeout=LONG_SECONDS,
         env=environment(),
         check=True,
     )
-    assert done.stdout == "asked\nafter\n"
-    assert done.stderr == "stray\nfrom a child\n"
+    assert result.stdout == "request\nafter\n"
+    assert result.stderr == "stray\nfrom a child\n"
 
 
 @pytest.mark.sampled
 @shows("gateway-wire-03")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (None, 0)])
-def test_ctrl_c_and_the_end_of_stdin_end_it_with_no_child_left(
+def test_signals_and_the_end_of_stdin_end_the_gateway(
     number: signal.Signals | None, code: int, tmp_path: Path
 ) -> None:
-    # At the end of stdin, what is under way is answered first: here by its limit of time.
+    # At the end of stdin, calls in progress are answered first: this call by its time limit.
     limits = {"climber": {"limits": {"call": "3s"}}} if number is None else {}
     config = write_config(tmp_path, {"extensions": [TEXT], "overrides": limits})
     with subprocess.Popen(
-        command(config), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+        command(config, "--own"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
     ) as process:
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(lines(*HELLO, calling(1, "ext_climber_climb", steps=1)))
-        process.stdin.write(lines(calling(2, "ext_climber_wait")))
+        process.stdin.write(encode_lines(*HANDSHAKE, tool_call(1, "ext_climber_climb", steps=1)))
+        process.stdin.write(encode_lines(tool_call(2, "ext_climber_wait")))
         process.stdin.flush()
-        # On a slow machine the extension is ready late, and a notification says so in between.
+        # On a slow machine, a notification of changed tools can come between the replies.
         messages = map(json.loads, iter(process.stdout.readline, b""))
         replies = (message["id"] for message in messages if "id" in message)
         assert [next(replies), next(replies)] == ["hello", 1]
@@ -349,17 +382,17 @@ def test_ctrl_c_and_the_end_of_stdin_end_it_with_no_child_left(
         assert list(replies) in ([], [2])
 
 
-def test_a_file_will_do_for_stdin(tmp_path: Path) -> None:
+def test_stdin_can_be_a_file(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"extensions": [TEXT]})
-    asked = tmp_path / "asked"
-    asked.write_bytes(lines(HELLO[0]))
-    with asked.open() as file:
-        done = subprocess.run(
-            command(config),
+    input_file = tmp_path / "input"
+    input_file.write_bytes(encode_lines(HANDSHAKE[0]))
+    with input_file.open() as file:
+        result = subprocess.run(
+            command(config, "--own"),
             stdin=file,
             capture_output=True,
             timeout=LONG_SECONDS,
             env=environment(),
         )
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["id"] == "hello"
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["id"] == "hello"

@@ -1,4 +1,4 @@
-"""A proxy that adds a bearer token to each request, for clients that cannot send one."""
+"""An HTTP proxy that adds a bearer token to each request, for clients that cannot send a token."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,8 +10,8 @@ MAX_HEAD_BYTES = 64 * 1024
 
 @asynccontextmanager
 async def token_proxy(url: str, token: str) -> AsyncIterator[str]:
-    """Yield the URL of a proxy before this one, on another port. Each connection carries one
-    request, and everything but the token passes as it is, the name of the host too."""
+    """Yield the URL of a proxy for this URL. Each connection carries one request; the proxy adds
+    the token and changes nothing else, not even the Host header."""
     target = urlsplit(url)
     tasks: set[asyncio.Task[None]] = set()
 
@@ -20,29 +20,29 @@ async def token_proxy(url: str, token: str) -> AsyncIterator[str]:
         assert task is not None
         tasks.add(task)
         try:
-            await _pass(reader, writer)
+            await _relay_request(reader, writer)
         except (OSError, EOFError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            pass  # a task of a stream that ends cancelled would be told as an error
+            pass  # asyncio would log the task of a stream that ends cancelled as an error
         finally:
             writer.close()
             tasks.discard(task)
 
-    async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _relay_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *fields = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
-        kept = [field for field in fields if not field.lower().startswith(b"connection:")]
-        kept += [b"Connection: close", f"Authorization: Bearer {token}".encode()]
-        there, back = await asyncio.open_connection(target.hostname, target.port)
+        header_fields = [field for field in fields if not field.lower().startswith(b"connection:")]
+        header_fields += [b"Connection: close", f"Authorization: Bearer {token}".encode()]
+        response, upstream = await asyncio.open_connection(target.hostname, target.port)
         try:
-            back.write(b"\r\n".join((first, *kept)) + b"\r\n\r\n")
-            sending = asyncio.ensure_future(_copy(reader, back))
+            upstream.write(b"\r\n".join((first, *header_fields)) + b"\r\n\r\n")
+            sending = asyncio.ensure_future(_copy(reader, upstream))
             try:
-                await _copy(there, writer)
+                await _copy(response, writer)
             finally:
                 sending.cancel()
                 await asyncio.wait([sending])
         finally:
-            back.close()
+            upstream.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=MAX_HEAD_BYTES)
     try:

@@ -1,5 +1,8 @@
-"""The command line, with one extension more in its config: the toy that tells progress and hears
-cancels. Its dialect is a third party's, which a config cannot name."""
+"""The command line, with the toy extension `climber` added to every config.
+
+`climber` reports progress and receives cancellations. Its dialect is that of an installed package
+(tests/toys), which a config cannot name.
+"""
 
 import sys
 from dataclasses import replace
@@ -12,7 +15,7 @@ from exthost.faces.cli import gateway, main
 from tests.toys import stepper
 
 
-def with_climber(source: Any) -> Config:
+def read_config_with_climber(source: Any) -> Config:
     config = read_config(source)
     climber = config.outer_settings("climber").apply_to(stepper.spec("climber"))
     return replace(config, specs=(*config.specs, climber))
@@ -20,5 +23,5 @@ def with_climber(source: Any) -> Config:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(stepper.installed(Path(sys.argv[1]))))
-    gateway.read_config = with_climber  # type: ignore[attr-defined]
+    gateway.read_config = read_config_with_climber  # type: ignore[attr-defined]
     sys.exit(main(sys.argv[2:]))

@@ -1,4 +1,4 @@
-"""Where an HTTP service listens."""
+"""The address at which an HTTP service listens."""
 
 import pytest
 
@@ -15,8 +15,8 @@ from exthost.faces.http_server.listener import listen, listener_url
     ],
 )
 def test_an_unavailable_address_is_reported(host: str, advice: str) -> None:
-    with listen("127.0.0.1", 0) as taken, pytest.raises(UsageError) as caught:
-        listen(host, taken.getsockname()[1])
+    with listen("127.0.0.1", 0) as listener, pytest.raises(UsageError) as caught:
+        listen(host, listener.getsockname()[1])
     assert caught.value.code == "X1365" and caught.value.help.startswith(advice)
 
 
@@ -27,7 +27,7 @@ def test_a_port_that_does_not_exist_is_reported(port: int) -> None:
     assert caught.value.code == "X1365" and "no such port" in caught.value.message
 
 
-def test_the_url_names_the_port_that_was_free() -> None:
+def test_the_url_has_the_port_that_the_system_chose() -> None:
     with listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         assert listener_url(listener, "127.0.0.1", "/mcp") == f"http://127.0.0.1:{port}/mcp"

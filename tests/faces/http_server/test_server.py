@@ -1,4 +1,4 @@
-"""The limits of an HTTP service: nobody without a token can take what others need."""
+"""The limits of an HTTP service: clients without a token cannot keep out those with a token."""
 
 import asyncio
 import contextlib
@@ -18,41 +18,42 @@ from tests.faces.cli.cli_process import RUN_SECONDS
 
 ROOT = Path(__file__).parents[3]
 
-# Nobody in these tests sends this token.
-NOBODY = Access("127.0.0.1", Tokens(Token("nobody has it")))
+# No client in these tests sends this token.
+UNUSED_TOKEN = Access("127.0.0.1", Tokens(Token("nobody has it")))
 
 
-async def _hello(scope: Any, receive: Any, send: Any) -> None:
+async def _answer_ok(scope: Any, receive: Any, send: Any) -> None:
+    """An ASGI application that answers every request with "ok"."""
     headers = [(b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"ok"})
 
 
-async def test_half_a_head_is_cut_off_and_honest_clients_are_served(
+async def test_incomplete_requests_are_closed_and_other_clients_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 20)
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    serving = asyncio.ensure_future(server.serve_app(_hello, listener, NOBODY))
-    whole = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    serving = asyncio.ensure_future(server.serve_app(_answer_ok, listener, UNUSED_TOKEN))
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     try:
         async with asyncio.timeout(RUN_SECONDS):
-            opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
-            for number, (reader, writer) in enumerate(opened):
+            connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
+            for number, (reader, writer) in enumerate(connections):
                 with contextlib.suppress(OSError, EOFError):
-                    # Some finish one request first: a further head has a deadline as well.
+                    # Half of the clients send a whole request first: the limit applies again.
                     if number % 2:
-                        writer.write(whole)
+                        writer.write(request)
                         await reader.readuntil(b"ok")
-                    writer.write(whole[:20])
-            for reader, writer in opened:
+                    writer.write(request[:20])
+            for reader, writer in connections:
                 with contextlib.suppress(ConnectionError):
                     await reader.read()  # returns at the end of the connection
                 writer.close()
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(whole)
+            writer.write(request)
             assert b"200 OK" in await reader.readline()
             writer.close()
     finally:
@@ -60,17 +61,17 @@ async def test_half_a_head_is_cut_off_and_honest_clients_are_served(
         await asyncio.wait([serving])
 
 
-async def test_a_body_that_never_ends_is_cut_off_though_it_goes_on(
+async def test_a_request_whose_body_never_ends_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(server, "BODY_SECONDS", 0.3)
     listener = listen("127.0.0.1", 0)
-    serving = asyncio.ensure_future(server.serve_app(_hello, listener, NOBODY))
+    serving = asyncio.ensure_future(server.serve_app(_answer_ok, listener, UNUSED_TOKEN))
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"
     first = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     try:
         async with asyncio.timeout(RUN_SECONDS):
-            # The second one comes together with a whole request.
+            # The second time, a whole request comes before it in the same data.
             for request in (head, first + head):
                 reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
                 writer.write(request)
@@ -87,9 +88,9 @@ async def test_a_body_that_never_ends_is_cut_off_though_it_goes_on(
 
 
 @pytest.mark.parametrize("name", ["Authorization", "Origin", "Host", "Sec-Fetch-Site"])
-async def test_a_header_that_decides_about_access_occurs_once(name: str) -> None:
+async def test_a_repeated_header_that_decides_about_access_is_refused(name: str) -> None:
     listener = listen("127.0.0.1", 0)
-    serving = asyncio.ensure_future(server.serve_app(_hello, listener, NOBODY))
+    serving = asyncio.ensure_future(server.serve_app(_answer_ok, listener, UNUSED_TOKEN))
     try:
         for headers, status in (
             ([f"{name}: localhost"], b"200"),
@@ -109,7 +110,9 @@ async def test_a_header_that_decides_about_access_occurs_once(name: str) -> None
         await asyncio.wait([serving])
 
 
-def test_half_of_the_descriptors_stay_for_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_half_of_the_descriptors_are_used_for_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 100)
     for descriptors, connections in ((128, 64), (4096, 100), (-1, 100)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, soft=descriptors: (soft, soft))
@@ -117,55 +120,55 @@ def test_half_of_the_descriptors_stay_for_extensions(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("silent", [b"", b"GET / HT"], ids=["silent", "half a request"])
-async def test_strangers_do_not_keep_out_a_client_with_the_token(
+async def test_clients_without_a_token_do_not_keep_out_a_client_with_the_token(
     silent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 64)
     listener = listen("127.0.0.1", 0)
     address = listener.getsockname()[:2]
     access = Access("127.0.0.1", Tokens(Token("secret")))
-    serving = asyncio.ensure_future(server.serve_app(_hello, listener, access))
+    serving = asyncio.ensure_future(server.serve_app(_answer_ok, listener, access))
     request = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n"
 
-    async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def send_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(request)
         assert b"ok" in await reader.readuntil(b"ok")
 
-    opened = []
+    connections = []
     try:
         async with asyncio.timeout(RUN_SECONDS):
             for _ in range(30):
-                opened.append(await asyncio.open_connection(*address))
-                await ask(*opened[-1])
-            early = list(opened)
+                connections.append(await asyncio.open_connection(*address))
+                await send_request(*connections[-1])
+            with_token = list(connections)
             for _ in range(200):
                 reader, writer = await asyncio.open_connection(*address)
                 writer.write(silent)
-                opened.append((reader, writer))
-            late = await asyncio.open_connection(*address)
-            opened.append(late)
-            await ask(*late)
-            for reader, writer in early:  # those with the token have kept their connections
-                await ask(reader, writer)
-            # The oldest strangers have gone, the newest are here.
+                connections.append((reader, writer))
+            new_connection = await asyncio.open_connection(*address)
+            connections.append(new_connection)
+            await send_request(*new_connection)
+            for reader, writer in with_token:  # these connections are still open
+                await send_request(reader, writer)
+            # The oldest connection without a token was closed; the newest is open.
             with contextlib.suppress(ConnectionError):
-                assert await opened[30][0].read() == b""
-            assert not opened[-2][0].at_eof()
+                assert await connections[len(with_token)][0].read() == b""
+            assert not connections[-2][0].at_eof()
     finally:
         serving.cancel()
         await asyncio.wait([serving])
-        for _, writer in opened:
+        for _, writer in connections:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
 
 @contextlib.asynccontextmanager
-async def _service() -> AsyncIterator[tuple[str, int]]:
+async def _serve() -> AsyncIterator[tuple[str, int]]:
     """Serve with the token "secret", and yield the address."""
     listener = listen("127.0.0.1", 0)
     access = Access("127.0.0.1", Tokens(Token("secret")))
-    serving = asyncio.ensure_future(server.serve_app(_hello, listener, access))
+    serving = asyncio.ensure_future(server.serve_app(_answer_ok, listener, access))
     try:
         yield listener.getsockname()[:2]
     finally:
@@ -173,18 +176,18 @@ async def _service() -> AsyncIterator[tuple[str, int]]:
         await asyncio.wait([serving])
 
 
-async def test_a_client_may_open_many_connections_before_its_first_request(
+async def test_a_client_can_open_many_connections_before_its_first_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 200)
     monkeypatch.setattr(server, "ARRIVAL_SECONDS", 1000.0)
     request = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n"
-    async with _service() as address, asyncio.timeout(RUN_SECONDS):
-        opened = [await asyncio.open_connection(*address) for _ in range(190)]
-        for reader, writer in opened:
+    async with _serve() as address, asyncio.timeout(RUN_SECONDS):
+        connections = [await asyncio.open_connection(*address) for _ in range(190)]
+        for reader, writer in connections:
             writer.write(request)
             assert b"ok" in await reader.readuntil(b"ok")
-        for _, writer in opened:
+        for _, writer in connections:
             writer.close()
 
 
@@ -194,19 +197,19 @@ async def test_connections_that_have_just_arrived_count_towards_the_maximum(
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 40)
     monkeypatch.setattr(server, "ARRIVAL_SECONDS", 1000.0)
     monkeypatch.setattr(server, "HEADER_SECONDS", 1000.0)
-    async with _service() as address, asyncio.timeout(RUN_SECONDS):
-        opened = [await asyncio.open_connection(*address) for _ in range(100)]
-        ends = [asyncio.ensure_future(reader.read()) for reader, _ in opened]
-        while sum(end.done() for end in ends) < 60:
+    async with _serve() as address, asyncio.timeout(RUN_SECONDS):
+        connections = [await asyncio.open_connection(*address) for _ in range(100)]
+        ends = [asyncio.ensure_future(reader.read()) for reader, _ in connections]
+        while sum(end.done() for end in ends) < 100 - server.MAX_CONNECTIONS:
             await asyncio.wait(
                 [end for end in ends if not end.done()], return_when="FIRST_COMPLETED"
             )
-        for _, writer in opened:
+        for _, writer in connections:
             writer.close()
         await asyncio.gather(*ends, return_exceptions=True)
 
 
-# A service in a process that may open 1024 descriptors; prints its port.
+# An HTTP service in a process with at most 1024 descriptors. It prints its port.
 SMALL_SERVICE = """
 import asyncio, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
@@ -214,19 +217,19 @@ from exthost.faces.http_server.access import Access
 from exthost.faces.http_server.listener import listen
 from exthost.faces.http_server.server import serve_app
 from exthost.faces.http_server.token import Token, Tokens
-from tests.faces.http_server.test_server import _hello
+from tests.faces.http_server.test_server import _answer_ok
 listener = listen("127.0.0.1", 0)
 print(listener.getsockname()[1], flush=True)
-asyncio.run(serve_app(_hello, listener, Access("127.0.0.1", Tokens(Token("secret")))))
+asyncio.run(serve_app(_answer_ok, listener, Access("127.0.0.1", Tokens(Token("secret")))))
 """
 
 
 @pytest.mark.more
-async def test_1500_silent_connections_do_not_shut_others_out_with_1024_descriptors() -> None:
+async def test_1500_silent_connections_do_not_keep_out_others_with_1024_descriptors() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 4096 if hard < 0 else min(4096, hard)
-    assert wanted >= 2048, "this test opens 1500 connections"
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    descriptors = 4096 if hard < 0 else min(4096, hard)
+    assert descriptors >= 2048, "this test opens 1500 connections"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
     service = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SMALL_SERVICE, stdout=asyncio.subprocess.PIPE, cwd=ROOT
     )

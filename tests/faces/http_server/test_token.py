@@ -1,4 +1,4 @@
-"""Where the token of an HTTP service comes from."""
+"""The token of an HTTP service: from a file, from a variable, or generated."""
 
 import os
 from pathlib import Path
@@ -11,17 +11,18 @@ from tests.dialects.requirements import shows
 
 
 @shows("gateway-http-04")
-def test_the_token_is_the_files_then_the_variables_then_a_new_one(tmp_path: Path) -> None:
+def test_the_token_is_that_of_the_file_or_of_the_variable_or_a_new_one(tmp_path: Path) -> None:
     file, environ = tmp_path / "token", {token.VARIABLE: "from-the-environment"}
-    made = token.find_token(str(file), environ)
-    assert made == token.find_token(str(file), {}) and len(made.text) > 30
+    from_file = token.find_token(str(file), environ)
+    assert from_file == token.find_token(str(file), {})
+    assert len(from_file.text) > 30, "a generated token is too long to guess"
     assert token.find_token(None, environ) == token.Token("from-the-environment", token.VARIABLE)
     new = token.find_token(None, {})
     assert new.source == "" and new.text != token.find_token(None, {}).text
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_a_token_that_another_user_knows_is_refused(tmp_path: Path) -> None:
+def test_a_token_file_of_another_user_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("known")
     file.chmod(0o600)
@@ -30,13 +31,13 @@ def test_a_token_that_another_user_knows_is_refused(tmp_path: Path) -> None:
         token.find_token(str(file), {})
 
 
-def test_a_token_file_without_end_is_refused(tmp_path: Path) -> None:
+def test_a_token_file_that_is_a_pipe_or_too_long_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     os.mkfifo(file, 0o600)
     with pytest.raises(ConfigError, match="not a file"):
         token.find_token(str(file), {})
     file.unlink()
-    # The last of its tokens would be cut, and its beginning be a token.
+    # If the file were truncated, the beginning of its last token would be a valid token.
     file.touch(0o600)
     file.write_text("0123456789\n" * 400)
     with pytest.raises(ConfigError, match="not a file"):
@@ -47,7 +48,7 @@ def test_a_token_file_without_end_is_refused(tmp_path: Path) -> None:
     ("text", "mode"),
     [("", 0o600), ("two words", 0o600), ("tök", 0o600), ("fine", 0o644), ("fine", 0o660)],
 )
-def test_a_token_file_that_is_empty_unfit_or_open_to_others_is_refused(
+def test_a_token_file_that_is_empty_invalid_or_readable_by_others_is_refused(
     tmp_path: Path, text: str, mode: int
 ) -> None:
     file = tmp_path / "token"
@@ -91,11 +92,11 @@ def test_a_token_file_that_becomes_unusable_admits_no_client(
 
 
 def replace(file: Path, text: str) -> None:
-    """Write the file anew, as an operator should: readers see the old or the new one."""
-    beside = file.with_suffix(".new")
-    beside.touch(0o600)
-    beside.write_text(text)
-    os.replace(beside, file)  # noqa: PTH105
+    """Replace the file atomically, as an operator should."""
+    new_file = file.with_suffix(".new")
+    new_file.touch(0o600)
+    new_file.write_text(text)
+    os.replace(new_file, file)  # noqa: PTH105
 
 
 def test_a_folder_in_place_of_a_token_file_is_refused_and_closed(tmp_path: Path) -> None:

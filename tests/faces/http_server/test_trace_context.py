@@ -1,4 +1,4 @@
-"""The W3C Trace Context of a request: taken whole, or not at all."""
+"""The W3C Trace Context of a request: it is used only if its `traceparent` is valid."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from exthost.faces.http_server.trace_context import trace_context
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 
 
-def test_a_parent_comes_with_its_state_and_nothing_else() -> None:
+def test_the_trace_context_has_only_its_three_headers() -> None:
     headers = {"traceparent": PARENT, "tracestate": "x=1", "baggage": "b=2", "cookie": "c"}
     assert trace_context(headers) == {"traceparent": PARENT, "tracestate": "x=1", "baggage": "b=2"}
 

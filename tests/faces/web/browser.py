@@ -1,6 +1,7 @@
-"""A headless Chromium, driven by its DevTools protocol over a pipe. No package is needed for it.
+"""A headless Chromium for tests, controlled by its DevTools protocol over a pipe.
 
-`chromium()` skips the test where there is no Chromium.
+`with chromium(folder) as browser:` starts it, or skips the test if it is not installed. No Python
+package is needed.
 """
 
 import base64
@@ -20,10 +21,10 @@ import pytest
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-# For anything that a busy machine has to get done.
+# The limit of every wait; a busy machine can be slow.
 WAIT_SECONDS = 60.0
 
-# Puts the two pipes where Chromium expects them.
+# Moves the two pipes to the descriptors 3 and 4, where Chromium expects them.
 _LAUNCH = (
     "import os, sys; from fcntl import fcntl, F_DUPFD; "
     "pipes = [fcntl(int(word), F_DUPFD, 10) for word in sys.argv[1:3]]; "
@@ -33,11 +34,11 @@ _LAUNCH = (
 
 
 class BrowserError(Exception):
-    """Chromium answered with an error, or not at all."""
+    """Chromium answered with an error or did not answer."""
 
 
 def find_program() -> str | None:
-    """Return the path of a Chromium."""
+    """Return the path of an installed Chromium, or None."""
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
@@ -60,7 +61,7 @@ class Browser:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **params: Any) -> Any:
-        """Send a command and return its result. Events that come meanwhile are kept."""
+        """Send a command and return its result. Events before it are added to `messages`."""
         self._id += 1
         command: dict[str, Any] = {"id": self._id, "method": method, "params": params}
         if self._session:
@@ -79,24 +80,24 @@ class Browser:
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._reader], [], [], left)[0]:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not select.select([self._reader], [], [], remaining)[0]:
                 raise BrowserError("no answer")
             chunk = os.read(self._reader, 1 << 20)
             if not chunk:
-                raise BrowserError("it has ended")
+                raise BrowserError("Chromium has ended")
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\0")
         message: dict[str, Any] = json.loads(line)
         return message
 
-    # -- what a person does ------------------------------------------------------------------
+    # -- actions of a user -------------------------------------------------------------------
 
     def go(self, url: str) -> None:
         self.send("Page.navigate", url=url)
 
     def evaluate(self, expression: str) -> Any:
-        """Return the value of a JavaScript expression. DevTools are not bound by the policy."""
+        """Return the value of a JavaScript expression. The security policy does not apply."""
         answer = self.send(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -107,7 +108,7 @@ class Browser:
     def wait_for(self, expression: str) -> Any:
         """Return the value of an expression as soon as it is true."""
         deadline = time.monotonic() + WAIT_SECONDS
-        # An element has no value that could be sent.
+        # An element cannot be sent as a value, so it is replaced by `true`.
         sendable = f"(value => value instanceof Node || value)({expression})"
         while True:
             try:
@@ -117,11 +118,12 @@ class Browser:
             if value:
                 return value
             if time.monotonic() > deadline:
-                shown = self.evaluate("document.body.innerText.slice(0, 3000)")
-                raise AssertionError(f"never true: {expression}\nthe page shows: {shown}")
+                page_text = self.evaluate("document.body.innerText.slice(0, 3000)")
+                raise AssertionError(f"never true: {expression}\nthe page shows: {page_text}")
             time.sleep(0.05)
 
     def wait_for_text(self, text: str, within: str = "body") -> None:
+        """Wait until the element of the selector `within` contains this text."""
         quoted = json.dumps(text)
         self.wait_for(f"document.querySelector({json.dumps(within)})?.innerText.includes({quoted})")
 
@@ -130,7 +132,7 @@ class Browser:
         self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
 
     def type_into(self, selector: str, text: str) -> None:
-        """Replace what is in a field, by real key events."""
+        """Replace the text of a field, by input events."""
         self.wait_for(f"document.querySelector({json.dumps(selector)}) !== null")
         field = f"document.querySelector({json.dumps(selector)})"
         self.evaluate(f"{field}.focus(); {field}.select()")
@@ -143,8 +145,10 @@ class Browser:
         self.send("Input.dispatchKeyEvent", type="keyDown", key=key, **more)
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key, **more)
 
-    def look(self, *, width: int, height: int, scheme: str = "light", phone: bool = False) -> None:
-        """Set the size of the window and the colours that a person prefers."""
+    def set_screen(
+        self, *, width: int, height: int, scheme: str = "light", phone: bool = False
+    ) -> None:
+        """Set the size of the window and the preferred colour scheme."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -159,17 +163,17 @@ class Browser:
         data = self.send("Page.captureScreenshot", format="png")["data"]
         file.write_bytes(base64.b64decode(data))
 
-    def complaints(self) -> list[str]:
+    def page_errors(self) -> list[str]:
         """Return the errors of scripts and of the security policy."""
-        self.evaluate("0")
-        found = []
+        self.evaluate("0")  # receives the events before its reply
+        errors = []
         for message in self.messages:
             params = message.get("params", {})
             if message.get("method") == "Runtime.exceptionThrown":
-                found.append(json.dumps(params["exceptionDetails"])[:600])
+                errors.append(json.dumps(params["exceptionDetails"])[:600])
             elif message.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
-                found.append(params["entry"]["text"] + " " + params["entry"].get("url", ""))
-        return found
+                errors.append(params["entry"]["text"] + " " + params["entry"].get("url", ""))
+        return errors
 
     def requested_urls(self) -> list[str]:
         return [
@@ -180,8 +184,8 @@ class Browser:
 
 
 @contextmanager
-def launched(program: str, profile: Path) -> Iterator[Browser]:
-    """A browser that runs; ended, with all its processes, at the end."""
+def launch(program: str, profile: Path) -> Iterator[Browser]:
+    """Start a browser; end it and all its processes at the end."""
     to_child, our_writer = os.pipe()
     our_reader, from_child = os.pipe()
     options = [
@@ -193,9 +197,9 @@ def launched(program: str, profile: Path) -> Iterator[Browser]:
     ]
     if os.geteuid() == 0:
         options.append("--no-sandbox")
-    words = [sys.executable, "-E", "-c", _LAUNCH, str(to_child), str(from_child), program]
+    arguments = [sys.executable, "-E", "-c", _LAUNCH, str(to_child), str(from_child), program]
     process = subprocess.Popen(
-        [*words, *options],
+        [*arguments, *options],
         pass_fds=(to_child, from_child),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -209,7 +213,7 @@ def launched(program: str, profile: Path) -> Iterator[Browser]:
         browser.open_page()
         yield browser
     finally:
-        os.close(our_writer)  # the end of its pipe ends it
+        os.close(our_writer)  # Chromium ends when its pipe is closed
         try:
             process.wait(WAIT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -220,9 +224,9 @@ def launched(program: str, profile: Path) -> Iterator[Browser]:
 
 @contextmanager
 def chromium(folder: Path) -> Iterator[Browser]:
-    """A browser for a test, or the reason why it is skipped."""
+    """Yield a browser; skip the test if Chromium is not installed."""
     program = find_program()
     if program is None:
-        pytest.skip("no chromium (make browser installs it where it may)")
-    with launched(program, folder / "profile") as browser:
+        pytest.skip("there is no Chromium (make browser installs it if it can)")
+    with launch(program, folder / "profile") as browser:
         yield browser

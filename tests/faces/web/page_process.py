@@ -1,4 +1,7 @@
-"""How tests run a host with a page: as `exthost run --web` does, in a process of its own."""
+"""Helpers that run a host with a web page (`exthost run --web`) as a child process.
+
+`showcase_config` writes a config, and `page` yields the address and the token of the page.
+"""
 
 import json
 import os
@@ -20,7 +23,7 @@ PLUGINS = ROOT / "examples" / "synaps" / "plugins"
 
 
 class Page(NamedTuple):
-    """A page that is served. `url` ends with a slash."""
+    """The web page of a running host. `url` ends with a slash."""
 
     url: str
     token: str
@@ -31,14 +34,14 @@ class Page(NamedTuple):
         return {"Authorization": f"Bearer {self.token}"}
 
 
-def entry(name: str, dialect: str, *words: str, more: str = "") -> str:
+def entry(name: str, dialect: str, *arguments: str, more: str = "") -> str:
     """Return an `[[extensions]]` entry that runs Python with these arguments."""
-    source = f'{{ type = "process", command = "{sys.executable}", args = {json.dumps(words)} }}'
+    source = f'{{ type = "process", command = "{sys.executable}", args = {json.dumps(arguments)} }}'
     return f'[[extensions]]\nname = "{name}"\ndialect = "{dialect}"\nsource = {source}\n{more}\n'
 
 
 def showcase_config(folder: Path, *more: str) -> Path:
-    """Return a config with the showcase extension."""
+    """Write a config with the extensions `showcase` and `fragile`; return its path."""
     entries = [
         entry("showcase", "mcp", "-S", "-E", str(SHOWCASE), more=RECOVERS),
         entry("fragile", "morphir", "-S", "-E", str(FRAGILE), more=RECOVERS),
@@ -49,17 +52,21 @@ def showcase_config(folder: Path, *more: str) -> Path:
     return file
 
 
+# The settings of an extension that is restarted after each crash.
 RECOVERS = 'restart = { strategy = "exponential", initial_delay = "300ms", max_retries = 50 }'
 
 
 @contextmanager
-def page(folder: Path, *words: str, **variables: str) -> Iterator[Page]:
-    """Yield a host with a page, once its extensions are ready. It may serve several tests, so its
-    processes have a marker variable of their own. They must be gone when the host has ended."""
+def page(folder: Path, *arguments: str, **variables: str) -> Iterator[Page]:
+    """Yield the page of a host whose extensions are ready.
+
+    The host can serve several tests, so its processes have another marker variable: the leak check
+    of conftest.py does not see them. All of them must have ended when the host has ended.
+    """
     mark = f"page-{uuid.uuid4().hex}"
     environment = os.environ | {"EXTHOST_GATEWAY_TOKEN": ""} | variables | {MARK: mark}
     with subprocess.Popen(
-        [*EXTHOST, "run", "--web", "0", "--json", *words],
+        [*EXTHOST, "run", "--web", "0", "--json", *arguments],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -72,7 +79,7 @@ def page(folder: Path, *words: str, **variables: str) -> Iterator[Page]:
             report: dict[str, Any] = json.loads(process.stdout.readline())
             assert "page" in report, report
             wait_for(process, "extensions ready")
-            process.stdout.close()  # whoever does not read delays nothing
+            process.stdout.close()  # the host continues without a reader of its output
             process.stdout = None
             yield Page(report["page"], report["token"], process)
             process.terminate()
@@ -81,5 +88,5 @@ def page(folder: Path, *words: str, **variables: str) -> Iterator[Page]:
         finally:
             if process.poll() is None:
                 process.kill()
-    left = [pid for pid in all_pids() if f"{MARK}={mark}".encode() in environment_of(pid)]
-    assert not left, [read_process(pid) for pid in left]
+    remaining = [pid for pid in all_pids() if f"{MARK}={mark}".encode() in environment_of(pid)]
+    assert not remaining, [read_process(pid) for pid in remaining]

@@ -1,7 +1,7 @@
-"""An MCP server with everything that the page can show. Standard library only.
+"""An MCP server whose tools return everything that the web page can show.
 
-Tools: a table, a picture, progress, an error, a crash, and text that would be markup or a script
-if a page let it.
+It has tools that return a table, a picture, progress, an error, and text with markup and a script
+that a page must not run; another tool crashes. It uses only the standard library.
 """
 
 import base64
@@ -22,7 +22,7 @@ FORECAST = {
         "city": {"type": "string", "description": "Where", "default": "Lima"},
         "days": {"type": "integer", "minimum": 1, "maximum": 14, "default": 5},
         "unit": {"enum": ["celsius", "fahrenheit"], "default": "celsius"},
-        "wind": {"type": "boolean", "description": "Also how strong the wind is"},
+        "wind": {"type": "boolean", "description": "Include the wind"},
         "place": {
             "type": "object",
             "properties": {"lat": {"type": "number"}, "lon": {"type": "number"}},
@@ -31,25 +31,26 @@ FORECAST = {
     },
     "required": ["city"],
 }
-NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
-WORDS = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 TOOLS = {
     "forecast": ("The weather of the next days, as a table", FORECAST),
-    "chart": ("A picture of a wave", NOTHING),
+    "chart": ("A picture of a wave", NO_ARGUMENTS),
     "count": ("Counts, and reports progress", STEPS),
-    "echo": ("Returns its text", WORDS),
-    "fail": ("Fails, and says why", NOTHING),
-    "crash": ("Ends its process", NOTHING),
-    "attack": (f"Its text is an attack: {ATTACK}", NOTHING),
+    "echo": ("Returns its text", TEXT),
+    "fail": ("Fails with a reason", NO_ARGUMENTS),
+    "crash": ("Ends its process", NO_ARGUMENTS),
+    "attack": (f"Its text is an attack: {ATTACK}", NO_ARGUMENTS),
 }
 
 
 def send(**message: Any) -> None:
+    """Write a message to stdout."""
     os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 
-def text(words: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": words}]}
+def text_result(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}]}
 
 
 def chart(width: int = 320, height: int = 120) -> str:
@@ -59,12 +60,14 @@ def chart(width: int = 320, height: int = 120) -> str:
         rows.append(0)
         for x in range(width):
             wave = height / 2 + math.sin(x / 22) * height / 3
-            near = max(0.0, 1 - abs(y - wave) / 3)
-            rows += bytes((int(245 - 200 * near), int(247 - 150 * near), int(252 - 40 * near)))
+            weight = max(0.0, 1 - abs(y - wave) / 3)
+            rows += bytes(
+                (int(245 - 200 * weight), int(247 - 150 * weight), int(252 - 40 * weight))
+            )
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        whole = kind + data
-        return struct.pack(">I", len(data)) + whole + struct.pack(">I", zlib.crc32(whole))
+        content = kind + data
+        return struct.pack(">I", len(data)) + content + struct.pack(">I", zlib.crc32(content))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(rows))) + chunk(b"IEND", b"")
@@ -72,51 +75,52 @@ def chart(width: int = 320, height: int = 120) -> str:
 
 
 def call(params: Any) -> dict[str, Any]:
-    name, given = params["name"], params.get("arguments") or {}
+    """Run a tool; return its result."""
+    name, arguments = params["name"], params.get("arguments") or {}
     if name == "forecast":
         sky = ("clear", "cloudy", "rain")
         days = [
             {"day": day + 1, "sky": sky[day % 3], "low": 14 + day % 4, "high": 21 + day % 5}
-            for day in range(given.get("days", 3))
+            for day in range(arguments.get("days", 3))
         ]
         data = {"forecast": days}
-        return text(json.dumps(data)) | {"structuredContent": data}
+        return text_result(json.dumps(data)) | {"structuredContent": data}
     if name == "chart":
         return {"content": [{"type": "image", "mimeType": "image/png", "data": chart()}]}
     if name == "count":
         token = params.get("_meta", {}).get("progressToken")
-        steps = given.get("steps", 4)
+        steps = arguments.get("steps", 4)
         for step in range(1, steps + 1):
-            behaviour = {
+            progress = {
                 "progressToken": token,
                 "progress": step,
                 "total": steps,
                 "message": f"#{step}",
             }
-            send(method="notifications/progress", params=behaviour)
-        return text(f"counted to {steps}")
+            send(method="notifications/progress", params=progress)
+        return text_result(f"counted to {steps}")
     if name == "echo":
-        return text(given["text"])
+        return text_result(arguments["text"])
     if name == "fail":
         sys.stderr.write("fail: the sensor is not connected\n")
         sys.stderr.flush()
-        return text("the sensor is not connected") | {"isError": True}
+        return text_result("the sensor is not connected") | {"isError": True}
     if name == "crash":
         sys.stderr.write("crash: out of cheese\n")
         sys.stderr.flush()
         os._exit(3)
-    return text(ATTACK)
+    return text_result(ATTACK)
 
 
 def main() -> None:
     for line in sys.stdin:
-        asked = json.loads(line)
-        method, id = asked.get("method"), asked.get("id")
+        request = json.loads(line)
+        method, id = request.get("method"), request.get("id")
         if method == "initialize":
-            about = {"name": "showcase", "version": "1.0"}
-            version = asked["params"]["protocolVersion"]
+            server_info = {"name": "showcase", "version": "1.0"}
+            version = request["params"]["protocolVersion"]
             result: Any = {"protocolVersion": version, "capabilities": {"tools": {}}}
-            send(id=id, result=result | {"serverInfo": about})
+            send(id=id, result=result | {"serverInfo": server_info})
         elif method == "tools/list":
             tools = [
                 {"name": name, "description": description, "inputSchema": schema}
@@ -124,7 +128,7 @@ def main() -> None:
             ]
             send(id=id, result={"tools": tools})
         elif method == "tools/call":
-            send(id=id, result=call(asked["params"]))
+            send(id=id, result=call(request["params"]))
         elif id is not None:
             send(id=id, error={"code": -32601, "message": "no such method"})
 

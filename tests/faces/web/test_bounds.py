@@ -1,4 +1,4 @@
-"""What a page is sent is bounded, however much happens."""
+"""The data that a host keeps for a page, and the responses to the page, are bounded."""
 
 import asyncio
 import json
@@ -33,15 +33,15 @@ from exthost.host.host import Host
 from exthost.session.trace.record import TraceRecord
 
 
-def record(number: int, text: str = "") -> TraceRecord:
+def make_record(number: int, text: str = "") -> TraceRecord:
     return TraceRecord(time.time(), "x", "notification", "received", method=f"m{number}", text=text)
 
 
-async def test_a_flood_of_frames_comes_as_its_last_ones_and_a_number() -> None:
+async def test_of_many_records_the_last_are_sent_with_the_number_of_the_others() -> None:
     recorder = Recorder(Host())
     ring = recorder.watch("x")
     for number in range(10_000):
-        ring(record(number, "needle" if number == 9_000 else ""))
+        ring(make_record(number, "needle" if number == 9_000 else ""))
     assert len(ring) == RING_RECORDS
     async with aclosing(follow_traffic(recorder, "x", "")) as batches:
         first = await anext(batches)
@@ -49,38 +49,40 @@ async def test_a_flood_of_frames_comes_as_its_last_ones_and_a_number() -> None:
         assert first["records"][-1]["method"] == "m9999"
         assert first["dropped"] == RING_RECORDS - BATCH_RECORDS
         for number in range(10_000):
-            ring(record(number))
+            ring(make_record(number))
         second = await anext(batches)
         assert len(second["records"]) == BATCH_RECORDS
         assert second["dropped"] == 10_000 - BATCH_RECORDS
     for number in range(RING_RECORDS - 1):
-        ring(record(number, "needle" if number == 5 else ""))
+        ring(make_record(number, "needle" if number == 5 else ""))
     async with aclosing(follow_traffic(recorder, "x", "Needle")) as batches:
-        (found,) = (await anext(batches))["records"]
-    assert found["method"] == "m5"
+        (match,) = (await anext(batches))["records"]
+    assert match["method"] == "m5"
     recorder.close()
 
 
-async def test_only_so_many_extensions_are_recorded_at_a_time() -> None:
+async def test_the_number_of_recorded_extensions_is_limited() -> None:
     host = Host()
     recorder = Recorder(host)
     for number in range(3 * MAX_RINGS):
         recorder.watch(f"x{number}")
-    kept = [number for number in range(3 * MAX_RINGS) if recorder.find(f"x{number}") is not None]
-    assert kept == list(range(2 * MAX_RINGS, 3 * MAX_RINGS))
+    recorded = [
+        number for number in range(3 * MAX_RINGS) if recorder.find(f"x{number}") is not None
+    ]
+    assert recorded == list(range(2 * MAX_RINGS, 3 * MAX_RINGS))
     recorder.close()
-    assert not host.traffic.is_traced("x47")
+    assert not host.traffic.is_traced(f"x{3 * MAX_RINGS - 1}")
 
 
-async def test_a_call_is_found_among_others_by_its_two_moments() -> None:
+async def test_the_records_of_a_call_are_found_by_its_start_and_end() -> None:
     recorder = Recorder(Host())
     ring = recorder.watch("x")
     for call, (began, ended) in enumerate([(10.0, 11.0), (10.1, 10.3), (10.2, 12.0)]):
         ring(TraceRecord(began, "x", "request", "sent", call=call, method="m"))
         ring(TraceRecord(ended, "x", "reply", "received", call=call, method="m"))
     ring(TraceRecord(10.25, "x", "stderr", text="oh"))
-    found = records_of_call(ring, 10.1, 10.3, is_answered=True)
-    assert [(item["kind"], item.get("call")) for item in found] == [
+    records = records_of_call(ring, 10.1, 10.3, is_answered=True)
+    assert [(item["kind"], item.get("call")) for item in records] == [
         ("request", 1),
         ("reply", 1),
         ("stderr", None),
@@ -89,7 +91,7 @@ async def test_a_call_is_found_among_others_by_its_two_moments() -> None:
     recorder.close()
 
 
-async def test_the_past_of_an_extension_is_kept_in_bounded_rings() -> None:
+async def test_the_history_of_an_extension_is_bounded() -> None:
     host = Host()
     history = History(host)
     for number in range(1000):
@@ -102,7 +104,9 @@ async def test_the_past_of_an_extension_is_kept_in_bounded_rings() -> None:
     points = past.points(point_number(time.time()))
     assert len(points) == POINT_COUNT and sum(calls for calls, _ in points) == 1000
     assert sum(failed for _, failed in points) == 10
-    assert past.points(point_number(time.time()) + 2 * POINT_COUNT) == [], "two minutes of nothing"
+    assert past.points(point_number(time.time()) + 2 * POINT_COUNT) == [], (
+        "there were no calls lately"
+    )
     for number in range(100):
         host.events.publish(StateChanged(f"gone-{number}", "ready", "stopped"))
     history.forget_removed()
@@ -110,17 +114,16 @@ async def test_the_past_of_an_extension_is_kept_in_bounded_rings() -> None:
     history.close()
 
 
-def test_any_value_becomes_json_and_long_text_is_cut() -> None:
+def test_any_value_becomes_json_and_long_text_is_truncated() -> None:
     assert json.loads(to_json({"a": "\ud800", "b": [1]}))["b"] == [1]
     assert json.loads(to_json({"a": object()}))
     long = truncate("x" * (TEXT_CHARACTERS + 5))
     assert long.endswith("5 more characters")
 
 
-async def test_a_body_that_is_cut_off_leaves_no_traceback_in_the_log(
+async def test_a_client_that_disconnects_during_its_request_leaves_no_traceback_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A client with the token that leaves in the middle of its request."""
     host = Host()
     report, listener = StatusReport(host), listen("127.0.0.1", 0)
     requests = RequestPerformer(host, report, str(tmp_path / "exthost.toml"))
@@ -130,13 +133,13 @@ async def test_a_body_that_is_cut_off_leaves_no_traceback_in_the_log(
     access = Access("127.0.0.1", tokens)
     app = build_application(endpoints, access, Login(access, tokens, 1))
 
-    async def watched(scope: Any, receive: Any, send: Any) -> None:
+    async def app_with_event(scope: Any, receive: Any, send: Any) -> None:
         try:
             await app(scope, receive, send)
         finally:
             answered.set()
 
-    serving = asyncio.ensure_future(serve_app(watched, listener, access))
+    serving = asyncio.ensure_future(serve_app(app_with_event, listener, access))
     head = (
         b"POST /api/steer HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n"
         b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"

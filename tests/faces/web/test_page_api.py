@@ -1,4 +1,4 @@
-"""The page's API: a real host, real HTTP. Who may ask, what is answered, what is bounded."""
+"""The HTTP API of the web page, with a real host: access, responses and metrics."""
 
 import asyncio
 import http.client
@@ -29,12 +29,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def running(folder: Path) -> Iterator[Page]:
-    with page(folder) as found:
-        yield found
+    """The page of a host for all tests of this module."""
+    with page(folder) as running:
+        yield running
 
 
 @asynccontextmanager
 async def client(running: Page, **headers: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """Yield an HTTP client with the token of the page."""
     timeout = httpx2.Timeout(RUN_SECONDS)
     async with httpx2.AsyncClient(
         base_url=running.url, headers=running.headers | headers, timeout=timeout, verify=False
@@ -43,6 +45,7 @@ async def client(running: Page, **headers: str) -> AsyncIterator[httpx2.AsyncCli
 
 
 async def events(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
+    """Yield the messages of an event stream."""
     async for line in answer.aiter_lines():
         if line.startswith("data: "):
             yield json.loads(line.removeprefix("data: "))
@@ -58,7 +61,7 @@ async def call(running: Page, traceparent: str = "", **body: Any) -> list[dict[s
         return [event async for event in events(answer)]
 
 
-# -- who may ask -----------------------------------------------------------------------------
+# -- access ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ async def call(running: Page, traceparent: str = "", **body: Any) -> list[dict[s
         ("metrics", {}, 200),
     ],
 )
-async def test_only_the_page_itself_is_answered_and_only_with_the_token(
+async def test_requests_without_the_token_or_from_other_origins_are_refused(
     running: Page, path: str, headers: dict[str, str], status: int
 ) -> None:
     async with client(running) as http:
@@ -99,7 +102,7 @@ async def test_only_the_page_itself_is_answered_and_only_with_the_token(
     assert answer.status_code == status, answer.text
 
 
-async def test_a_browser_trades_the_token_for_a_cookie_that_opens_only_the_page(
+async def test_the_token_sets_a_cookie_that_gives_access_only_to_the_page(
     running: Page,
 ) -> None:
     async with client(running, Authorization="") as http:
@@ -108,14 +111,16 @@ async def test_a_browser_trades_the_token_for_a_cookie_that_opens_only_the_page(
         assert "httponly" in answer.headers["set-cookie"].lower()
         assert running.token not in answer.headers["set-cookie"]
         assert (await http.get("")).status_code == 200
-        assert (await http.get("api/host")).status_code == 401, "a cookie is no token"
+        assert (await http.get("api/host")).status_code == 401, (
+            "the cookie gives no access to the API"
+        )
         form = await http.post("login", data={"token": "wrong"})
         assert form.status_code == 401
         form = await http.post("login", data={"token": running.token})
         assert form.status_code == 303
 
 
-async def test_a_browsers_use_of_an_answer_is_bounded(running: Page) -> None:
+async def test_responses_have_strict_security_headers(running: Page) -> None:
     async with client(running) as http:
         answers = [await http.get(path) for path in ("", "static/app.js", "api/host")]
     for answer in answers:
@@ -136,7 +141,7 @@ async def test_a_browsers_use_of_an_answer_is_bounded(running: Page) -> None:
         ("api/call", "application/json", b'{"extension": "showcase", "timeout": "soon"}'),
     ],
 )
-async def test_a_request_that_is_not_understood_is_reported(
+async def test_an_invalid_request_is_an_error(
     running: Page, path: str, kind: str, body: bytes
 ) -> None:
     async with client(running) as http:
@@ -145,17 +150,17 @@ async def test_a_request_that_is_not_understood_is_reported(
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e999", "x", ""])
-async def test_an_invalid_number_is_reported(running: Page, number: str) -> None:
+async def test_an_invalid_number_is_an_error(running: Page, number: str) -> None:
     async with client(running) as http:
         for path in ("api/frame?name=showcase&number=", "api/frames?name=showcase&to=1&from="):
             answer = await http.get(path + number)
             assert answer.status_code == 400 and answer.json()["error"]["code"] == "X1395"
 
 
-# -- what is shown ---------------------------------------------------------------------------
+# -- responses -------------------------------------------------------------------------------
 
 
-async def test_an_extension_is_shown_with_its_tools_and_its_containment(running: Page) -> None:
+async def test_the_api_returns_the_tools_and_permissions_of_an_extension(running: Page) -> None:
     async with client(running) as http:
         about = (await http.get("api/extension", params={"name": "showcase"})).json()
     tools = {tool["name"]: tool for tool in about["tools"]}
@@ -166,7 +171,7 @@ async def test_an_extension_is_shown_with_its_tools_and_its_containment(running:
     assert [move["state"] for move in about["moves"]][-3:] == ["ready", "starting", "admitted"]
 
 
-async def test_the_life_cycle_is_the_hosts_own_table(running: Page) -> None:
+async def test_the_life_cycle_of_the_api_is_that_of_the_host(running: Page) -> None:
     async with client(running) as http:
         table = (await http.get("api/host")).json()["lifecycle"]
     assert table["states"] == [state.value for state in State]
@@ -176,19 +181,14 @@ async def test_the_life_cycle_is_the_hosts_own_table(running: Page) -> None:
     assert moves == {(row.state.value, row.next.value, row.event.value) for row in TABLE}
 
 
-async def test_a_call_brings_its_progress_and_its_result(running: Page) -> None:
+async def test_a_call_returns_its_progress_and_its_result(running: Page) -> None:
     *progress, end = await call(running, extension="showcase", tool="count", arguments={"steps": 3})
-    assert [
-        (update["progress"], update["total"]) for update in progress if update["kind"] == "progress"
-    ] == [
-        (1, 3),
-        (2, 3),
-        (3, 3),
-    ]
+    updates = [item for item in progress if item["kind"] == "progress"]
+    assert [(item["progress"], item["total"]) for item in updates] == [(1, 3), (2, 3), (3, 3)]
     assert end["result"]["text"] == "counted to 3" and not end["result"]["is_error"]
 
 
-async def test_a_table_and_a_picture_come_as_such(running: Page) -> None:
+async def test_a_call_returns_tables_and_pictures(running: Page) -> None:
     (table,) = await call(running, extension="showcase", tool="forecast", arguments={"city": "x"})
     assert len(table["result"]["data"]["forecast"]) == 3
     (picture,) = await call(running, extension="showcase", tool="chart", arguments={})
@@ -196,40 +196,41 @@ async def test_a_table_and_a_picture_come_as_such(running: Page) -> None:
     assert (block["type"], block["mime_type"]) == ("image", "image/png")
 
 
-async def test_a_stream_comes_event_by_event(running: Page) -> None:
+async def test_a_stream_is_returned_as_events(running: Page) -> None:
     params = {"command": "export", "args": ["2"]}
-    *shown, end = await call(running, extension="notes", method="command.invoke", arguments=params)
-    assert {item["kind"] for item in shown} <= {"stream", "log"}
-    assert "exported 2 notes\n" in [item.get("shown") for item in shown]
+    *stream, end = await call(running, extension="notes", method="command.invoke", arguments=params)
+    assert {item["kind"] for item in stream} <= {"stream", "log"}
+    assert "exported 2 notes\n" in [item.get("shown") for item in stream]
     assert end["kind"] == "result"
 
 
-async def test_arguments_that_do_not_fit_are_an_error_of_the_caller(running: Page) -> None:
+async def test_invalid_arguments_are_an_error(running: Page) -> None:
     (end,) = await call(running, extension="showcase", tool="forecast", arguments={"days": 2})
     assert end["kind"] == "error" and "city" in end["error"]["message"]
 
 
-async def test_a_failed_call_leads_to_its_frames_and_its_stderr(running: Page) -> None:
+async def test_the_messages_and_stderr_of_a_failed_call_can_be_requested(running: Page) -> None:
     async with client(running) as http:
-        await http.get("api/extension", params={"name": "showcase"})  # from now on it is recorded
+        # The messages are recorded from now on.
+        await http.get("api/extension", params={"name": "showcase"})
         parent = f"00-{'a' * 32}-{'b' * 16}-01"
         end = (await call(running, parent, extension="showcase", tool="fail", arguments={}))[-1]
         assert end["result"]["is_error"]
         about = (await http.get("api/extension", params={"name": "showcase"})).json()
-        done = about["calls"][0]
-        window = {"from": done["ended"] - done["seconds"], "to": done["ended"]}
+        last_call = about["calls"][0]
+        window = {"from": last_call["ended"] - last_call["seconds"], "to": last_call["ended"]}
         answer = await http.get(
-            "api/frames", params={"name": "showcase", "outcome": done["outcome"], **window}
+            "api/frames", params={"name": "showcase", "outcome": last_call["outcome"], **window}
         )
         records = answer.json()["records"]
     messages = [item for item in records if item["kind"] in ("request", "reply")]
     assert [item["kind"] for item in messages] == ["request", "reply"]
     assert '"fail"' in messages[0]["preview"] and parent in messages[0]["preview"]
-    texts = [item["text"] for item in records if item["kind"] == "stderr"]
-    assert "fail: the sensor is not connected" in texts
+    stderr_lines = [item["text"] for item in records if item["kind"] == "stderr"]
+    assert "fail: the sensor is not connected" in stderr_lines
 
 
-async def test_the_traffic_is_searched_by_the_host_and_whole_frames_can_be_had(
+async def test_messages_can_be_searched_and_requested_in_full(
     running: Page,
 ) -> None:
     long = "needle " + "x" * 2000
@@ -243,15 +244,15 @@ async def test_the_traffic_is_searched_by_the_host_and_whole_frames_can_be_had(
                     break
         (record,) = batch["records"]
         assert record["is_cut"] and len(record["preview"]) < len(long)
-        whole = await http.get("api/frame", params={"name": "showcase", "number": record["number"]})
-        assert whole.json()["data"]["arguments"]["text"] == long
+        frame = await http.get("api/frame", params={"name": "showcase", "number": record["number"]})
+        assert frame.json()["data"]["arguments"]["text"] == long
 
 
-async def test_a_crash_is_seen_while_it_happens_and_so_is_the_recovery(running: Page) -> None:
-    states = []
+async def test_the_event_stream_shows_a_crash_and_the_recovery(running: Page) -> None:
+    rows = []
     async with client(running) as http, http.stream("GET", "api/events") as answer:
-        following = events(answer)
-        first = await anext(following)
+        changes = events(answer)
+        first = await anext(changes)
         assert {row["id"] for row in first["rows"]} >= {"showcase", "fragile", "notes"}
         assert first["order"] is not None
         body: dict[str, Any] = {
@@ -261,14 +262,14 @@ async def test_a_crash_is_seen_while_it_happens_and_so_is_the_recovery(running: 
         }
         (end,) = [item for item in await call(running, **body) if item["kind"] != "log"]
         assert end["error"]["code"] == "X1001"
-        async for change in following:
-            states += [row for row in change["rows"] if row["id"] == "fragile"]
-            if states and states[-1]["state"] == "ready" and states[-1]["crashes"]:
+        async for change in changes:
+            rows += [row for row in change["rows"] if row["id"] == "fragile"]
+            if rows and rows[-1]["state"] == "ready" and rows[-1]["crashes"]:
                 break
-    assert states[-1]["restarts"] == 1 and states[-1]["last_error"]
+    assert rows[-1]["restarts"] == 1 and rows[-1]["last_error"]
 
 
-async def test_stop_start_and_reload_act_as_the_verbs_do(running: Page, folder: Path) -> None:
+async def test_the_api_can_stop_start_restart_and_reload(running: Page, folder: Path) -> None:
     async with client(running) as http:
         for verb, state in (("stop", "stopped"), ("start", "ready"), ("restart", "ready")):
             answer = await http.post("api/steer", json={"verb": verb, "name": "notes"})
@@ -281,15 +282,15 @@ async def test_stop_start_and_reload_act_as_the_verbs_do(running: Page, folder: 
     assert {row["id"] for row in rows["extensions"]} >= {"showcase", "notes"}
 
 
-async def test_text_that_is_markup_stays_text(running: Page) -> None:
+async def test_markup_in_a_result_is_returned_as_text(running: Page) -> None:
     (end,) = await call(running, extension="showcase", tool="attack", arguments={})
     assert end["result"]["content"] == [{"type": "text", "text": ATTACK}]
 
 
-# -- numbers ---------------------------------------------------------------------------------
+# -- metrics ---------------------------------------------------------------------------------
 
 
-async def test_calls_are_counted_for_prometheus_and_for_status(running: Page, folder: Path) -> None:
+async def test_metrics_and_status_count_the_same_calls(running: Page, folder: Path) -> None:
     await call(running, extension="showcase", tool="echo", arguments={"text": "hi"})
     async with client(running) as http:
         text = (await http.get("metrics")).text
@@ -311,33 +312,35 @@ async def test_calls_are_counted_for_prometheus_and_for_status(running: Page, fo
     assert values['exthost_extension_ready{extension="showcase"}'] == "1.0"
 
 
-# -- its life --------------------------------------------------------------------------------
+# -- start and end of the service ------------------------------------------------------------
 
 
-def test_it_ends_in_time_though_pages_are_open(tmp_path: Path) -> None:
+def test_the_host_ends_while_pages_are_open(tmp_path: Path) -> None:
     showcase_config(tmp_path)
     with page(tmp_path) as running:
         address = urlsplit(running.url)
         browser = http.client.HTTPConnection(address.netloc, timeout=RUN_SECONDS)
         browser.request("GET", "/api/events", headers=running.headers)
-        with browser.getresponse() as following:
-            assert following.readline().startswith(b"data: ")
+        with browser.getresponse() as stream:
+            assert stream.readline().startswith(b"data: ")
             running.process.send_signal(signal.SIGTERM)
             _, stderr = running.process.communicate(timeout=RUN_SECONDS)
-            following.read()  # to its end
+            stream.read()
         browser.close()
     assert "Traceback" not in stderr and "Exception" not in stderr, stderr
 
 
-def test_the_token_is_hidden_from_children_and_a_missing_install_is_reported(
+def test_a_missing_package_and_a_token_file_without_a_service_are_errors(
     tmp_path: Path,
 ) -> None:
-    blocked = tmp_path / "blocked" / "starlette"
-    blocked.mkdir(parents=True)
-    (blocked / "__init__.py").write_text("raise ImportError('not here', name='starlette')")
+    fake_package = tmp_path / "fake_package" / "starlette"
+    fake_package.mkdir(parents=True)
+    (fake_package / "__init__.py").write_text("raise ImportError('not here', name='starlette')")
     (tmp_path / "exthost.toml").write_text("")
-    path = os.pathsep.join([str(blocked.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = run_process("run", "--web", "0", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
-    assert done.returncode == 3 and "pip install 'exthost[web]'" in done.stderr
-    done = exthost(tmp_path, "run", "--token-file", "t")
-    assert done.returncode == 2 and "X1366" in done.stderr
+    path = os.pathsep.join(
+        [str(fake_package.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    result = run_process("run", "--web", "0", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
+    assert result.returncode == 3 and "pip install 'exthost[web]'" in result.stderr
+    result = exthost(tmp_path, "run", "--token-file", "t")
+    assert result.returncode == 2 and "X1366" in result.stderr

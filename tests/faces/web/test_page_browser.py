@@ -1,16 +1,17 @@
-"""The page in a real browser: what a person sees and does."""
+"""The web page in a real browser: what it shows, and how it is used."""
 
 import json
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.faces.cli.cli_process import run_json
+from tests.faces.cli.cli_process import exthost, run_json
 from tests.faces.web.browser import Browser, chromium, find_program
 from tests.faces.web.page_process import FRAGILE, PLUGINS, Page, entry, page, showcase_config
 from tests.faces.web.showcase import ATTACK
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.more
 
 
 class Desktop(NamedTuple):
-    """A browser that shows the page of a host."""
+    """A browser that shows the page of a host, and the folder of its config."""
 
     browser: Browser
     running: Page
@@ -28,44 +29,46 @@ class Desktop(NamedTuple):
 
 @pytest.fixture
 def desktop(tmp_path: Path) -> Iterator[Desktop]:
+    """A browser with the page; after the test, the page must have had no error."""
     if find_program() is None:
-        pytest.skip("no chromium (make browser installs it where it may)")
+        pytest.skip("there is no Chromium (make browser installs it if it can)")
     showcase_config(tmp_path, f'[discovery]\nsearch_paths = ["{PLUGINS / "notes"}"]\n')
     with ExitStack() as stack:
         running = stack.enter_context(page(tmp_path))
         browser = stack.enter_context(chromium(tmp_path))
-        browser.look(width=1200, height=800)
+        browser.set_screen(width=1200, height=800)
         browser.go(f"{running.url}?token={running.token}")
         browser.wait_for("document.querySelectorAll('.ext').length === 3")
         yield Desktop(browser, running, tmp_path)
-        assert browser.complaints() == []
-        strangers = [
+        assert browser.page_errors() == []
+        other_urls = [
             url
             for url in browser.requested_urls()
             if not url.startswith((running.url, "data:", "about:"))
         ]
-        assert strangers == [], "the page asks no other machine"
+        assert other_urls == [], "the page loads nothing from other machines"
 
 
-def chip(name: str) -> str:
+def state_expression(name: str) -> str:
+    """Return the JavaScript expression of the state that the list shows for an extension."""
     return f"document.querySelector('.ext[data-id={name}] .chip').textContent"
 
 
-def test_a_crash_and_the_recovery_are_seen_live(desktop: Desktop) -> None:
+def test_the_page_shows_a_crash_and_the_recovery(desktop: Desktop) -> None:
     browser, _, folder = desktop
-    assert "token" not in browser.evaluate("location.href"), "the address does not keep it"
+    assert "token" not in browser.evaluate("location.href"), "the token is removed from the address"
     browser.click(".ext[data-id=fragile]")
     browser.click(".tabs [data-tab=life]")
     browser.wait_for("document.querySelector('.life-state.lit')?.dataset.state === 'ready'")
     (row,) = run_json(folder, "status", "fragile")["extensions"]
     os.kill(row["pids"][0], signal.SIGKILL)
     browser.wait_for_text("1 crash", ".facts")
-    browser.wait_for(f"{chip('fragile')} === 'ready'")
+    browser.wait_for(f"{state_expression('fragile')} === 'ready'")
     browser.wait_for("document.querySelector('.life-state.lit')?.dataset.state === 'ready'")
     browser.wait_for("document.querySelector('.moves')?.innerText.includes('backoff')")
 
 
-def test_a_call_is_made_by_the_form_of_its_schema(desktop: Desktop) -> None:
+def test_a_tool_is_called_by_a_form_of_its_schema(desktop: Desktop) -> None:
     browser = desktop.browser
     browser.click(".ext[data-id=showcase]")
     tool = "details[data-tool=forecast]"
@@ -78,7 +81,7 @@ def test_a_call_is_made_by_the_form_of_its_schema(desktop: Desktop) -> None:
     browser.click("details[data-tool=chart] summary")
     browser.click("details[data-tool=chart] button.primary")
     browser.wait_for("document.querySelector('img.picture')?.naturalWidth === 320")
-    # The form does not let a required argument be left out unseen: the host says what is missing.
+    # If a required argument is missing, the page shows the error of the host.
     browser.click("details[data-tool=echo] summary")
     browser.click("details[data-tool=echo] .switch input")
     browser.type_into("details[data-tool=echo] textarea.json", "{}")
@@ -86,7 +89,7 @@ def test_a_call_is_made_by_the_form_of_its_schema(desktop: Desktop) -> None:
     browser.wait_for_text("text", "details[data-tool=echo] .error")
 
 
-def test_progress_and_a_stream_are_watched(desktop: Desktop) -> None:
+def test_the_page_shows_progress_and_streams(desktop: Desktop) -> None:
     browser = desktop.browser
     browser.click(".ext[data-id=showcase]")
     browser.click("details[data-tool=count] summary")
@@ -103,7 +106,38 @@ def test_progress_and_a_stream_are_watched(desktop: Desktop) -> None:
     browser.wait_for_text("done in", "details.method")
 
 
-def test_an_attack_is_shown_as_text(desktop: Desktop) -> None:
+def test_a_person_answers_the_question_of_a_rule(tmp_path: Path) -> None:
+    if find_program() is None:
+        pytest.skip("no chromium (make browser installs it where it may)")
+    rule = '[[rules]]\ntools = "showcase:*"\ndo = "ask"\nreason = "<b>look</b>"\n'
+    showcase_config(tmp_path, rule)
+    tool = "details[data-tool=chart]"
+    with page(tmp_path) as running, chromium(tmp_path) as browser:
+        browser.set_screen(width=1200, height=800)
+        browser.go(f"{running.url}?token={running.token}")
+        browser.click(".ext[data-id=showcase]")
+        browser.click(f"{tool} summary")
+        browser.click(f"{tool} button.primary")
+        browser.wait_for_text("<b>look</b>", f"{tool} .question")
+        browser.wait_for_text("ext_showcase_chart", f"{tool} .question")
+        browser.wait_for("document.activeElement.className === 'decline'")
+        browser.press("Enter", 13, "\r")
+        browser.wait_for_text("X1842", f"{tool} .error")
+        assert browser.evaluate("document.querySelectorAll('.question').length") == 0
+        browser.click(f"{tool} button.primary")
+        browser.click(f"{tool} .question .agree")
+        browser.wait_for("document.querySelector('img.picture')?.naturalWidth === 320")
+        assert browser.evaluate("document.querySelectorAll('.question').length") == 0
+        with ThreadPoolExecutor(1) as pool:
+            call = pool.submit(exthost, tmp_path, "call", "ext_showcase_echo", "text=from afar")
+            browser.wait_for_text("from afar", "#questions .question")
+            browser.click("#questions .agree")
+            assert call.result().returncode == 0
+        browser.wait_for("document.querySelectorAll('.question').length === 0")
+        assert browser.page_errors() == []
+
+
+def test_markup_in_the_text_of_an_extension_is_shown_as_text(desktop: Desktop) -> None:
     browser = desktop.browser
     browser.click(".ext[data-id=showcase]")
     browser.wait_for_text(ATTACK, "details[data-tool=attack] summary")
@@ -114,15 +148,15 @@ def test_an_attack_is_shown_as_text(desktop: Desktop) -> None:
     browser.wait_for_text("onerror", ".traffic-rows")
     assert browser.evaluate("document.title") == "showcase - exthost"
     assert browser.evaluate("document.querySelectorAll('img[src=x], main script').length") == 0
-    blocked = browser.evaluate(
+    is_blocked = browser.evaluate(
         "(() => { try { document.createElement('div').innerHTML = '<b>x</b>'; return false } "
         "catch { return true } })()"
     )
-    assert blocked, "the policy lets no text become markup"
-    browser.messages.clear()  # what the policy had to say about that
+    assert is_blocked, "the content security policy forbids markup from text"
+    browser.messages.clear()  # the error of the content security policy
 
 
-def test_a_failed_call_leads_to_its_frames(desktop: Desktop) -> None:
+def test_a_failed_call_has_a_link_to_its_messages(desktop: Desktop) -> None:
     browser = desktop.browser
     browser.click(".ext[data-id=showcase]")
     browser.click("details[data-tool=crash] summary")
@@ -137,7 +171,7 @@ def test_a_failed_call_leads_to_its_frames(desktop: Desktop) -> None:
     browser.wait_for_text("crash: out of cheese", ".traffic-rows")
 
 
-def test_it_is_used_by_keyboard_and_on_a_phone(desktop: Desktop) -> None:
+def test_the_page_can_be_used_by_keyboard_and_on_a_phone(desktop: Desktop) -> None:
     browser = desktop.browser
     browser.press("/", 191, "/")
     browser.wait_for("document.activeElement.id === 'filter'")
@@ -147,7 +181,7 @@ def test_it_is_used_by_keyboard_and_on_a_phone(desktop: Desktop) -> None:
     browser.wait_for("document.activeElement.dataset.id === 'fragile'")
     browser.press("Enter", 13, "\r")
     browser.wait_for("document.querySelector('h1').textContent === 'fragile'")
-    browser.look(width=390, height=780, phone=True)
+    browser.set_screen(width=390, height=780, phone=True)
     browser.wait_for("document.querySelector('.list-pane').offsetParent === null")
     assert browser.evaluate("document.documentElement.scrollWidth <= 390")
     browser.click(".back")
@@ -155,16 +189,16 @@ def test_it_is_used_by_keyboard_and_on_a_phone(desktop: Desktop) -> None:
     assert browser.evaluate("document.documentElement.scrollWidth <= 390")
 
 
-def test_a_thousand_extensions_are_listed_and_few_are_drawn(tmp_path: Path) -> None:
+def test_of_a_thousand_extensions_only_the_visible_rows_are_drawn(tmp_path: Path) -> None:
     if find_program() is None:
-        pytest.skip("no chromium (make browser installs it where it may)")
-    lazy = [
+        pytest.skip("there is no Chromium (make browser installs it if it can)")
+    entries = [
         entry(f"ext-{number:04}", "morphir", str(FRAGILE), more='start = "lazy"')
         for number in range(1000)
     ]
-    (tmp_path / "exthost.toml").write_text("".join(lazy))
+    (tmp_path / "exthost.toml").write_text("".join(entries))
     with page(tmp_path) as running, chromium(tmp_path) as browser:
-        browser.look(width=1200, height=800)
+        browser.set_screen(width=1200, height=800)
         browser.go(f"{running.url}?token={running.token}")
         browser.wait_for_text("of 1000 extensions", "#summary")
         browser.wait_for("document.querySelectorAll('.ext').length > 5")
@@ -172,4 +206,4 @@ def test_a_thousand_extensions_are_listed_and_few_are_drawn(tmp_path: Path) -> N
         browser.evaluate("document.querySelector('#list').scrollTop = 1e9")
         browser.wait_for("document.querySelector('.ext[data-id=ext-0999]')")
         assert browser.evaluate("document.querySelectorAll('.ext').length") < 40
-        assert browser.complaints() == []
+        assert browser.page_errors() == []

@@ -1,4 +1,4 @@
-"""The quota of each extension in the store: counted with every write, and enforced."""
+"""The storage quota of each extension is counted at every write, and enforced."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -17,19 +17,19 @@ SECONDS = 150
 QUOTA = 20_000
 
 
-def of(future: "Future[Any]") -> Any:
+def result_of(future: "Future[Any]") -> Any:
     return future.result(SECONDS)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(str(tmp_path))
-    yield made
-    made.close()
+    new_store = Store(str(tmp_path))
+    yield new_store
+    new_store.close()
 
 
-def in_use(store: Store, extension: str) -> int:
-    return int(of(store.read(lambda connection: used(connection, extension))))
+def bytes_used(store: Store, extension: str) -> int:
+    return int(result_of(store.read(lambda connection: used(connection, extension))))
 
 
 @pytest.mark.parametrize(
@@ -43,44 +43,49 @@ def in_use(store: Store, extension: str) -> int:
     ],
     ids=["content", "characters of two bytes", "nothing", "tags", "meta"],
 )
-def test_records_stop_at_the_quota_and_stored_ones_are_kept(store: Store, record: Remember) -> None:
+def test_records_over_the_quota_are_refused_and_stored_records_are_kept(
+    store: Store, record: Remember
+) -> None:
     memories = Memories(store)
     stored = 0
     with pytest.raises(QuotaExceeded, match=f"of {QUOTA} bytes"):
         for _ in range(1000):
-            of(memories.append("a", record, QUOTA))
+            result_of(memories.append("a", record, QUOTA))
             stored += 1
-    assert QUOTA / 2 < in_use(store, "a") <= QUOTA
-    assert len(of(memories.query("a", Recall(limit=1000)))) == stored
+    assert QUOTA / 2 < bytes_used(store, "a") <= QUOTA
+    assert len(result_of(memories.query("a", Recall(limit=1000)))) == stored
 
 
-def test_each_extension_has_a_quota_of_its_own(store: Store) -> None:
+def test_each_extension_has_its_own_quota(store: Store) -> None:
     memories = Memories(store)
-    of(memories.append("a", Remember("x" * 9000), QUOTA))
+    result_of(memories.append("a", Remember("x" * 9000), QUOTA))
     with pytest.raises(QuotaExceeded):
-        of(memories.append("a", Remember("x" * 9000), QUOTA))
-    of(memories.append("b", Remember("x" * 9000), QUOTA))
+        result_of(memories.append("a", Remember("x" * 9000), QUOTA))
+    result_of(memories.append("b", Remember("x" * 9000), QUOTA))
 
 
-def test_writes_that_are_committed_together_do_not_pass_the_quota(store: Store) -> None:
+def test_writes_that_are_committed_together_do_not_exceed_the_quota(store: Store) -> None:
     memories = Memories(store)
     futures = [memories.append("a", Remember("x" * 1000), QUOTA) for _ in range(50)]
-    refused = [future for future in futures if isinstance(future.exception(SECONDS), QuotaExceeded)]
-    assert len(futures) - len(refused) == QUOTA // record_bytes("x" * 1000, "[]", None)
+    refused_writes = [
+        future for future in futures if isinstance(future.exception(SECONDS), QuotaExceeded)
+    ]
+    assert len(futures) - len(refused_writes) == QUOTA // record_bytes("x" * 1000, "[]", None)
 
 
-def test_a_setting_counts_as_it_is_now_and_can_be_made_smaller_when_full(store: Store) -> None:
+def test_only_the_current_value_of_a_setting_is_counted(store: Store) -> None:
     settings = StoredSettings(store)
-    of(settings.set("a", "key", "v" * 19_000, QUOTA))
+    result_of(settings.set("a", "key", "v" * 19_000, QUOTA))
     with pytest.raises(QuotaExceeded):
-        of(settings.set("a", "other", "v" * 2000, QUOTA))
-    of(settings.set("a", "key", "w" * 19_000, QUOTA))
-    of(settings.set("a", "key", "short", 10))  # the operator lowered the quota meanwhile
-    assert in_use(store, "a") == setting_bytes("key", "short")
+        result_of(settings.set("a", "other", "v" * 2000, QUOTA))
+    result_of(settings.set("a", "key", "w" * 19_000, QUOTA))
+    # A smaller value is accepted even over a lowered quota.
+    result_of(settings.set("a", "key", "short", 10))
+    assert bytes_used(store, "a") == setting_bytes("key", "short")
 
 
-def test_the_operators_records_are_counted_and_never_refused(store: Store) -> None:
-    of(StoredSettings(store).set("a", "key", "v" * 2 * QUOTA))
-    assert in_use(store, "a") > QUOTA
+def test_settings_of_the_operator_are_counted_but_never_refused(store: Store) -> None:
+    result_of(StoredSettings(store).set("a", "key", "v" * 2 * QUOTA))
+    assert bytes_used(store, "a") > QUOTA
     with pytest.raises(QuotaExceeded):
-        of(Memories(store).append("a", Remember(""), QUOTA))
+        result_of(Memories(store).append("a", Remember(""), QUOTA))

@@ -1,4 +1,4 @@
-"""Where the socket of a config is: the same for host and client, in a folder that is ours."""
+"""The path of the control socket of a config: the same for host and client, in a private folder."""
 
 import os
 import stat
@@ -7,15 +7,11 @@ from pathlib import Path
 import pytest
 
 from exthost.errors import Refused
-from exthost.host.control.address import (
-    config_key,
-    is_own_folder,
-    make_private_folder,
-    socket_paths,
-)
+from exthost.host.control.address import make_private_folder, socket_paths
+from exthost.host.control.socket_path import config_key, is_own_folder
 
 
-def test_a_config_has_one_key_from_wherever_it_is_named(
+def test_a_config_has_the_same_key_under_all_its_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "exthost.toml"
@@ -26,45 +22,47 @@ def test_a_config_has_one_key_from_wherever_it_is_named(
     assert config_key("other.toml") != config_key(config)
 
 
-def test_the_runtime_folder_comes_first_and_the_others_after_it(tmp_path: Path) -> None:
-    places = socket_paths("x.toml", {"XDG_RUNTIME_DIR": str(tmp_path), "EXTHOST_HOME": "/h"})
-    assert [str(path.parent) for path in places] == [
+def test_the_runtime_folder_is_the_first_candidate(tmp_path: Path) -> None:
+    paths = socket_paths("x.toml", {"XDG_RUNTIME_DIR": str(tmp_path), "EXTHOST_HOME": "/h"})
+    assert [str(path.parent) for path in paths] == [
         f"{tmp_path}/exthost",
         "/h/run",
         f"/tmp/exthost-{os.geteuid()}",
     ]
-    assert {path.name for path in places} == {config_key("x.toml") + ".sock"}
+    assert {path.name for path in paths} == {config_key("x.toml") + ".sock"}
 
 
 @pytest.mark.parametrize("folder", ["", "relative", "/no/such/folder", "/proc/1/nothing"])
 def test_an_invalid_runtime_folder_is_skipped(folder: str) -> None:
-    places = socket_paths("x.toml", {"XDG_RUNTIME_DIR": folder, "EXTHOST_HOME": "/h"})
-    assert str(places[0].parent) == "/h/run"
+    paths = socket_paths("x.toml", {"XDG_RUNTIME_DIR": folder, "EXTHOST_HOME": "/h"})
+    assert str(paths[0].parent) == "/h/run"
 
 
-def test_a_folder_too_long_for_a_socket_is_passed_over(tmp_path: Path) -> None:
-    long = tmp_path / ("x" * 100)
-    long.mkdir()
-    places = socket_paths("x.toml", {"XDG_RUNTIME_DIR": str(long), "EXTHOST_HOME": str(long)})
-    assert [str(path.parent) for path in places] == [f"/tmp/exthost-{os.geteuid()}"]
+def test_a_path_too_long_for_a_socket_is_skipped(tmp_path: Path) -> None:
+    long_folder = tmp_path / ("x" * 100)
+    long_folder.mkdir()
+    paths = socket_paths(
+        "x.toml", {"XDG_RUNTIME_DIR": str(long_folder), "EXTHOST_HOME": str(long_folder)}
+    )
+    assert [str(path.parent) for path in paths] == [f"/tmp/exthost-{os.geteuid()}"]
 
 
-def test_a_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
+def test_a_private_folder_has_no_permissions_for_others(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o755)
     for folder in (tmp_path / "open", tmp_path / "a" / "new"):
         make_private_folder(folder)
         assert is_own_folder(folder) and stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_folder_of_another_kind_or_user_is_refused(tmp_path: Path) -> None:
+def test_a_file_a_link_or_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(tmp_path)
-    bad = [tmp_path / "file", tmp_path / "link", tmp_path / "file" / "below"]
-    if os.geteuid() == 0:  # only root can make what is another's
+    invalid_folders = [tmp_path / "file", tmp_path / "link", tmp_path / "file" / "below"]
+    if os.geteuid() == 0:  # only root can create a folder of another user
         (tmp_path / "theirs").mkdir()
         os.chown(tmp_path / "theirs", 65534, 65534)
-        bad.append(tmp_path / "theirs")
-    for folder in bad:
+        invalid_folders.append(tmp_path / "theirs")
+    for folder in invalid_folders:
         with pytest.raises(Refused) as caught:
             make_private_folder(folder)
         assert caught.value.code == "X0375"

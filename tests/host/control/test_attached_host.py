@@ -1,4 +1,4 @@
-"""A host in a program opens its socket; another program attaches to it and has the same API."""
+"""A program attaches to the control socket of another program's host, and has the same API."""
 
 import asyncio
 import json
@@ -37,8 +37,8 @@ def toml_entry(name: str, program: str) -> str:
 
 
 @asynccontextmanager
-async def both(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
-    """A host of three extensions, and the same attached."""
+async def open_host_and_attach(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
+    """Yield a host of three extensions, and a host attached to it."""
     path = folder / "exthost.toml"
     roder = "\n".join(f"{key} = {json.dumps(value)}" for key, value in roder_entry(folder).items())
     text = toml_entry("text", TEXT) + toml_entry("h", str(HOSTILE))
@@ -47,41 +47,41 @@ async def both(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
         yield host, attached
 
 
-async def test_arguments_of_a_wrong_type_are_reported_as_by_a_host(tmp_path: Path) -> None:
-    wrong: Any = 5
-    async with both(tmp_path) as (host, attached):
+async def test_arguments_of_a_wrong_type_cause_the_errors_of_a_host(tmp_path: Path) -> None:
+    wrong_value: Any = 5
+    async with open_host_and_attach(tmp_path) as (host, attached):
         for item in (host, attached):
             for name in ("ext_text_shout", "ext_toy_fail"):
                 with pytest.raises(errors.UsageError) as caught:
-                    await item.call_tool(name, {"text": "x"}, context=wrong)
+                    await item.call_tool(name, {"text": "x"}, context=wrong_value)
                 assert caught.value.code == "X1338"
             with pytest.raises(errors.UsageError) as caught:
-                await item.call_tool("ext_text_shout", {"text": "x"}, on_progress=wrong)
+                await item.call_tool("ext_text_shout", {"text": "x"}, on_progress=wrong_value)
             assert caught.value.code == "X1332"
             with pytest.raises(errors.CallTimeout, match="was not sent"):
                 await item.call_tool("ext_text_shout", {"text": "x"}, timeout=-1)
 
 
 async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> None:
-    async with both(tmp_path) as (host, attached):
+    async with open_host_and_attach(tmp_path) as (host, attached):
         for item in (host, attached):
             for name in ("ext_text_shout", "text:shout", "shout"):
                 assert (await item.call_tool(name, {"text": "x"})).data == {"text": "X"}
             assert await item["h"].call("echo", [1]) == [1]
-            with pytest.raises(errors.CallFailed) as failed:
+            with pytest.raises(errors.CallFailed) as caught:
                 await item.call_tool("ext_toy_fail")
-            assert failed.value.code == "X0702"
+            assert caught.value.code == "X0702"
             assert (await item.call_tool("ext_toy_fail", check=False)).is_error
-            with pytest.raises(errors.CallFailed) as refused:
+            with pytest.raises(errors.CallFailed) as error_reply:
                 await item["toy"].call_tool("refuse")
             result = await item["toy"].call_tool("refuse", check=False)
             assert result.is_error and result.error_reply is not None
-            assert result.error_reply.error_code == refused.value.error_code is not None
+            assert result.error_reply.error_code == error_reply.value.error_code is not None
             with pytest.raises(errors.UsageError):
                 await item.call_tool("ext_text_shout", {"txt": 1})
-            with pytest.raises(errors.NotFound) as unknown:
+            with pytest.raises(errors.NotFound) as not_found:
                 await item.call_tool("ext_text_shoot")
-            assert unknown.value.help == "did you mean 'ext_text_shout'?"
+            assert not_found.value.help == "did you mean 'ext_text_shout'?"
             with pytest.raises(errors.CallTimeout):
                 await item["h"].call("keep", timeout=0.1)
             with pytest.raises(errors.NotFound):
@@ -89,20 +89,20 @@ async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("with_progress", [False, True])
-async def test_the_error_of_a_tool_has_the_advice_and_evidence_of_the_host(
+async def test_the_error_of_a_tool_has_the_help_and_evidence_of_the_host(
     with_progress: bool, tmp_path: Path
 ) -> None:
-    on_progress = print if with_progress else None  # this one is called in a task
-    async with both(tmp_path) as (host, attached):
+    on_progress = print if with_progress else None  # a call with on_progress runs in a task
+    async with open_host_and_attach(tmp_path) as (host, attached):
         await host["toy"].start()
         [session] = host["toy"].internals.queue.live_sessions
         session.diagnostics.suggest_grant = lambda text: "grant it permissions.network"
         for item in (host, attached):
-            with pytest.raises(errors.CallFailed) as failed:
+            with pytest.raises(errors.CallFailed) as caught:
                 await item["toy"].call_tool("fail", on_progress=on_progress)
-            assert failed.value.code == "X0702"
-            assert failed.value.help == "grant it permissions.network"
-            assert failed.value.evidence.argv == session.diagnostics.evidence().argv
+            assert caught.value.code == "X0702"
+            assert caught.value.help == "grant it permissions.network"
+            assert caught.value.evidence.argv == session.diagnostics.evidence().argv
 
 
 @pytest.mark.parametrize("name", [None, 5, ["text"]])
@@ -124,24 +124,24 @@ async def test_a_name_that_is_not_a_string_is_reported(tmp_path: Path, name: Any
             assert caught.value.code == "X1335"
 
 
-def test_a_host_on_uvloop_is_attached_to_from_uvloop(tmp_path: Path) -> None:
+def test_attaching_works_with_uvloop(tmp_path: Path) -> None:
     uvloop = pytest.importorskip("uvloop")
     path = tmp_path / "exthost.toml"
     path.write_text(toml_entry("text", TEXT))
 
-    async def work() -> None:
-        long = "x" * 1_000_000  # more than a socket takes at once, there and back
+    async def call_with_large_text() -> None:
+        large_text = "x" * 1_000_000  # more than a socket accepts in one write
         async with Host.from_config(path, control=True), exthost.attach(path) as attached:
-            calls = [attached.call_tool("ext_text_shout", {"text": long}) for _ in range(3)]
+            calls = [attached.call_tool("ext_text_shout", {"text": large_text}) for _ in range(3)]
             for result in await asyncio.gather(*calls):
-                assert result.data == {"text": long.upper()}
+                assert result.data == {"text": large_text.upper()}
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(work())
+        runner.run(call_with_large_text())
 
 
 async def test_tools_and_states_are_those_of_the_host(tmp_path: Path) -> None:
-    async with both(tmp_path) as (host, attached):
+    async with open_host_and_attach(tmp_path) as (host, attached):
         assert set(attached.tools) == set(host.tools) and list(attached) == list(host)
         assert dict(attached.tools) == dict(host.tools)
         for name, tool in host.tools.items():
@@ -159,38 +159,40 @@ async def test_tools_and_states_are_those_of_the_host(tmp_path: Path) -> None:
         assert [row["state"] for row in rows] == ["ready", "ready", "admitted"]
 
 
-async def test_many_calls_go_at_once_and_a_cancelled_one_ends_alone(tmp_path: Path) -> None:
-    async with both(tmp_path) as (host, attached):
-        kept = [asyncio.ensure_future(attached["h"].call("keep", number)) for number in range(3)]
+async def test_many_calls_run_together_and_a_cancelled_call_ends_alone(tmp_path: Path) -> None:
+    async with open_host_and_attach(tmp_path) as (host, attached):
+        unanswered = [
+            asyncio.ensure_future(attached["h"].call("keep", number)) for number in range(3)
+        ]
         await until(lambda: host["h"].stats.in_flight == 3)
         answers = await asyncio.gather(*(attached["h"].call("echo", n) for n in range(20)))
         assert answers == list(range(20))
-        kept[1].cancel()
+        unanswered[1].cancel()
         await until(lambda: host["h"].stats.in_flight == 2)
         await attached["h"].call("release")
-        assert (await kept[0], await kept[2]) == (0, 2)
-        # Leaving gives up what is under way, and the host goes on.
-        left = asyncio.ensure_future(attached["h"].call("keep"))
+        assert (await unanswered[0], await unanswered[2]) == (0, 2)
+        # Closing ends the calls in flight of this client; the host continues.
+        last_call = asyncio.ensure_future(attached["h"].call("keep"))
         await until(lambda: host["h"].stats.in_flight == 1)
         await attached.close()
         with pytest.raises(errors.ExtensionGone):
-            await left
+            await last_call
         await until(lambda: host["h"].stats.in_flight == 0)
         assert await host["h"].call("echo", 1) == 1
         with pytest.raises(errors.UsageError):
             await attached["h"].call("echo")
 
 
-async def test_events_of_a_stream_come_as_data(tmp_path: Path) -> None:
-    words = [{"MessageDelta": {"text": "Hel"}}, {"MessageDelta": {"text": "lo"}}]
-    steps = [["ack"], *(["event", word] for word in words), ["event", {"Completed": {}}]]
+async def test_events_of_a_stream_are_plain_data(tmp_path: Path) -> None:
+    deltas = [{"MessageDelta": {"text": "Hel"}}, {"MessageDelta": {"text": "lo"}}]
+    steps = [["ack"], *(["event", delta] for delta in deltas), ["event", {"Completed": {}}]]
     params = {"engineId": "e", "request": {"script": steps}}
-    async with both(tmp_path) as (_, attached):
+    async with open_host_and_attach(tmp_path) as (_, attached):
         async with attached["toy"].stream("inference/streamTurn", params) as events:
             texts = [event["data"].get("text") async for event in events]
         assert texts[:2] == ["Hel", "lo"] and "stop_reason" in events.result
         async with attached["toy"].stream("inference/streamTurn", params):
-            pass  # left at once
+            pass  # leave the stream at once
         with pytest.raises(errors.ExthostError):
             async with attached["toy"].stream("no/such/method") as events:
                 async for _event in events:
@@ -212,43 +214,43 @@ async def test_progress_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("failure", [ValueError("mine"), asyncio.CancelledError()])
-async def test_a_progress_callback_that_fails_harms_no_call(
+async def test_a_progress_callback_that_fails_affects_no_call(
     failure: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: object) -> None:
         raise failure
 
-    near, far = socket.socketpair()
-    client = AsyncHostClient(near)
+    own_end, other_end = socket.socketpair()
+    client = AsyncHostClient(own_end)
     try:
         calls = [asyncio.ensure_future(client.ask("call", on_event=fail)) for _ in range(3)]
-        await asyncio.sleep(0)  # so that they are sent
-        # All in one read: replies before and after the event whose callback fails.
+        await asyncio.sleep(0)  # the calls are sent
+        # One read has replies before and after the event whose callback fails.
         lines = [encode_success("a", 1), encode_event({"kind": "progress"}, 2)]
-        far.sendall(b"".join([*lines, encode_success("b", 2), encode_success("c", 3)]))
+        other_end.sendall(b"".join([*lines, encode_success("b", 2), encode_success("c", 3)]))
         async with asyncio.timeout(60):
             assert await asyncio.gather(*calls) == ["a", "b", "c"]
         assert "callback of a request to the host failed" in caplog.text
     finally:
         client.abort()
-        far.close()
+        other_end.close()
 
 
 async def test_a_request_that_is_too_large_is_reported_before_it_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with both(tmp_path) as (host, attached):
-        kept = asyncio.ensure_future(attached["h"].call("keep", 1))
+    async with open_host_and_attach(tmp_path) as (host, attached):
+        unanswered = asyncio.ensure_future(attached["h"].call("keep", 1))
         await until(lambda: host["h"].stats.in_flight == 1)
         with monkeypatch.context() as patch:
             patch.setattr(protocol, "REQUEST_BYTES", 10_000)
             with pytest.raises(errors.UsageError, match="over the limit") as caught:
                 await attached.call_tool("ext_text_shout", {"text": "x" * 10_000})
         assert caught.value.code == "X1303"
-        # The connection, and the calls on it, go on.
+        # The connection and its calls continue.
         assert (await attached.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
         await attached["h"].call("release")
-        assert await kept == 1
+        assert await unanswered == 1
 
 
 async def test_time_limits_are_those_of_a_host(tmp_path: Path) -> None:
@@ -264,17 +266,17 @@ async def test_time_limits_are_those_of_a_host(tmp_path: Path) -> None:
                     assert caught.value.code == "X1318"
             with pytest.raises(errors.CallTimeout):
                 await item["h"].call("keep")
-            # A limit that is infinite is longer than that of the config.
-            kept = asyncio.ensure_future(item["h"].call("keep", timeout=math.inf))
+            # An infinite limit replaces the limit of the config.
+            unanswered = asyncio.ensure_future(item["h"].call("keep", timeout=math.inf))
             with pytest.raises(errors.CallTimeout):
                 await item["h"].call("keep")
-            assert not kept.done()
+            assert not unanswered.done()
             await item["h"].call("release", timeout=60)
-            await kept
+            await unanswered
 
 
-async def test_an_attached_host_is_used_in_its_own_loop(tmp_path: Path) -> None:
-    async with both(tmp_path) as (_, attached):
+async def test_an_attached_host_cannot_be_used_in_another_loop(tmp_path: Path) -> None:
+    async with open_host_and_attach(tmp_path) as (_, attached):
 
         def use() -> None:
             for call in (attached.call_tool, attached["text"].call_tool, attached["h"].call):
@@ -286,13 +288,13 @@ async def test_an_attached_host_is_used_in_its_own_loop(tmp_path: Path) -> None:
         assert (await attached.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
 
 
-async def test_the_wait_for_a_host_that_does_not_answer_ends_at_the_given_time(
+async def test_attaching_to_a_host_that_does_not_answer_times_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "exthost.toml"
-    with HostLock(str(path)) as lock, socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(lock.socket_path))
-        silent.listen()
+    with HostLock(str(path)) as lock, socket.socket(socket.AF_UNIX) as silent_socket:
+        silent_socket.bind(str(lock.socket_path))
+        silent_socket.listen()
         monkeypatch.setattr(attached_host, "HELLO_SECONDS", 0.05)
         with pytest.raises(errors.CallTimeout, match=f"process {os.getpid()}") as caught:
             async with exthost.attach(path):
@@ -301,15 +303,15 @@ async def test_the_wait_for_a_host_that_does_not_answer_ends_at_the_given_time(
     assert caught.value.code == "X0875"
 
 
-async def test_the_errors_of_calls_after_the_end_of_the_host_advise_to_attach_again(
+async def test_errors_after_the_end_of_the_host_advise_to_attach_again(
     tmp_path: Path,
 ) -> None:
-    async with both(tmp_path) as (host, attached):
-        kept = asyncio.ensure_future(attached["h"].call("keep"))
+    async with open_host_and_attach(tmp_path) as (host, attached):
+        unanswered = asyncio.ensure_future(attached["h"].call("keep"))
         await until(lambda: host["h"].stats.in_flight == 1)
         await host.close()
         with pytest.raises(errors.ExtensionGone):
-            await kept
+            await unanswered
         for _ in range(2):
             with pytest.raises(errors.ExtensionGone, match="nothing was sent") as caught:
                 await attached.call_tool("ext_text_shout", {"text": "x"})
@@ -324,21 +326,23 @@ async def test_an_extension_that_a_reload_removed_is_reported_as_not_found(tmp_p
         path.write_text("")
         await host.reload()
         await attached.refresh()
-        for look in (lambda: text.state, lambda: text.health, lambda: text.stats):
+        for read_attribute in (lambda: text.state, lambda: text.health, lambda: text.stats):
             with pytest.raises(errors.NotFound) as caught:
-                look()
+                read_attribute()
             assert caught.value.code == "X1205"
         assert repr(text) == "<AttachedExtension 'text' removed>"
 
 
-async def test_a_missing_host_and_a_host_without_a_name_are_reported(tmp_path: Path) -> None:
+async def test_a_missing_host_a_host_without_a_config_and_a_second_host_are_errors(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(errors.NotFound) as missing:
         async with exthost.attach(tmp_path / "x.toml"):
             pass
     assert missing.value.code == "X1275"
-    with pytest.raises(errors.UsageError) as nameless:
+    with pytest.raises(errors.UsageError) as without_config:
         Host(control=True)
-    assert nameless.value.code == "X1381"
+    assert without_config.value.code == "X1381"
     path = tmp_path / "exthost.toml"
     path.write_text("")
     async with Host.from_config(path, control=True):
@@ -346,24 +350,24 @@ async def test_a_missing_host_and_a_host_without_a_name_are_reported(tmp_path: P
             async with Host.from_config(path, control=True):
                 pass
         assert second.value.code == "X1375"
-    async with Host.from_config(path, control=True):  # the socket was given back
+    async with Host.from_config(path, control=True):  # the socket is free again
         pass
 
 
-async def test_a_deeply_nested_result_comes_back(tmp_path: Path) -> None:
-    deep: list[Any] = []
+async def test_a_deeply_nested_result_is_returned(tmp_path: Path) -> None:
+    nested: list[Any] = []
     for _ in range(600):
-        deep = [deep]
-    async with both(tmp_path) as (host, attached):
+        nested = [nested]
+    async with open_host_and_attach(tmp_path) as (host, attached):
         for item in (host, attached):
             async with asyncio.timeout(60):
-                result = await item["h"].call_tool("echo", {"value": deep})
-            assert json.dumps(result.raw) == json.dumps({"value": deep})
+                result = await item["h"].call_tool("echo", {"value": nested})
+            assert json.dumps(result.raw) == json.dumps({"value": nested})
 
 
 @asynccontextmanager
-async def guarded(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
-    """A host whose guard stops every call, and the same attached."""
+async def open_host_with_guard(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
+    """Yield a host whose guard stops every call, and a host attached to it."""
     guard(folder / "plugins", "guard", before_tool_call={"abort": True, "reason": "never"})
     path = folder / "exthost.toml"
     search = json.dumps([str(folder / "plugins")])
@@ -373,7 +377,7 @@ async def guarded(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
 
 
 async def test_a_hook_stops_a_call_of_an_attached_program(tmp_path: Path) -> None:
-    async with guarded(tmp_path) as (host, attached):
+    async with open_host_with_guard(tmp_path) as (host, attached):
         for item in (host, attached):
             with pytest.raises(errors.Refused, match="was stopped by guard: never") as caught:
                 await item.call_tool("ext_text_shout", {"text": "x"})
@@ -381,12 +385,12 @@ async def test_a_hook_stops_a_call_of_an_attached_program(tmp_path: Path) -> Non
             result = await item.call_tool("ext_text_shout", {"text": "x"}, hooks=False)
             assert result.data == {"text": "X"}
         await attached["guard"].drain()
-        with pytest.raises(errors.Refused):  # a guard that does not run lets nothing pass
+        with pytest.raises(errors.Refused):  # calls are refused while the guard does not run
             await attached.call_tool("ext_text_shout", {"text": "x"})
 
 
-async def test_the_calls_of_a_model_are_run_over_the_socket(tmp_path: Path) -> None:
-    async with both(tmp_path) as (host, attached):
+async def test_an_attached_host_runs_the_calls_of_a_model(tmp_path: Path) -> None:
+    async with open_host_and_attach(tmp_path) as (host, attached):
         assert attached.tools.as_openai() == host.tools.as_openai()
         name = "ext_text_shout"
         blocks = [
@@ -400,8 +404,8 @@ async def test_the_calls_of_a_model_are_run_over_the_socket(tmp_path: Path) -> N
         assert [block["is_error"] for block in answer["content"]] == [False, True, True]
 
 
-async def test_a_tool_is_found_as_by_a_host(tmp_path: Path) -> None:
-    async with both(tmp_path) as (host, attached):
+async def test_find_tool_has_the_results_of_a_host(tmp_path: Path) -> None:
+    async with open_host_and_attach(tmp_path) as (host, attached):
         for name in ("ext_text_shout", "text:shout", "shout"):
             assert await attached.find_tool(name) == await host.find_tool(name)
         with pytest.raises(errors.NotFound):
@@ -409,7 +413,7 @@ async def test_a_tool_is_found_as_by_a_host(tmp_path: Path) -> None:
 
 
 async def test_an_attached_program_reloads_the_config(tmp_path: Path) -> None:
-    async with both(tmp_path) as (host, attached):
+    async with open_host_and_attach(tmp_path) as (host, attached):
         path = tmp_path / "exthost.toml"
         path.write_text(toml_entry("more", TEXT) + path.read_text())
         outcome = await attached.reload()
@@ -418,16 +422,18 @@ async def test_an_attached_program_reloads_the_config(tmp_path: Path) -> None:
 
 
 async def test_a_notification_is_sent_over_the_socket(tmp_path: Path) -> None:
-    async with both(tmp_path) as (host, attached):
+    async with open_host_and_attach(tmp_path) as (host, attached):
         for item in (host, attached):
-            with pytest.raises(errors.UsageError) as caught:  # this dialect has none
+            with pytest.raises(errors.UsageError) as caught:  # this dialect has no notifications
                 await item["text"].notify("note")
             assert caught.value.code == "X1304"
             await item["toy"].start()
             await item["toy"].notify("note", {"a": 1})
 
 
-async def test_results_of_another_contract_and_replaced_ones_are_read_alike(tmp_path: Path) -> None:
+async def test_results_of_nexos_second_contract_and_replaced_results_are_decoded(
+    tmp_path: Path,
+) -> None:
     extensions = Path(__file__).parents[2] / "extensions"
     roots = [str(extensions / name) for name in ("nexo_second", "synaps_today")]
     path = tmp_path / "exthost.toml"

@@ -1,4 +1,4 @@
-"""Both ends of the socket: who is answered, what crosses it, what is told when it breaks."""
+"""Both ends of the control socket: requests, replies, and errors when the connection fails."""
 
 import asyncio
 import errno
@@ -18,16 +18,12 @@ from exthost import errors
 from exthost.config import Config
 from exthost.errors import CallFailed, Evidence, ExthostError, Refused, SpawnFailed
 from exthost.host.control import protocol
-from exthost.host.control.address import (
-    config_key,
-    lock_folder,
-    make_private_folder,
-    socket_paths,
-)
+from exthost.host.control.address import lock_folder, make_private_folder, socket_paths
 from exthost.host.control.client import ask
 from exthost.host.control.host_lock import HostLock, lock_holder
 from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.server import ControlServer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
 from exthost.session.trace.buffer import TraceBuffer
@@ -40,21 +36,23 @@ from tests.toys import stepper
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A folder that other users can reach, as pytest's own is not."""
+    """A folder that other users can read, unlike the temporary folder of pytest."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="exthost-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
 
-def config_in(home: Path) -> str:
-    """A config that no other run has: its path names the socket, also in a folder of all runs."""
+def config_path(home: Path) -> str:
+    """Return a path that no other test run uses: the name of the socket depends on it."""
     return str(home / "x.toml")
 
 
 @asynccontextmanager
-async def controlled(home: Path, *entries: Any) -> AsyncIterator[ControlServer]:
+async def open_host(home: Path, *entries: Any) -> AsyncIterator[ControlServer]:
     host = Host.from_config(config(*entries))
-    control = ControlServer(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    control = ControlServer(
+        host, StatusReport(host), config_path(home), {"EXTHOST_HOME": str(home)}
+    )
     await control.serve()
     try:
         async with host:
@@ -63,35 +61,32 @@ async def controlled(home: Path, *entries: Any) -> AsyncIterator[ControlServer]:
         await control.close()
 
 
-async def asked(home: Path, verb: str, name: str = "") -> Any:
-    """What the host of `home` answers."""
+async def ask_host(home: Path, verb: str, name: str = "") -> Any:
+    """Send a request to the host of `home`, and return its reply."""
     environ = {"EXTHOST_HOME": str(home)}
     return await asyncio.to_thread(
-        ask, config_in(home), ControlRequest(verb, name), timeout=40, environ=environ
+        ask, config_path(home), ControlRequest(verb, name), timeout=40, environ=environ
     )
 
 
-async def test_one_connection_may_ask_again_and_again(home: Path) -> None:
-    async with controlled(home, entry("a")) as control:
+async def test_a_connection_can_send_several_requests(home: Path) -> None:
+    async with open_host(home, entry("a")) as control:
         reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
         writer.write(b'{"verb": "status", "name": "a"}\n\n{"verb": "sta')
         first = json.loads(await reader.readline())["ok"]
         writer.write(b'tus"}\n{"verb": "restart", "name": "a"}\nnonsense\n')
-        again, restarted, bad = [json.loads(await reader.readline()) for _ in range(3)]
+        again, restarted, invalid = [json.loads(await reader.readline()) for _ in range(3)]
         writer.close()
         await writer.wait_closed()
-    assert (
-        [extension["id"] for extension in first["extensions"]]
-        == ["a"]
-        == [extension["id"] for extension in again["ok"]["extensions"]]
-    )
+    for status in (first, again["ok"]):
+        assert [extension["id"] for extension in status["extensions"]] == ["a"]
     assert restarted["ok"]["pids"] != first["extensions"][0]["pids"]
-    assert bad["error"]["code"] == "X1376"
+    assert invalid["error"]["code"] == "X1376"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can connect as another user")
-async def test_another_user_is_sent_away_even_if_the_folder_were_open(home: Path) -> None:
-    async with controlled(home) as control:
+async def test_another_user_is_refused_even_with_access_to_the_socket(home: Path) -> None:
+    async with open_host(home) as control:
         control.path.parent.chmod(0o755)
         control.path.chmod(0o666)
         connection = socket.socket(socket.AF_UNIX)
@@ -112,15 +107,15 @@ async def test_a_client_that_sends_no_complete_request_is_disconnected(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.host.control.server_connection.IDLE_SECONDS", 0.1)
-    async with controlled(home) as control:
+    async with open_host(home) as control:
         reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
         writer.write(b'{"verb": ')
         assert await reader.read() == b""
         writer.close()
 
 
-async def test_closing_sends_waiting_clients_away_and_leaves_no_file(home: Path) -> None:
-    async with controlled(home) as control:
+async def test_closing_disconnects_clients_and_removes_the_socket(home: Path) -> None:
+    async with open_host(home) as control:
         reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
         writer.write(b'{"verb": "status"}\n')
         assert b"ok" in await reader.readline()
@@ -129,17 +124,17 @@ async def test_closing_sends_waiting_clients_away_and_leaves_no_file(home: Path)
     assert not await asyncio.to_thread(lambda: list(control.path.parent.iterdir()))
 
 
-async def test_the_first_folder_that_is_ours_is_taken(home: Path) -> None:
-    (home / "run").write_text("in the way")
-    async with controlled(home) as control:
+async def test_the_first_usable_folder_is_used(home: Path) -> None:
+    (home / "run").write_text("a file, not a folder")
+    async with open_host(home) as control:
         assert control.path.parent == Path(f"/tmp/exthost-{os.geteuid()}")
-        assert (await asked(home, "status"))["extensions"] == []
+        assert (await ask_host(home, "status"))["extensions"] == []
 
 
-async def test_without_a_folder_no_socket_exists(
+async def test_without_a_usable_folder_the_server_is_refused(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (home / "run").write_text("in the way")
+    (home / "run").write_text("a file, not a folder")
     path = home / "run" / "x.sock"
     monkeypatch.setattr("exthost.host.control.host_lock.socket_paths", lambda *_: (path,))
     host = Host()
@@ -148,37 +143,37 @@ async def test_without_a_folder_no_socket_exists(
     assert caught.value.code == "X0375" and str(path.parent) in caught.value.message
 
 
-async def test_a_full_disk_keeps_no_host_from_running(
+async def test_a_full_disk_is_an_error_only_if_the_socket_cannot_be_created(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("os.pwrite", fail)
-    async with controlled(home):
-        assert (await asked(home, "hello"))["pid"] == os.getpid()
+    async with open_host(home):
+        assert (await ask_host(home, "hello"))["pid"] == os.getpid()
     monkeypatch.setattr("exthost.host.control.server._bind", fail)
     host = Host()
     with pytest.raises(Refused) as caught:
-        ControlServer(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
+        ControlServer(host, StatusReport(host), config_path(home), {"EXTHOST_HOME": str(home)})
     assert caught.value.code == "X0375" and "No space left" in caught.value.message
 
 
-# -- the client's end ------------------------------------------------------------------------
+# -- the client -------------------------------------------------------------------------------
 
 
 @contextmanager
-def answering(home: Path, answer: bytes) -> Iterator[None]:
-    """Something at the host's place that says this and hangs up."""
-    path = socket_paths(config_in(home), {"EXTHOST_HOME": str(home)})[0]
+def fake_host(home: Path, answer: bytes) -> Iterator[None]:
+    """Listen on the socket of a host, send this answer to the first client and disconnect it."""
+    path = socket_paths(config_path(home), {"EXTHOST_HOME": str(home)})[0]
     make_private_folder(path.parent)
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen()
-        listening.settimeout(40)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(40)
 
         def serve() -> None:
-            connection, _ = listening.accept()
+            connection, _ = listener.accept()
             with connection:
                 connection.recv(1000)
                 connection.sendall(answer)
@@ -203,12 +198,12 @@ def answering(home: Path, answer: bytes) -> Iterator[None]:
         (b'{"error": {"code": "X9", "kind": "Evidence", "evidence": [1]}}\n', "X9"),
     ],
 )
-def test_any_other_program_at_the_socket_is_an_error_of_ours(
+def test_invalid_answers_of_another_program_are_exthost_errors(
     home: Path, answer: bytes, code: str
 ) -> None:
-    with answering(home, answer), pytest.raises(ExthostError) as caught:
+    with fake_host(home, answer), pytest.raises(ExthostError) as caught:
         ask(
-            config_in(home),
+            config_path(home),
             ControlRequest("status"),
             timeout=40,
             environ={"EXTHOST_HOME": str(home)},
@@ -216,7 +211,7 @@ def test_any_other_program_at_the_socket_is_an_error_of_ours(
     assert caught.value.code == code
 
 
-def test_an_error_crosses_the_socket_whole() -> None:
+def test_an_error_is_transferred_completely() -> None:
     evidence = Evidence(argv=("a", "b"), exit="exited with 3", stderr=("x", "y"), line=7)
     error = SpawnFailed("X0401", "no", extension="e", help="do", evidence=evidence)
     with pytest.raises(SpawnFailed) as caught:
@@ -225,7 +220,7 @@ def test_an_error_crosses_the_socket_whole() -> None:
 
 
 @pytest.mark.parametrize("kind", [name for name in errors.__all__ if name != "Evidence"])
-def test_every_kind_of_error_can_cross(kind: str) -> None:
+def test_every_kind_of_error_can_be_transferred(kind: str) -> None:
     error = getattr(errors, kind)("X0001", "m")
     with pytest.raises(getattr(errors, kind)) as caught:
         protocol.read_outcome(protocol.encode_failure(error))
@@ -233,7 +228,7 @@ def test_every_kind_of_error_can_cross(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    "message",
     [
         b"[]",
         b"{}",
@@ -250,24 +245,25 @@ def test_every_kind_of_error_can_cross(kind: str) -> None:
         Skipped("too long", b"x", 1),
     ],
 )
-def test_a_message_that_is_not_a_request_is_reported(line: Any) -> None:
+def test_a_message_that_is_not_a_request_is_reported(message: Any) -> None:
     with pytest.raises(errors.UsageError) as caught:
-        protocol.read_request(line)
+        protocol.read_request(message)
     assert caught.value.code == "X1376"
 
 
 # -- calls over the socket -------------------------------------------------------------------
 
 
-async def talk(control: ControlServer, *lines: dict[str, Any]) -> "Talk":
+async def connect_and_send(control: ControlServer, *lines: dict[str, Any]) -> "RawClient":
+    """Connect to the host, and send these requests."""
     reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
-    for line in lines:
-        writer.write(json.dumps(line).encode() + b"\n")
-    return Talk(reader, writer)
+    for message in lines:
+        writer.write(json.dumps(message).encode() + b"\n")
+    return RawClient(reader, writer)
 
 
-class Talk(NamedTuple):
-    """A client that writes its own lines."""
+class RawClient(NamedTuple):
+    """A connection to the host, on which a test writes the lines itself."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -277,38 +273,42 @@ class Talk(NamedTuple):
             return json.loads(await self.reader.readline())
 
 
-def calling(id: int, name: str, method: str, arguments: Any = None) -> dict[str, Any]:
+def call_request(id: int, name: str, method: str, arguments: Any = None) -> dict[str, Any]:
     params = {"method": method, "arguments": arguments}
     return {"verb": "call", "name": name, "id": id, "params": params}
 
 
-async def test_requests_with_an_id_are_answered_as_they_end_and_can_be_cancelled(
+async def test_requests_with_an_id_are_answered_in_any_order_and_can_be_cancelled(
     home: Path,
 ) -> None:
     hostile = entry("h", str(HOSTILE))
-    async with controlled(home, hostile) as control:
-        client = await talk(control, calling(1, "h", "keep", 1), calling(2, "h", "keep", 2))
-        client.writer.write(json.dumps(calling(3, "h", "echo", 3)).encode() + b"\n")
+    async with open_host(home, hostile) as control:
+        client = await connect_and_send(
+            control, call_request(1, "h", "keep", 1), call_request(2, "h", "keep", 2)
+        )
+        client.writer.write(json.dumps(call_request(3, "h", "echo", 3)).encode() + b"\n")
         third = await client.next()
         assert (third["id"], third["ok"]["raw"]) == (3, 3)
         client.writer.write(b'{"verb": "cancel", "id": 1}\n')
-        client.writer.write(json.dumps(calling(4, "h", "release")).encode() + b"\n")
-        rest = [await client.next(), await client.next()]
-        assert sorted(reply["id"] for reply in rest) == [2, 4]
+        client.writer.write(json.dumps(call_request(4, "h", "release")).encode() + b"\n")
+        other_replies = [await client.next(), await client.next()]
+        assert sorted(reply["id"] for reply in other_replies) == [2, 4]
         client.writer.close()
 
 
-async def test_progress_comes_before_the_answer(
+async def test_progress_is_sent_before_the_reply(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(stepper.installed(tmp_path))
     host = Host(Config(specs=(stepper.spec("climber"),)))
-    control = ControlServer(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    control = ControlServer(
+        host, StatusReport(host), config_path(home), {"EXTHOST_HOME": str(home)}
+    )
     await control.serve()
     params = {"tool": "climb", "arguments": {"steps": 2}, "progress": True}
     try:
         async with host:
-            client = await talk(
+            client = await connect_and_send(
                 control, {"verb": "call", "name": "climber", "id": 1, "params": params}
             )
             reports = [await client.next() for _ in range(3)]
@@ -319,59 +319,61 @@ async def test_progress_comes_before_the_answer(
     assert reports[2]["ok"]["raw"] == {"climbed": 2}
 
 
-async def test_a_client_that_does_not_read_loses_its_own_calls_only(
+async def test_a_client_that_does_not_read_loses_only_its_own_calls(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.host.control.server_connection.UNREAD_SECONDS", 0.2)
-    async with controlled(home, entry("h", str(HOSTILE))) as control:
-        deaf = await talk(control, calling(1, "h", "keep", 1))
-        deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        other = await talk(control, calling(1, "h", "keep", "other"))
+    async with open_host(home, entry("h", str(HOSTILE))) as control:
+        not_reading = await connect_and_send(control, call_request(1, "h", "keep", 1))
+        not_reading.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        other = await connect_and_send(control, call_request(1, "h", "keep", "other"))
         for number in range(2, 10):
-            line = json.dumps(calling(number, "h", "echo", "x" * 2**20)).encode() + b"\n"
-            deaf.writer.write(line)
+            message = json.dumps(call_request(number, "h", "echo", "x" * 2**20)).encode() + b"\n"
+            not_reading.writer.write(message)
         await until(lambda: len(control._clients) == 1)
-        other.writer.write(json.dumps(calling(2, "h", "release")).encode() + b"\n")
-        answers = {(one := await other.next())["id"]: one["ok"]["raw"] for _ in range(2)}
-        assert answers[1] == "other"
-        deaf.writer.close()
+        other.writer.write(json.dumps(call_request(2, "h", "release")).encode() + b"\n")
+        replies = [await other.next() for _ in range(2)]
+        assert {reply["id"]: reply["ok"]["raw"] for reply in replies}[1] == "other"
+        not_reading.writer.close()
         other.writer.close()
 
 
-async def test_a_tracer_that_does_not_read_misses_records_and_learns_how_many(
+async def test_a_tracer_that_does_not_read_gets_the_number_of_dropped_records(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.host.control.server_connection.UNREAD_SECONDS", 0.01)
     monkeypatch.setattr("exthost.host.control.requests.TraceBuffer", lambda: TraceBuffer(100))
-    async with controlled(home, entry("h", str(HOSTILE))) as control:
-        host, observed = control.requests._host, list[TraceRecord]()
-        tracer = await talk(control, {"verb": "trace", "id": 1})
+    async with open_host(home, entry("h", str(HOSTILE))) as control:
+        host, traced_records = control.requests._host, list[TraceRecord]()
+        tracer = await connect_and_send(control, {"verb": "trace", "id": 1})
         assert (await tracer.next())["event"]["records"] == []
-        host.traffic.subscribe(observed.append)
+        host.traffic.subscribe(traced_records.append)
         tracer.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        for _ in range(10):  # much more than a socket and the buffer hold
+        for _ in range(10):  # much more than the socket and the buffer can contain
             calls = [host["h"].call("echo", "x" * 4096) for _ in range(50)]
-            assert len(await asyncio.gather(*calls)) == 50  # nobody waits for the tracer
+            assert len(await asyncio.gather(*calls)) == 50  # no call waits for the tracer
         tracer.writer.transport.resume_reading()  # type: ignore[attr-defined]
         records = dropped = 0
-        while records + dropped < len(observed):
+        while records + dropped < len(traced_records):
             event = (await tracer.next())["event"]
             records, dropped = records + len(event["records"]), dropped + event["dropped"]
-        assert records + dropped == len(observed) and dropped > 0 and records >= 100
+        assert records + dropped == len(traced_records) and dropped > 0 and records >= 100
         tracer.writer.close()
 
 
 @pytest.mark.parametrize(
     "params", [{}, {"tool": "a", "method": "b"}], ids=["nothing to call", "two things"]
 )
-async def test_a_call_that_names_no_tool_is_reported(home: Path, params: dict[str, Any]) -> None:
-    async with controlled(home, entry("a")) as control:
-        client = await talk(control, {"verb": "call", "name": "a", "params": params})
+async def test_a_call_without_exactly_one_tool_or_method_is_reported(
+    home: Path, params: dict[str, Any]
+) -> None:
+    async with open_host(home, entry("a")) as control:
+        client = await connect_and_send(control, {"verb": "call", "name": "a", "params": params})
         assert (await client.next())["error"]["code"] == "X1376"
         client.writer.close()
 
 
-def test_the_answer_of_an_extension_crosses_with_its_error() -> None:
+def test_an_error_of_an_extension_is_transferred_with_its_code_and_data() -> None:
     error = CallFailed("X0701", "no", error_code=-3, error_message="why", data={"a": [1]})
     with pytest.raises(CallFailed) as caught:
         protocol.read_outcome(protocol.encode_failure(error))
@@ -380,31 +382,31 @@ def test_the_answer_of_an_extension_crosses_with_its_error() -> None:
 
 
 def test_a_value_that_json_cannot_express_becomes_an_error_reply() -> None:
-    line = protocol.read_line(protocol.encode_success(object(), 7))
-    assert line.id == 7 and line.error is not None and line.error.code == "X1302"
+    message = protocol.read_line(protocol.encode_success(object(), 7))
+    assert message.id == 7 and message.error is not None and message.error.code == "X1302"
 
 
-def test_a_host_whose_socket_is_elsewhere_or_deleted_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_host_whose_socket_is_missing(tmp_path: Path) -> None:
     config = str(tmp_path / "exthost.toml")
     other_environ = {"XDG_RUNTIME_DIR": str(tmp_path), "EXTHOST_HOME": str(tmp_path)}
-    with HostLock(config, other_environ):  # and no socket
+    with HostLock(config, other_environ):  # a lock without a socket
         for environ in (os.environ, other_environ):
             with pytest.raises(errors.NotFound) as caught:
                 ask(config, ControlRequest("status"), timeout=10, environ=environ)
             assert caught.value.code == "X1277"
             assert f"process {os.getpid()}" in caught.value.message
             assert f"kill -TERM {os.getpid()}" in caught.value.help
-        # Whoever looks takes no lock, not even for a moment in which a host may start.
+        # Reading the holder does not lock the file, so a host can start at the same time.
         assert lock_holder(config) == os.getpid()
     assert lock_holder(config) is None
-    # A file that another user has put there, such as a pipe, is not waited for.
-    planted = lock_folder() / f"{config_key(config)}.lock"
-    os.mkfifo(planted)
+    # A FIFO of another user in this folder does not block the reader.
+    fifo = lock_folder() / f"{config_key(config)}.lock"
+    os.mkfifo(fifo)
     try:
         assert lock_holder(config) is None
     finally:
-        planted.unlink()
-    # The file of a host that was killed has its pid, and no lock.
+        fifo.unlink()
+    # The file of a killed host has its pid, but is not locked.
     left_over = lock_folder() / f"{config_key(config)}.lock"
     left_over.write_text(f"{os.getpid()}\n")
     try:

@@ -1,4 +1,4 @@
-"""A hook that requests a person: the client of the call is asked, over the control socket."""
+"""A hook requests confirmation: the client that made the call is asked over the control socket."""
 
 import asyncio
 import contextvars
@@ -28,7 +28,7 @@ from tests.extensions.synaps_tree import plugin
 from tests.faces.gateway.gateway_process import write_config
 
 TOOL = "ext_tools_echo"
-SECONDS = 60.0  # for what must happen, on a busy machine, too
+SECONDS = 60.0  # the limit of waits; enough for a busy machine
 
 # A program that attaches, calls the tool, and does not answer the question.
 SILENT_CLIENT = """
@@ -46,7 +46,7 @@ asyncio.run(main())
 """
 
 
-def guarded(folder: Path) -> Path:
+def write_guarded_config(folder: Path) -> Path:
     """Write a config of a tool, and of a guard that requests a person for each call."""
     plugin(folder / "plugins" / "tools", {"heard": str(folder / "heard")})
     confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
@@ -60,12 +60,13 @@ def was_called(folder: Path) -> bool:
 
 
 @asynccontextmanager
-async def attached(
-    folder: Path, confirm: Confirm | None, own: Confirm | None = None
+async def open_host_and_attach(
+    folder: Path, confirm: Confirm | None, confirm_of_host: Confirm | None = None
 ) -> AsyncIterator[tuple[Host, AttachedHost]]:
-    config = guarded(folder)
+    """Yield a host, and a host attached to it with this function for confirmations."""
+    config = write_guarded_config(folder)
     async with (
-        Host.from_config(config, control=True, confirm=own) as host,
+        Host.from_config(config, control=True, confirm=confirm_of_host) as host,
         exthost.attach(config, confirm=confirm) as client,
     ):
         yield host, client
@@ -73,7 +74,7 @@ async def attached(
 
 @asynccontextmanager
 async def raw_client(config: Path) -> AsyncIterator[AsyncHostClient]:
-    """A client that sends whatever a test sends."""
+    """Yield a client with which a test can send any request."""
     client = AsyncHostClient(connect_to_host(str(config), os.environ, SECONDS))
     try:
         yield client
@@ -85,8 +86,8 @@ def call_params(**params: Any) -> dict[str, Any]:
     return {"tool": "echo", "arguments": {"a": 1}, "confirm": True, "timeout": SECONDS, **params}
 
 
-def never(_: Confirmation) -> bool:
-    raise AssertionError("the wrong one was asked")
+def fail_if_asked(_: Confirmation) -> bool:
+    raise AssertionError("the wrong function was asked")
 
 
 async def wait_forever(_: Confirmation) -> bool:
@@ -94,76 +95,85 @@ async def wait_forever(_: Confirmation) -> bool:
     return True
 
 
-# -- the answer decides ----------------------------------------------------------------------------
+# -- the answer of the caller -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_the_caller_is_asked_instead_of_the_host_and_its_answer_decides(
     tmp_path: Path, is_async: bool
 ) -> None:
-    asked: list[Confirmation] = []
+    confirmations: list[Confirmation] = []
 
-    def plain(confirmation: Confirmation) -> Any:
-        asked.append(confirmation)
+    def confirm_plain(confirmation: Confirmation) -> Any:
+        confirmations.append(confirmation)
         answers: Mapping[int, Any] = {1: True, 2: False, 3: "yes", 4: 1}
         return answers[confirmation.event["arguments"]["a"]]
 
-    async def later(confirmation: Confirmation) -> Any:
-        return plain(confirmation)
+    async def confirm_async(confirmation: Confirmation) -> Any:
+        return confirm_plain(confirmation)
 
-    async with attached(tmp_path, later if is_async else plain, own=never) as (_, client):
+    async with open_host_and_attach(
+        tmp_path, confirm_async if is_async else confirm_plain, confirm_of_host=fail_if_asked
+    ) as (_, client):
         for call in (client.call_tool, client["tools"].call_tool):
             name = TOOL if call == client.call_tool else "echo"
             assert (await call(name, {"a": 1})).data == {"a": 1}
-        for number in (2, 3, 4):  # only True is a yes
+        for number in (2, 3, 4):  # only True confirms
             error = await failing(client.call_tool(TOOL, {"a": number}))
             assert isinstance(error, Refused) and error.code == "X0332"
             assert "not confirmed: really?" in error.message and error.extension == "guard"
-    assert asked[0][:3] == ("guard", "really?", "before_tool_call")
-    event = asked[0].event
+    assert confirmations[0][:3] == ("guard", "really?", "before_tool_call")
+    event = confirmations[0].event
     assert (event["tool_name"], event["tool"], event["extension_id"]) == (TOOL, "echo", "tools")
     assert (tmp_path / "heard").read_text().count("tool.call") == 2
 
 
-async def test_a_function_of_the_call_is_asked_before_that_of_the_program(tmp_path: Path) -> None:
-    async with attached(tmp_path, never, own=never) as (host, client):
+async def test_the_confirm_of_a_call_has_precedence_over_that_of_the_program(
+    tmp_path: Path,
+) -> None:
+    async with open_host_and_attach(tmp_path, fail_if_asked, confirm_of_host=fail_if_asked) as (
+        host,
+        client,
+    ):
         for caller in (host, client):
             result = await caller.call_tool(TOOL, {"a": 1}, confirm=lambda _: True)
             assert result.data == {"a": 1}
-            own = caller["tools"]
-            assert (await own.call_tool("echo", {"a": 1}, confirm=lambda _: True)).text
+            extension = caller["tools"]
+            assert (await extension.call_tool("echo", {"a": 1}, confirm=lambda _: True)).text
             error = await failing(caller.call_tool(TOOL, {"a": 1}, confirm=lambda _: False))
             assert "not confirmed" in error.message
 
 
-def test_a_blocking_call_has_a_function_of_its_own(tmp_path: Path) -> None:
-    with exthost.SyncHost.from_config(guarded(tmp_path), confirm=never) as host:
+def test_a_blocking_call_can_have_its_own_confirm(tmp_path: Path) -> None:
+    with exthost.SyncHost.from_config(
+        write_guarded_config(tmp_path), confirm=fail_if_asked
+    ) as host:
         assert host.call_tool(TOOL, {"a": 1}, confirm=lambda _: True).data == {"a": 1}
         assert host["tools"].call_tool("echo", {"a": 1}, confirm=lambda _: True).text
         with pytest.raises(Refused, match="not confirmed"):
             host.call_tool(TOOL, {"a": 1}, confirm=lambda _: False)
 
 
-async def test_the_blocking_client_answers_too(tmp_path: Path) -> None:
-    config = guarded(tmp_path)
+async def test_the_blocking_client_answers_questions(tmp_path: Path) -> None:
+    config = write_guarded_config(tmp_path)
 
     def call(agreed: bool) -> Any:
         with HostClient(str(config), timeout=SECONDS) as client:
             request = ControlRequest("call", "tools", call_params())
             return client.ask(request, timeout=SECONDS, confirm=lambda _: agreed)
 
-    async with Host.from_config(config, control=True, confirm=never):
+    async with Host.from_config(config, control=True, confirm=fail_if_asked):
         assert (await asyncio.to_thread(call, True))["raw"] == {"a": 1}
         assert "not confirmed" in (await failing(asyncio.to_thread(call, False))).message
 
 
-async def test_an_async_function_sees_the_context_of_its_caller(tmp_path: Path) -> None:
+async def test_an_async_confirm_has_the_context_variables_of_its_caller(tmp_path: Path) -> None:
     user = contextvars.ContextVar("user", default="")
 
     async def confirm(_: Confirmation) -> bool:
         return user.get() == "me"
 
-    async with attached(tmp_path, confirm) as (_, client):
+    async with open_host_and_attach(tmp_path, confirm) as (_, client):
         assert (await failing(client.call_tool(TOOL, {"a": 1}))).code == "X0332"
         user.set("me")
         assert (await client.call_tool(TOOL, {"a": 1})).data == {"a": 1}
@@ -174,26 +184,26 @@ async def test_a_confirm_that_is_not_a_function_is_refused(tmp_path: Path) -> No
     with pytest.raises(UsageError) as caught:
         exthost.attach(tmp_path / "exthost.toml", confirm=wrong)
     assert caught.value.code == "X1332"
-    async with attached(tmp_path, None) as (host, client):
+    async with open_host_and_attach(tmp_path, None) as (host, client):
         for caller in (host, client):
             error = await failing(caller.call_tool(TOOL, {"a": 1}, confirm=wrong))
             assert error.code == "X1332"
 
 
-# -- without an answer it is a no ------------------------------------------------------------------
+# -- without an answer, the call is refused ---------------------------------------------------
 
 
 async def test_a_client_that_cannot_answer_is_not_asked(tmp_path: Path) -> None:
-    async with attached(tmp_path, None) as (_, client):
+    async with open_host_and_attach(tmp_path, None) as (_, client):
         error = await failing(client.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0354" and "no person to ask" in error.message
         assert "exthost.attach" in error.help and "--yes" in error.help
-        # Only `true` declares it.
+        # Only `true` declares that a client can answer.
         assert (await failing(client.ask("call", "tools", call_params(confirm=1)))).code == "X0354"
     assert not was_called(tmp_path)
 
 
-async def test_no_answer_within_the_time_of_the_call_is_a_no(tmp_path: Path) -> None:
+async def test_a_call_is_refused_without_an_answer_within_its_time(tmp_path: Path) -> None:
     waiting = 0
 
     async def confirm(confirmation: Confirmation) -> bool:
@@ -204,29 +214,32 @@ async def test_no_answer_within_the_time_of_the_call_is_a_no(tmp_path: Path) -> 
         finally:
             waiting -= 1
 
-    async with attached(tmp_path, confirm) as (host, client):
+    async with open_host_and_attach(tmp_path, confirm) as (host, client):
         await asyncio.gather(host["guard"].start(), host["tools"].start())
         error = await failing(client.call_tool(TOOL, {"a": 1}, timeout=0.2))
         assert isinstance(error, Refused) and error.code == "X0354"
         assert "no answer came within the 0.2 s of the call: really?" in error.message
         assert "timeout" in error.help
-        await until(lambda: waiting == 0)  # the function is not waited for any more
+        await until(lambda: waiting == 0)  # the function was cancelled
         assert not was_called(tmp_path)
         assert (await client.call_tool(TOOL, {"a": 1}, confirm=lambda _: True)).data == {"a": 1}
 
 
-async def test_a_function_that_fails_is_a_no_with_its_cause(tmp_path: Path) -> None:
+async def test_a_call_is_refused_if_confirm_fails(tmp_path: Path) -> None:
     def confirm(_: Confirmation) -> bool:
         raise ValueError("no terminal")
 
-    async with attached(tmp_path, confirm, own=lambda _: True) as (_, client):
+    async with open_host_and_attach(tmp_path, confirm, confirm_of_host=lambda _: True) as (
+        _,
+        client,
+    ):
         error = await failing(client.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0354" and "could not ask (ValueError: no terminal)" in error.message
     assert not was_called(tmp_path)
 
 
-async def test_a_client_process_that_is_killed_while_asked_has_not_agreed(tmp_path: Path) -> None:
-    config = guarded(tmp_path)
+async def test_the_call_of_a_client_that_is_killed_while_asked_is_not_made(tmp_path: Path) -> None:
+    config = write_guarded_config(tmp_path)
     async with Host.from_config(config, control=True, confirm=lambda _: True) as host:
         client = await asyncio.create_subprocess_exec(
             sys.executable, "-c", SILENT_CLIENT, config, stdout=subprocess.PIPE
@@ -236,7 +249,7 @@ async def test_a_client_process_that_is_killed_while_asked_has_not_agreed(tmp_pa
         assert not was_called(tmp_path)
         client.send_signal(signal.SIGKILL)
         await asyncio.wait_for(client.communicate(), SECONDS)
-        # A call that is made afterwards is served afterwards, and is the only one.
+        # A later call is the only call that the tool receives.
         async with exthost.attach(config) as other:
             assert (await other.call_tool(TOOL, {"a": 2})).data == {"a": 2}
         await until(lambda: host["tools"].stats.in_flight == 0)
@@ -244,15 +257,15 @@ async def test_a_client_process_that_is_killed_while_asked_has_not_agreed(tmp_pa
 
 
 async def test_a_call_that_is_cancelled_while_asked_is_not_made(tmp_path: Path) -> None:
-    asked = asyncio.Event()
+    was_asked = asyncio.Event()
 
     async def confirm(confirmation: Confirmation) -> bool:
-        asked.set()
+        was_asked.set()
         return await wait_forever(confirmation)
 
-    async with attached(tmp_path, confirm) as (_, client):
+    async with open_host_and_attach(tmp_path, confirm) as (_, client):
         call = asyncio.ensure_future(client.call_tool(TOOL, {"a": 1}))
-        await asyncio.wait_for(asked.wait(), SECONDS)
+        await asyncio.wait_for(was_asked.wait(), SECONDS)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -260,19 +273,19 @@ async def test_a_call_that_is_cancelled_while_asked_is_not_made(tmp_path: Path) 
     assert (tmp_path / "heard").read_text().count("tool.call") == 1
 
 
-# -- whose answer it is ----------------------------------------------------------------------------
+# -- answers belong to a question and a client ------------------------------------------------
 
 
-async def test_two_clients_that_are_asked_at_once_have_each_their_own_question(
+async def test_two_clients_that_are_asked_together_get_their_own_questions(
     tmp_path: Path,
 ) -> None:
-    config = guarded(tmp_path)
+    config = write_guarded_config(tmp_path)
     both_asked = asyncio.Barrier(2)
-    asked: dict[str, list[Any]] = {"yes": [], "no": []}
+    arguments_by_client: dict[str, list[Any]] = {"yes": [], "no": []}
 
     def make_confirm(name: str) -> Confirm:
         async def confirm(confirmation: Confirmation) -> bool:
-            asked[name].append(confirmation.event["arguments"])
+            arguments_by_client[name].append(confirmation.event["arguments"])
             async with asyncio.timeout(SECONDS):
                 await both_asked.wait()
             return name == "yes"
@@ -280,18 +293,18 @@ async def test_two_clients_that_are_asked_at_once_have_each_their_own_question(
         return confirm
 
     async with (
-        Host.from_config(config, control=True, confirm=never),
+        Host.from_config(config, control=True, confirm=fail_if_asked),
         exthost.attach(config, confirm=make_confirm("yes")) as agreeing,
         exthost.attach(config, confirm=make_confirm("no")) as refusing,
     ):
         refused = asyncio.ensure_future(failing(refusing.call_tool(TOOL, {"of": "no"})))
         result = await agreeing.call_tool(TOOL, {"of": "yes"})
         assert result.data == {"of": "yes"} and (await refused).code == "X0332"
-    assert asked == {"yes": [{"of": "yes"}], "no": [{"of": "no"}]}
+    assert arguments_by_client == {"yes": [{"of": "yes"}], "no": [{"of": "no"}]}
 
 
-async def test_an_answer_counts_for_its_question_and_its_client_only(tmp_path: Path) -> None:
-    config = guarded(tmp_path)
+async def test_an_answer_applies_only_to_its_question_and_its_client(tmp_path: Path) -> None:
+    config = write_guarded_config(tmp_path)
     async with (
         Host.from_config(config, control=True),
         raw_client(config) as client,
@@ -305,8 +318,8 @@ async def test_an_answer_counts_for_its_question_and_its_client_only(tmp_path: P
             assert question["kind"] == "question" and 0 < question["seconds"] <= SECONDS
             return call, question["question"]
 
-        async def settle(client: AsyncHostClient) -> None:
-            await client.ask("status")  # what was sent before is handled
+        async def wait_until_handled(client: AsyncHostClient) -> None:
+            await client.ask("status")  # requests sent before this are handled
 
         call, number = await ask(client)
         wrong: list[Any] = [number + 1, None, str(number), float(number), True, [number]]
@@ -314,19 +327,19 @@ async def test_an_answer_counts_for_its_question_and_its_client_only(tmp_path: P
             client.answer({"question": answer, "agreed": True})
         client.answer({"agreed": True})
         other.answer({"question": number, "agreed": True})
-        await settle(client)
-        await settle(other)
+        await wait_until_handled(client)
+        await wait_until_handled(other)
         assert not call.ended and not was_called(tmp_path)
         client.answer({"question": number, "agreed": True})
-        client.answer({"question": number, "agreed": True})  # once more
+        client.answer({"question": number, "agreed": True})  # repeated
         await call
-        # An answer that comes too late, or before its question, is the answer to nothing.
+        # An answer that is late, or before its question, is ignored.
         client.answer({"question": number + 1, "agreed": True})
-        await settle(client)
+        await wait_until_handled(client)
         call, second = await ask(client)
         assert second != number
         client.answer({"question": number, "agreed": True})
-        await settle(client)
+        await wait_until_handled(client)
         assert not call.ended
         client.answer({"question": second, "agreed": "true"})
         assert (await failing(_await(call))).code == "X0332"
@@ -339,10 +352,10 @@ async def _await(pending: Any) -> Any:
 
 
 @pytest.mark.parametrize("error", [{"error": "x" * 10_000}, {"error": None}, {"error": [1]}])
-async def test_an_answer_with_an_error_is_a_no_and_is_cut(
+async def test_an_answer_with_an_error_refuses_the_call_and_the_error_is_cut(
     tmp_path: Path, error: dict[str, Any]
 ) -> None:
-    config = guarded(tmp_path)
+    config = write_guarded_config(tmp_path)
     async with Host.from_config(config, control=True), raw_client(config) as client:
 
         def answer(event: Mapping[str, Any]) -> None:
@@ -356,7 +369,7 @@ async def test_an_answer_with_an_error_is_a_no_and_is_cut(
 # -- limits ----------------------------------------------------------------------------------------
 
 
-async def test_more_questions_than_requests_in_progress_can_be_open(
+async def test_open_questions_do_not_count_as_requests_in_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_connection, "MAX_REQUESTS", 4)
@@ -366,7 +379,7 @@ async def test_more_questions_than_requests_in_progress_can_be_open(
         await all_asked.wait()
         return True
 
-    async with attached(tmp_path, confirm) as (_, client):
+    async with open_host_and_attach(tmp_path, confirm) as (_, client):
         calls = [client.call_tool(TOOL, {"a": n}, timeout=SECONDS) for n in range(20)]
         results = await asyncio.gather(*calls)
         assert [result.data for result in results] == [{"a": n} for n in range(20)]
@@ -376,11 +389,11 @@ async def test_a_call_is_refused_if_too_many_questions_are_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_connection, "MAX_QUESTIONS", 3)
-    async with attached(tmp_path, None) as (_, client):
-        asked = asyncio.Event()
+    async with open_host_and_attach(tmp_path, None) as (_, client):
+        may_answer = asyncio.Event()
 
         async def confirm(_: Confirmation) -> bool:
-            await asked.wait()
+            await may_answer.wait()
             return True
 
         calls = [
@@ -391,12 +404,12 @@ async def test_a_call_is_refused_if_too_many_questions_are_open(
         error = done.pop().exception()
         assert isinstance(error, Refused) and error.code == "X0354"
         assert "3 questions" in error.message and not was_called(tmp_path)
-        asked.set()
+        may_answer.set()
         results = await asyncio.gather(*calls, return_exceptions=True)
         assert sum(isinstance(result, Refused) for result in results) == 1
 
 
-async def test_without_hooks_a_call_that_may_be_asked_needs_no_task(
+async def test_without_hooks_a_call_with_confirm_runs_without_a_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def perform(*_: Any) -> Any:
@@ -407,8 +420,8 @@ async def test_without_hooks_a_call_that_may_be_asked_needs_no_task(
     config = write_config(tmp_path, {"discovery": {"search_paths": [str(tmp_path / "plugins")]}})
     async with (
         Host.from_config(config, control=True) as host,
-        exthost.attach(config, confirm=never) as client,
+        exthost.attach(config, confirm=fail_if_asked) as client,
     ):
         await host["tools"].start()
-        await host.call_tool(TOOL, {"a": 1})  # the host has looked at the hooks
+        await host.call_tool(TOOL, {"a": 1})  # the host has read the hooks
         assert (await client.call_tool(TOOL, {"a": 1})).data == {"a": 1}

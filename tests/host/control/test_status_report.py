@@ -1,4 +1,4 @@
-"""The rows of `exthost status`: what they remember of processes that are gone."""
+"""The rows of `exthost status` keep the last error of processes that have ended."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from tests.faces.cli.cli_process import STDERR_WRITER
 from tests.host.test_host import config, entry
 
 
-async def test_the_last_error_of_a_pool_that_lost_one_process_is_kept() -> None:
+async def test_the_status_of_a_pool_keeps_the_error_of_an_ended_process() -> None:
     pool = {"pool": {"min": 2, "max": 2}, "lifetime": "plain"}
     host = Host.from_config(config(entry("one", str(STDERR_WRITER), **pool)))
     report = StatusReport(host)

@@ -1,4 +1,4 @@
-"""Tools as model APIs want them, and the tool calls of a response, run and answered."""
+"""Tools in the forms of model APIs; the tool calls in a response are run and answered."""
 
 import asyncio
 import base64
@@ -23,7 +23,7 @@ ENTRY = {
 
 
 @pytest.mark.parametrize("schema", [None, True, {}, {"type": "array"}, {"type": "object"}])
-def test_every_schema_is_one_of_an_object(schema: Any) -> None:
+def test_the_schema_of_every_tool_is_an_object(schema: Any) -> None:
     tools = RegisteredTools({"a_b": RegisteredTool("a_b", "", schema, tool="b", extension="a")})
     [openai], [anthropic], [mcp] = tools.as_openai(), tools.as_anthropic(), tools.as_mcp()
     expected = {"type": "object", "properties": {}}
@@ -32,7 +32,7 @@ def test_every_schema_is_one_of_an_object(schema: Any) -> None:
     assert openai["function"]["description"] == anthropic["description"] == "b"
 
 
-def function(id: str, name: str, arguments: str) -> dict[str, Any]:
+def function_call(id: str, name: str, arguments: str) -> dict[str, Any]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
@@ -40,13 +40,13 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
     async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
         name = "ext_text_shout"
         assert name in [tool["function"]["name"] for tool in host.tools.as_openai()]
-        good = json.dumps({"text": "hi"})
+        arguments = json.dumps({"text": "hi"})
         message = {
             "role": "assistant",
             "tool_calls": [
-                function("1", name, good),
-                function("2", name, "{"),
-                function("3", "no", "{}"),
+                function_call("1", name, arguments),
+                function_call("2", name, "{"),
+                function_call("3", "no", "{}"),
             ],
         }
         answers = await host.run_calls({"choices": [{"message": message}]})
@@ -55,9 +55,11 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
         assert answers[1]["content"].startswith("Error: its arguments are not JSON")
         assert answers[2]["content"].startswith("Error: ") and "no" in answers[2]["content"]
         block = SimpleNamespace(type="tool_use", id="x", name=name, input={"text": "hi"})
-        bad = {"type": "tool_use", "id": "y", "name": name, "input": {"text": 3}}
+        invalid_block = {"type": "tool_use", "id": "y", "name": name, "input": {"text": 3}}
         [answer] = await host.run_calls(
-            SimpleNamespace(role="assistant", content=[{"type": "text", "text": ""}, block, bad])
+            SimpleNamespace(
+                role="assistant", content=[{"type": "text", "text": ""}, block, invalid_block]
+            )
         )
         assert [(item["tool_use_id"], item["is_error"]) for item in answer["content"]] == [
             ("x", False),
@@ -66,11 +68,11 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
         assert not any(item["content"].startswith("Error: ") for item in answer["content"])
 
 
-# -- choices of the program --------------------------------------------------------------------
+# -- parameters of `run_calls` -------------------------------------------------------------------
 
 MCP_CHILD = Path(__file__).parents[2] / "extensions" / "mcp_child.py"
-PICTURE = base64.b64encode(b"\x89PNG a picture").decode()
-SOUND = base64.b64encode(b"RIFF a sound").decode()
+IMAGE = base64.b64encode(b"\x89PNG an image").decode()
+AUDIO = base64.b64encode(b"RIFF a sound").decode()
 
 
 CHILD = {
@@ -80,29 +82,35 @@ CHILD = {
 }
 
 
-def use(id: str, name: str, **arguments: Any) -> dict[str, Any]:
+def tool_use(id: str, name: str, **arguments: Any) -> dict[str, Any]:
+    """Return a tool call in the form of Anthropic's API."""
     return {"type": "tool_use", "id": id, "name": name, "input": arguments}
 
 
 def outcomes(answers: list[Any]) -> list[tuple[bool, Any]]:
+    """Return, for each answer in this form, whether it is an error, and its content."""
     return [(block["is_error"], block["content"]) for block in answers[0]["content"]]
 
 
 async def test_only_the_chosen_tools_are_called() -> None:
     async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
-        blocks = [use("1", "ext_text_shout", text="a"), use("2", "ext_text_count", text="a")]
+        blocks = [
+            tool_use("1", "ext_text_shout", text="a"),
+            tool_use("2", "ext_text_count", text="a"),
+        ]
         for only in (["ext_text_shout"], "ext_*_shout", host.tools.select("text:shout")):
-            (good, _), (bad, why) = outcomes(await host.run_calls(blocks, only=only))
-            assert not good and bad and "cannot be used here" in why
+            answers = await host.run_calls(blocks, only=only)
+            (shout_failed, _), (count_failed, error) = outcomes(answers)
+            assert not shout_failed and count_failed and "cannot be used here" in error
         assert all(failed for failed, _ in outcomes(await host.run_calls(blocks, only=[])))
-        assert host["text"].stats.calls == 3
+        assert host["text"].stats.calls == 3  # one in each run of the loop
 
 
 async def test_a_call_that_is_not_confirmed_is_not_made() -> None:
-    asked = []
+    questions = []
 
     def confirm(question: Any) -> Any:
-        asked.append(question)
+        questions.append(question)
         if question.event["arguments"]["text"] == "raise":
             raise RuntimeError("nobody there")
         return question.event["arguments"]["text"] == "yes" or "not True"
@@ -111,46 +119,46 @@ async def test_a_call_that_is_not_confirmed_is_not_made() -> None:
         return confirm(question)
 
     async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
-        blocks = [use(text, "ext_text_shout", text=text) for text in ("yes", "no", "raise")]
+        blocks = [tool_use(text, "ext_text_shout", text=text) for text in ("yes", "no", "raise")]
         for function in (confirm, confirm_async):
             answers = outcomes(await host.run_calls(blocks, confirm=function))
             assert [failed for failed, _ in answers] == [False, True, True]
             assert "not confirmed" in answers[1][1] and "not confirmed" in answers[2][1]
-        assert host["text"].stats.calls == 2
-        assert asked[0].extension == "text" and '{"text":"yes"}' in asked[0].message
+        assert host["text"].stats.calls == 2  # "yes" of each function
+        assert questions[0].extension == "text" and '{"text":"yes"}' in questions[0].message
 
 
 async def test_each_call_has_the_time_limit_and_its_progress_has_the_id_of_the_model() -> None:
     async with exthost.Host.from_config({"extensions": [CHILD]}) as host:
-        heard: list[Progress] = []
-        blocks = [use("one", "ext_child_steps", times=2)]
-        await host.run_calls(blocks, on_progress=heard.append)
-        assert [(one.id, one.progress) for one in heard] == [("one", 1), ("one", 2)]
-        slow = [use("two", "ext_child_hang")]
-        [(failed, why)] = outcomes(await host.run_calls(slow, timeout=0.2))
-        assert failed and "0.2" in why
+        reports: list[Progress] = []
+        blocks = [tool_use("one", "ext_child_steps", times=2)]
+        await host.run_calls(blocks, on_progress=reports.append)
+        assert [(report.id, report.progress) for report in reports] == [("one", 1), ("one", 2)]
+        hanging = [tool_use("two", "ext_child_hang")]
+        [(failed, error)] = outcomes(await host.run_calls(hanging, timeout=0.2))
+        assert failed and "0.2" in error
 
 
 async def test_ten_thousand_calls_are_answered_in_order_a_few_at_a_time() -> None:
     async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
-        most = 0
+        most_unfinished = 0
 
-        def look(_: Any) -> None:
-            nonlocal most
+        def count_unfinished(_: Any) -> None:
+            nonlocal most_unfinished
             stats = host["text"].stats
-            most = max(most, stats.in_flight + stats.waiting)
+            most_unfinished = max(most_unfinished, stats.in_flight + stats.waiting)
 
-        host.events.subscribe(exthost.events.CallEnded, look)
-        blocks = [use(str(n), "ext_text_shout", text=str(n)) for n in range(10_000)]
+        host.events.subscribe(exthost.events.CallEnded, count_unfinished)
+        blocks = [tool_use(str(n), "ext_text_shout", text=str(n)) for n in range(10_000)]
         [answer] = await host.run_calls(blocks)
         texts = [json.loads(block["content"])["text"] for block in answer["content"]]
         assert texts == [str(n) for n in range(10_000)]
-        assert 1 < most <= 64
+        assert 1 < most_unfinished <= 64  # the calls that `run_calls` makes at the same time
 
 
 async def test_a_cancelled_run_cancels_its_calls() -> None:
     async with exthost.Host.from_config({"extensions": [CHILD]}) as host:
-        blocks = [use(str(n), "ext_child_hang") for n in range(3)]
+        blocks = [tool_use(str(n), "ext_child_hang") for n in range(3)]
         started, all_started = [], asyncio.Event()
 
         def count(event: exthost.events.CallStarted) -> None:
@@ -168,25 +176,25 @@ async def test_a_cancelled_run_cancels_its_calls() -> None:
         assert host["child"].stats.cancelled == 3
 
 
-# -- images, sounds and documents ----------------------------------------------------------------
+# -- images and audio ---------------------------------------------------------------------------
 
 
 CONTENT = [
     {"type": "text", "text": "look"},
-    {"type": "image", "data": PICTURE, "mimeType": "image/png"},
-    {"type": "audio", "data": SOUND, "mimeType": "audio/wav"},
+    {"type": "image", "data": IMAGE, "mimeType": "image/png"},
+    {"type": "audio", "data": AUDIO, "mimeType": "audio/wav"},
     {"type": "image", "data": "not base64!", "mimeType": "image/png"},
-    {"type": "image", "data": PICTURE, "mimeType": "image/svg+xml"},
+    {"type": "image", "data": IMAGE, "mimeType": "image/svg+xml"},
 ]
 NAME = "ext_child_typed"
-GIVEN = {"content": CONTENT, "structuredContent": {"sum": 1}}
-ARGUMENTS = json.dumps(GIVEN)
+RESULT = {"content": CONTENT, "structuredContent": {"sum": 1}}
+ARGUMENTS = json.dumps(RESULT)
 
 
-async def test_pictures_reach_each_model_in_the_form_of_its_api() -> None:
+async def test_images_and_audio_are_sent_in_the_form_of_each_api() -> None:
     async with exthost.Host.from_config({"extensions": [CHILD]}) as host:
-        url = f"data:image/png;base64,{PICTURE}"
-        message = {"role": "assistant", "tool_calls": [function("1", NAME, ARGUMENTS)]}
+        url = f"data:image/png;base64,{IMAGE}"
+        message = {"role": "assistant", "tool_calls": [function_call("1", NAME, ARGUMENTS)]}
         tool, user = await host.run_calls(message)
         notes = "[audio: audio/wav]\n[image: image/png]\n[image: image/svg+xml]"
         assert tool["content"] == f"look\n{notes}"
@@ -196,24 +204,24 @@ async def test_pictures_reach_each_model_in_the_form_of_its_api() -> None:
         assert output["call_id"] == "1" and output["type"] == "function_call_output"
         assert output["output"][0] == {"type": "input_text", "text": "look"}
         assert output["output"][1]["image_url"] == url
-        [[_, blocks]] = [outcomes(await host.run_calls([use("1", NAME, **GIVEN)]))[0]]
-        source = {"type": "base64", "media_type": "image/png", "data": PICTURE}
+        [[_, blocks]] = outcomes(await host.run_calls([tool_use("1", NAME, **RESULT)]))
+        source = {"type": "base64", "media_type": "image/png", "data": IMAGE}
         assert blocks[1] == {"type": "image", "source": source}
         assert [block["type"] for block in blocks] == ["text", "image", "text", "text", "text"]
-        part = {"functionCall": {"name": NAME, "args": GIVEN}}
+        part = {"functionCall": {"name": NAME, "args": RESULT}}
         response = {"candidates": [{"content": {"role": "model", "parts": [part]}}]}
         [content] = await host.run_calls(response)
-        first, picture, sound, _ = content["parts"]
+        first, image, audio, _ = content["parts"]
         assert first["functionResponse"]["name"] == NAME and content["role"] == "user"
         assert "look" in first["functionResponse"]["response"]["output"]
-        assert picture["inlineData"] == {"mimeType": "image/png", "data": PICTURE}
-        assert sound["inlineData"] == {"mimeType": "audio/wav", "data": SOUND}
+        assert image["inlineData"] == {"mimeType": "image/png", "data": IMAGE}
+        assert audio["inlineData"] == {"mimeType": "audio/wav", "data": AUDIO}
 
 
-async def test_a_program_says_what_its_model_takes() -> None:
+async def test_the_program_sets_the_media_that_its_model_accepts() -> None:
     async with exthost.Host.from_config({"extensions": [CHILD]}) as host:
-        message = {"role": "assistant", "tool_calls": [function("1", NAME, ARGUMENTS)]}
+        message = {"role": "assistant", "tool_calls": [function_call("1", NAME, ARGUMENTS)]}
         _, user = await host.run_calls(message, media=["audio"])
-        assert user["content"][1]["input_audio"] == {"data": SOUND, "format": "wav"}
+        assert user["content"][1]["input_audio"] == {"data": AUDIO, "format": "wav"}
         [tool] = await host.run_calls(message, media=[])
         assert "[image: image/png]" in tool["content"]

@@ -1,4 +1,4 @@
-"""Tools in the forms of model APIs, and what is reported about them."""
+"""Tools in the forms of model APIs, and the reports about parts that an API does not accept."""
 
 import logging
 from typing import Any
@@ -14,7 +14,7 @@ OBJECT = {"type": "object", "properties": {"text": {"type": "string"}}, "require
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("schema", [None, True, {}, OBJECT])
-def test_schemas_that_every_api_accepts_are_not_reported(form: Form, schema: Any) -> None:
+def test_a_schema_that_every_api_accepts_is_not_reported(form: Form, schema: Any) -> None:
     tool = model_tool(form, "shout", "Upper case", schema)
     assert tool.changes == ()
     data = tool.data["function"] if form == "openai" else tool.data
@@ -22,40 +22,42 @@ def test_schemas_that_every_api_accepts_are_not_reported(form: Form, schema: Any
     assert parameters["type"] == "object" and isinstance(parameters["properties"], dict)
 
 
-def test_keywords_that_are_rejected_at_the_top_are_left_out_and_reported() -> None:
+def test_keywords_that_an_api_rejects_at_the_top_are_removed_and_reported() -> None:
     schema = {**OBJECT, "oneOf": [{"required": ["text"]}], "not": {"required": ["x"]}}
     for form in ("openai", "anthropic"):
         tool = model_tool(form, "shout", "", schema)
         assert "oneOf" not in str(tool.data) and "`oneOf`, `not`" in tool.changes[0]
-    kept = model_tool("mcp", "shout", "", schema)
-    assert kept.data["inputSchema"]["oneOf"] and not kept.changes
+    for_mcp = model_tool("mcp", "shout", "", schema)
+    assert for_mcp.data["inputSchema"]["oneOf"] and not for_mcp.changes
 
 
-def test_the_same_keyword_further_inside_stays() -> None:
+def test_such_a_keyword_in_a_nested_schema_is_kept() -> None:
     inner = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}]}}}
     assert model_tool("openai", "t", "", inner).changes == ()
 
 
 @pytest.mark.parametrize(
-    ("form", "schema", "reported"),
+    ("form", "schema", "expected_text"),
     [
         ("mcp", {"type": "array"}, "not one of an object"),
         ("openai", {"properties": {"a": {"$ref": "https://example.org/s"}}}, "example.org"),
         ("anthropic", {"properties": {"a b": {}}}, "'a b'"),
     ],
 )
-def test_other_inexpressible_parts_are_reported(form: Form, schema: Any, reported: str) -> None:
+def test_other_parts_that_an_api_does_not_accept_are_reported(
+    form: Form, schema: Any, expected_text: str
+) -> None:
     [change] = model_tool(form, "t", "", schema).changes
-    assert change.startswith("t: ") and reported in change
+    assert change.startswith("t: ") and expected_text in change
 
 
-def test_a_description_is_cut_where_the_api_limits_it() -> None:
+def test_a_description_is_cut_to_the_limit_of_the_api() -> None:
     tool = model_tool("openai", "t", "x" * 2000, None)
     assert len(tool.data["function"]["description"]) == 1024 and tool.changes
     assert not model_tool("anthropic", "t", "x" * 2000, None).changes
 
 
-def test_a_schema_that_nests_without_end_is_survived() -> None:
+def test_a_schema_that_contains_itself_is_accepted() -> None:
     schema: dict[str, Any] = {"properties": {}}
     schema["properties"]["a"] = schema
     assert model_tool("openai", "t", "", schema).changes == ()
@@ -63,15 +65,16 @@ def test_a_schema_that_nests_without_end_is_survived() -> None:
 
 def test_a_change_is_logged_once_per_host(caplog: pytest.LogCaptureFixture) -> None:
     tool = RegisteredTool("a_b", "", {"anyOf": []}, tool="b", extension="a")
-    report: set[str] = set()
+    logged_changes: set[str] = set()
     with caplog.at_level(logging.WARNING, "exthost.tools"):
         for _ in range(2):
-            RegisteredTools({"a_b": tool}, report).as_openai()
+            RegisteredTools({"a_b": tool}, logged_changes).as_openai()
     assert len(caplog.records) == 1 and "`anyOf`" in caplog.text
-    assert len(RegisteredTools({"a_b": tool}, report).changes("openai")) == 1
+    assert len(RegisteredTools({"a_b": tool}, logged_changes).changes("openai")) == 1
 
 
 def two_tools() -> RegisteredTools:
+    """Return a tool with a description and one without."""
     tools = [
         RegisteredTool("ext_fs_read", "[ext:fs] Read a file", OBJECT, tool="read", extension="fs"),
         RegisteredTool("ext_web_get", "[ext:web] ", None, tool="get", extension="web"),
@@ -79,16 +82,16 @@ def two_tools() -> RegisteredTools:
     return RegisteredTools({tool.name: tool for tool in tools})
 
 
-def test_each_api_has_its_form() -> None:
+def test_tools_have_the_form_of_each_api() -> None:
     tools = two_tools().select("ext_fs_read")
-    about = {"name": "ext_fs_read", "description": "[ext:fs] Read a file"}
-    assert tools.as_openai() == [{"type": "function", "function": {**about, "parameters": OBJECT}}]
+    fields = {"name": "ext_fs_read", "description": "[ext:fs] Read a file"}
+    assert tools.as_openai() == [{"type": "function", "function": {**fields, "parameters": OBJECT}}]
     assert tools.as_openai("responses") == [
-        {"type": "function", **about, "parameters": OBJECT, "strict": False}
+        {"type": "function", **fields, "parameters": OBJECT, "strict": False}
     ]
-    assert tools.as_anthropic() == [{**about, "input_schema": OBJECT}]
+    assert tools.as_anthropic() == [{**fields, "input_schema": OBJECT}]
     assert tools.as_gemini() == [
-        {"functionDeclarations": [{**about, "parametersJsonSchema": OBJECT}]}
+        {"functionDeclarations": [{**fields, "parametersJsonSchema": OBJECT}]}
     ]
     assert RegisteredTools({}).as_gemini() == []
 
@@ -102,11 +105,11 @@ def test_the_id_of_the_extension_can_be_left_out() -> None:
         tools.as_gemini(prefix=False)[0]["functionDeclarations"],
         tools.as_mcp(prefix=False),
     ]
-    for one in lists:
-        assert [tool["description"] for tool in one] == ["Read a file", "get"]
+    for tool_list in lists:
+        assert [tool["description"] for tool in tool_list] == ["Read a file", "get"]
 
 
-def test_tools_are_selected_by_patterns_in_their_order() -> None:
+def test_tools_are_selected_in_the_order_of_the_patterns() -> None:
     tools = two_tools()
     assert list(tools.select("web:*", "ext_*")) == ["ext_web_get", "ext_fs_read"]
     assert list(tools.select("fs:read").select("*")) == ["ext_fs_read"]

@@ -1,4 +1,4 @@
-"""Blocking calls that end in an unusual way: interrupted, from a callback, without a time limit."""
+"""Blocking calls in special cases: signals, callbacks, and unusual time limits."""
 
 import math
 import os
@@ -17,13 +17,13 @@ from exthost.events import CallEnded, HostEvent
 from exthost.extension.call_queue import CallQueue
 from exthost.host.sync.blocking_call import BlockingCall
 from exthost.session.call import Call
-from tests.host.sync.test_sync_facets import when_it_waits
+from tests.host.sync.test_sync_facets import run_when_waiting
 from tests.host.sync.test_sync_host import hostile
 from tests.host.test_host import config, entry
 
 
 class SoftTimeLimitExceeded(Exception):
-    """What a task queue raises in a signal handler, when a task takes too long."""
+    """An exception that a task queue raises in a signal handler if a task takes too long."""
 
 
 @pytest.fixture(params=[SoftTimeLimitExceeded, SystemExit])
@@ -41,11 +41,11 @@ def test_any_exception_of_a_signal_handler_cancels_the_call(
 ) -> None:
     with exthost.SyncHost.from_config(config(hostile(limits={"max_in_flight": 1}))) as host:
         interrupt = partial(os.kill, os.getpid(), signal.SIGUSR1)
-        thread = when_it_waits(interrupt, BlockingCall.wait.__name__)
+        thread = run_when_waiting(interrupt, BlockingCall.wait.__name__)
         with pytest.raises(raised_by_signal):
             host["h"].call("keep", timeout=3600)
         thread.join()
-        # The only place is free again, so the next call is sent.
+        # Only one call can be in flight; the next call is sent, so the first has ended.
         assert host["h"].call("echo", 1, timeout=60) == 1
         assert (host["h"].stats.cancelled, host["h"].stats.in_flight) == (1, 0)
 
@@ -68,7 +68,7 @@ def test_a_signal_between_the_request_and_the_wait_cancels_the_call(
 
 
 @pytest.mark.parametrize("timeout", [0, -0.5])
-def test_a_call_whose_time_is_over_before_is_not_accepted(timeout: float) -> None:
+def test_a_call_without_time_left_is_not_accepted(timeout: float) -> None:
     breaker = {"failures": 3, "open": "10m"}
     lazy = entry("lazy", start="lazy")
     with exthost.SyncHost.from_config(config(entry("a", breaker=breaker), lazy)) as host:
@@ -88,7 +88,7 @@ def test_a_call_whose_time_is_over_before_is_not_accepted(timeout: float) -> Non
         assert host.call_tool("ext_a_echo", {"n": 1}).data == {"n": 1}
 
 
-def test_a_request_of_the_loop_and_one_of_a_thread_have_different_ids() -> None:
+def test_requests_of_the_loop_and_of_a_thread_have_different_ids() -> None:
     with (
         exthost.SyncHost.from_config(config(entry("a"))) as host,
         ThreadPoolExecutor() as threads,
@@ -100,7 +100,7 @@ def test_a_request_of_the_loop_and_one_of_a_thread_have_different_ids() -> None:
 
         def encode_slowly(method: str, params: Any, id: Any) -> Any:
             ids.append(id)
-            if not answers:  # the loop's own request: meanwhile a thread sends another one
+            if not answers:  # the request of the loop; a thread sends another one meanwhile
                 answers.append(threads.submit(host["a"].call, "echo", 1, timeout=5))
                 wait(answers, timeout=0.3)
             return encode(method, params, id)
@@ -111,7 +111,7 @@ def test_a_request_of_the_loop_and_one_of_a_thread_have_different_ids() -> None:
         assert len(ids) == len(set(ids)) == 2
 
 
-def test_a_time_limit_may_be_longer_than_the_system_can_wait() -> None:
+def test_a_time_limit_may_be_longer_than_the_maximum_of_the_system() -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         for timeout in (math.inf, 1e300, 10**12):
             assert host["a"].call("echo", 1, timeout=timeout) == 1
@@ -132,45 +132,48 @@ def test_a_call_from_a_listener_fails_at_once_and_is_not_sent() -> None:
                     use()
                 codes.append(caught.value.code)
 
-        end = host.events.subscribe(CallEnded, listen)
+        unsubscribe = host.events.subscribe(CallEnded, listen)
         assert host["a"].call("echo", 2) == 2
-        host.flush_events()  # the loop has called the listener by then
-        end()
+        host.flush_events()  # after this, the loop has called the listener
+        unsubscribe()
         assert set(codes) == {"X1314"}
         assert host["a"].stats.result == 1
 
 
-@pytest.mark.parametrize("exits", [SystemExit, KeyboardInterrupt])
-def test_the_host_goes_on_if_a_listener_exits(
-    exits: type[BaseException], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("exception_class", [SystemExit, KeyboardInterrupt])
+def test_the_host_continues_if_a_listener_raises_an_exit(
+    exception_class: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     def listen(_: object) -> None:
-        raise exits("enough")
+        raise exception_class("enough")
 
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
-        ends = [host.events.subscribe(CallEnded, listen), host.events.subscribe(HostEvent, listen)]
+        unsubscribe_functions = [
+            host.events.subscribe(CallEnded, listen),
+            host.events.subscribe(HostEvent, listen),
+        ]
         assert [host["a"].call("echo", n, timeout=60) for n in range(3)] == [0, 1, 2]
         assert host.call_tool("ext_a_shout", {"text": "x"}, timeout=60).data == {"text": "X"}
-        with pytest.raises(exits):
+        with pytest.raises(exception_class):
             host.emit("turn.started")
         host.flush_events()
-        for end in ends:
-            end()
+        for unsubscribe in unsubscribe_functions:
+            unsubscribe()
         assert host["a"].call("echo", 3, timeout=60) == 3
-    assert exits.__name__ in caplog.text
+    assert exception_class.__name__ in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["host", "connection"])
-def test_an_open_host_or_extension_is_not_opened_twice(kind: str) -> None:
+def test_an_open_host_or_connection_cannot_be_opened_again(kind: str) -> None:
     program = hostile()["source"]
-    opened: Any = (
+    context_manager: Any = (
         exthost.SyncHost.from_config(config(entry("a")))
         if kind == "host"
         else exthost.sync_connect([program["command"], *program["args"]], dialect="morphir")
     )
-    with opened:
+    with context_manager:
         with pytest.raises(errors.UsageError) as caught:
-            opened.__enter__()
+            context_manager.__enter__()
         assert caught.value.code == "X1311"
-    with opened:  # after its end it may be opened again
+    with context_manager:  # after it was closed, it can be opened again
         pass

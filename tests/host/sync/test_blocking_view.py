@@ -1,4 +1,4 @@
-"""Facets of a dialect that others bring: by their class or their name, in both APIs."""
+"""Facets of third-party dialects: found by class or name, in the asynchronous and blocking API."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,10 +19,10 @@ from tests.extensions.harness import closing, unstarted
 
 
 class Counter:
-    """What a facet may return: neither plain nor awaitable."""
+    """An object that a facet returns: an async context manager and async iterator."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self.entered = False
 
     async def __aenter__(self) -> "Counter":
@@ -33,13 +33,13 @@ class Counter:
         self.entered = False
 
     async def __aiter__(self) -> AsyncIterator[int]:
-        for number in range(self.most):
+        for number in range(self.limit):
             await asyncio.sleep(0)
             yield number
 
 
 class Notes:
-    """A facet of somebody else's dialect."""
+    """A facet of a third-party dialect."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -49,16 +49,16 @@ class Notes:
         """Add a note."""
         return await self._caller.call("echo", [text] * times)
 
-    def count(self, most: int) -> Counter:
-        return Counter(most)
+    def count(self, limit: int) -> Counter:
+        return Counter(limit)
 
 
-def with_notes() -> Dialect:
+def dialect_with_notes() -> Dialect:
     return replace(DIALECT, facets=MappingProxyType({"notes": Notes}))
 
 
 async def test_a_facet_of_another_dialect_is_found_by_its_class() -> None:
-    async with closing(unstarted(dialect=with_notes())) as ext:
+    async with closing(unstarted(dialect=dialect_with_notes())) as ext:
         assert await ext.facet(Notes).add("a", times=2) == ["a", "a"]
         with pytest.raises(UsageError) as caught:
             ext.facet(Inference)
@@ -69,13 +69,15 @@ def test_a_facet_of_another_dialect_has_a_blocking_view() -> None:
     loop_thread = LoopThread()
     try:
         ext = SyncExtension(
-            loop_thread.run_plain(lambda: unstarted(dialect=with_notes(), shared=True)), loop_thread
+            loop_thread.run_plain(lambda: unstarted(dialect=dialect_with_notes(), shared=True)),
+            loop_thread,
         )
         try:
             notes = ext.facet(Notes)
             assert notes.add("a", times=2) == ["a", "a"] and notes.title == "notes"
             assert notes.add.__doc__ == "Add a note."
-            assert getattr(ext, "notes").add("b") == ["b"]  # noqa: B009 - no checker knows it
+            # Type checkers do not know this attribute.
+            assert getattr(ext, "notes").add("b") == ["b"]  # noqa: B009
             with notes.count(3) as counter:
                 assert counter.entered and list(counter) == [0, 1, 2]
             assert not counter.entered and "add" in dir(notes)
@@ -88,7 +90,7 @@ def test_a_facet_of_another_dialect_has_a_blocking_view() -> None:
         loop_thread.close()
 
 
-def test_a_built_in_facet_is_its_typed_form_also_by_its_class() -> None:
+def test_a_built_in_facet_found_by_class_is_the_typed_facet() -> None:
     dialect = replace(DIALECT, facets=MappingProxyType({"inference": Inference}))
     loop_thread = LoopThread()
     try:

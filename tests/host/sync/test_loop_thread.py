@@ -1,4 +1,4 @@
-"""The thread of the blocking API ends with the last object that uses it, also without `close`."""
+"""The thread of the blocking API ends with the last object that uses it, even without `close`."""
 
 import asyncio
 import gc
@@ -22,8 +22,8 @@ from tests.host.test_host import TEXT, config, entry
 
 LOOP_THREAD = "exthost loop"
 
-# A program that opens a host, keeps it, prints the process id of its extension and ends.
-LEAVES_OPEN = """
+# A program that opens a host, prints the process id of its extension and ends without `close`.
+PROGRAM_WITHOUT_CLOSE = """
 import json, sys, exthost
 host = exthost.SyncHost.from_config(json.loads(sys.argv[1])).__enter__()
 print(host["a"].stats.pid)
@@ -40,12 +40,12 @@ def open_connection() -> SyncExtension:
     ).__enter__()
 
 
-@pytest.mark.parametrize("open_one", [open_host, open_connection])
-def test_an_extension_dropped_without_close_warns_and_ends(
-    open_one: Callable[[], SyncExtension],
+@pytest.mark.parametrize("open_extension", [open_host, open_connection])
+def test_an_extension_deleted_without_close_warns_and_its_process_ends(
+    open_extension: Callable[[], SyncExtension],
 ) -> None:
-    extension = open_one()
-    gc.collect()  # the extension alone keeps its processes
+    extension = open_extension()
+    gc.collect()  # only the extension refers to its host now
     assert extension.call("echo", 1) == 1
     pid = extension.stats.pid
     assert pid is not None
@@ -58,37 +58,37 @@ def test_an_extension_dropped_without_close_warns_and_ends(
     assert gone(pid)
 
 
-def test_a_host_that_is_open_at_the_end_of_the_program_leaves_nothing() -> None:
-    command = [sys.executable, "-W", "always::ResourceWarning", "-c", LEAVES_OPEN]
+def test_a_host_that_is_open_at_the_end_of_the_program_leaves_no_process() -> None:
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", PROGRAM_WITHOUT_CLOSE]
     command.append(json.dumps(config(entry("a"))))
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert "ResourceWarning" in ended.stderr and "without close" in ended.stderr
-    assert "Traceback" not in ended.stderr
-    asyncio.run(until(lambda: gone(int(ended.stdout))))
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "ResourceWarning" in result.stderr and "without close" in result.stderr
+    assert "Traceback" not in result.stderr
+    asyncio.run(until(lambda: gone(int(result.stdout))))
 
 
 @pytest.mark.parametrize(
-    ("part", "replaced_by"),
+    ("attribute", "module"),
     [
         ("_thread.start_new_thread", "gevent.thread"),
         ("queue.SimpleQueue", "gevent._gevent_cqueue"),
         ("subprocess.Popen", "eventlet.green.subprocess"),
     ],
 )
-def test_with_greenlets_instead_of_threads_a_host_says_so_and_does_not_hang(
-    monkeypatch: pytest.MonkeyPatch, part: str, replaced_by: str
+def test_a_host_in_a_program_with_greenlets_instead_of_threads_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, attribute: str, module: str
 ) -> None:
-    monkeypatch.setattr(part, type("Replacement", (), {"__module__": replaced_by}))
+    monkeypatch.setattr(attribute, type("Replacement", (), {"__module__": module}))
     with pytest.raises(errors.UsageError) as caught:
         exthost.SyncHost.from_config(config(entry("a"))).__enter__()
     assert caught.value.code == "X1337"
-    assert caught.value.message.startswith(replaced_by.partition(".")[0])
+    assert caught.value.message.startswith(module.partition(".")[0])
     assert "gthread" in caught.value.help
 
 
-@pytest.mark.parametrize("obeys", [True, False])
-def test_a_call_that_runs_as_the_thread_is_closed_raises_that_it_is_not_open(
-    obeys: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("can_be_cancelled", [True, False])
+def test_a_call_in_progress_when_the_thread_is_closed_is_an_error(
+    can_be_cancelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.host.sync.loop_thread.LOOP_SECONDS", 0.2)
     loop_thread = LoopThread()
@@ -97,14 +97,14 @@ def test_a_call_that_runs_as_the_thread_is_closed_raises_that_it_is_not_open(
     async def wait_for_ever() -> None:
         started.set()
         while True:
-            with nullcontext() if obeys else suppress(asyncio.CancelledError):
+            with nullcontext() if can_be_cancelled else suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
 
     with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(loop_thread.run, wait_for_ever)
+        call = threads.submit(loop_thread.run, wait_for_ever)
         assert started.wait(60)
         loop_thread.close()
-        error = waiting.exception(60)
+        error = call.exception(60)
     assert isinstance(error, errors.UsageError) and error.code == "X1315"
     with pytest.raises(errors.UsageError, match="not open"):
         loop_thread.run(wait_for_ever)

@@ -34,8 +34,8 @@ PAIRS = [
     (AttachedHost, SyncAttachedHost),
     (AttachedExtension, SyncAttachedExtension),
 ]
-# What a value of the asynchronous API is in the blocking one.
-BLOCKING: dict[Any, Any] = dict(PAIRS) | {EventStream: SyncStream}
+# The type in the blocking API for each type of the asynchronous API.
+BLOCKING_TYPES: dict[Any, Any] = dict(PAIRS) | {EventStream: SyncStream}
 
 
 def public_methods(kind: type) -> list[str]:
@@ -46,65 +46,75 @@ def public_methods(kind: type) -> list[str]:
     ]
 
 
-METHODS = [(ours, theirs, name) for theirs, ours in PAIRS for name in public_methods(theirs)]
+METHODS = [
+    (blocking_class, async_class, name)
+    for async_class, blocking_class in PAIRS
+    for name in public_methods(async_class)
+]
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "name"),
+    ("blocking_class", "async_class", "name"),
     METHODS,
-    ids=[f"{ours.__name__}.{name}" for ours, _, name in METHODS],
+    ids=[f"{blocking_class.__name__}.{name}" for blocking_class, _, name in METHODS],
 )
-def test_a_method_takes_the_same_parameters(ours: type, theirs: type, name: str) -> None:
-    blocking = inspect.signature(getattr(ours, name))
-    original = inspect.signature(getattr(theirs, name))
+def test_a_blocking_method_has_the_same_parameters(
+    blocking_class: type, async_class: type, name: str
+) -> None:
+    blocking = inspect.signature(getattr(blocking_class, name))
+    original = inspect.signature(getattr(async_class, name))
     assert list(blocking.parameters) == list(original.parameters)
     for parameter in original.parameters.values():
         other = blocking.parameters[parameter.name]
         assert (other.kind, other.default) == (parameter.kind, parameter.default), parameter.name
 
 
-@pytest.mark.parametrize(("theirs", "ours"), PAIRS)
-def test_every_public_name_is_there(theirs: type, ours: type) -> None:
-    public = {name for name in dir(theirs) if not name.startswith("_")}
-    assert public - set(dir(ours)) == set()
+@pytest.mark.parametrize(("async_class", "blocking_class"), PAIRS)
+def test_the_blocking_class_has_every_public_name(async_class: type, blocking_class: type) -> None:
+    public = {name for name in dir(async_class) if not name.startswith("_")}
+    assert public - set(dir(blocking_class)) == set()
 
 
-@pytest.mark.parametrize(("theirs", "ours"), PAIRS)
-def test_a_property_has_the_type_of_the_original(theirs: type, ours: type) -> None:
-    for name, member in inspect.getmembers_static(theirs, lambda one: isinstance(one, property)):
-        blocking = inspect.getattr_static(ours, name)
+@pytest.mark.parametrize(("async_class", "blocking_class"), PAIRS)
+def test_a_blocking_property_has_the_corresponding_type(
+    async_class: type, blocking_class: type
+) -> None:
+    for name, member in inspect.getmembers_static(
+        async_class, lambda member: isinstance(member, property)
+    ):
+        blocking = inspect.getattr_static(blocking_class, name)
         assert isinstance(blocking, property), name
         assert blocking.fget is not None and member.fget is not None
-        hints = [get_type_hints(one.fget).get("return") for one in (blocking, member)]
+        hints = [get_type_hints(each.fget).get("return") for each in (blocking, member)]
         expected = hints[1]
-        if get_args(expected) and get_args(expected)[0] in BLOCKING:
+        if get_args(expected) and get_args(expected)[0] in BLOCKING_TYPES:
             first, *rest = get_args(expected)
-            expected = get_origin(expected)[BLOCKING[first], *rest]  # type: ignore[index]
-        assert hints[0] == BLOCKING.get(expected, expected), name
+            expected = get_origin(expected)[BLOCKING_TYPES[first], *rest]  # type: ignore[index]
+        assert hints[0] == BLOCKING_TYPES.get(expected, expected), name
 
 
-def test_connecting_takes_the_same_parameters() -> None:
+def test_sync_connect_has_the_parameters_of_connect() -> None:
     blocking, original = inspect.signature(sync_connect), inspect.signature(connect)
     assert dict(blocking.parameters) == dict(original.parameters)
     assert exthost.sync_connect is sync_connect
 
 
-def test_attaching_takes_the_same_parameters() -> None:
+def test_sync_attach_has_the_parameters_of_attach() -> None:
     blocking, original = inspect.signature(sync_attach), inspect.signature(attach)
     assert dict(blocking.parameters) == dict(original.parameters)
     assert exthost.sync_attach is sync_attach
 
 
-def facets() -> list[tuple[str, str, Any]]:
+def list_facets() -> list[tuple[str, str, Any]]:
     return [
-        (dialect, name, make)
+        (dialect, name, facet_class)
         for dialect in find.BUILT_IN
-        for name, make in find.find_dialect(dialect).facets.items()
+        for name, facet_class in find.find_dialect(dialect).facets.items()
     ]
 
 
 @pytest.mark.parametrize(
-    ("dialect", "name", "kind"), facets(), ids=[name for _, name, _ in facets()]
+    ("dialect", "name", "kind"), list_facets(), ids=[name for _, name, _ in list_facets()]
 )
 def test_a_facet_of_a_built_in_dialect_is_typed_and_has_a_blocking_form(
     dialect: str, name: str, kind: type
@@ -114,13 +124,13 @@ def test_a_facet_of_a_built_in_dialect_is_typed_and_has_a_blocking_form(
     blocking = type(blocking_facet(find.find_dialect(dialect), name, None, cast(Any, None)))
     assert SyncFacetAttributes.__annotations__[name] == blocking.__name__
     public = {member for member in dir(kind) if not member.startswith("_")}
-    for member in public - {"service", "on_new_process"}:  # the host calls those
+    for member in public - {"service", "on_new_process"}:  # methods that only the host calls
         original = inspect.getattr_static(kind, member)
         if not inspect.isfunction(original):
             assert isinstance(inspect.getattr_static(blocking, member), property)
             continue
         assert inspect.signature(getattr(blocking, member)) == inspect.signature(original)
-        # As text: some types are imported for type checkers only.
+        # The annotation is read as text: some types are imported only for type checkers.
         returned = str(inspect.signature(original).return_annotation)
         is_stream = "AbstractAsyncContextManager" in returned
         assert inspect.iscoroutinefunction(original) or is_stream, member

@@ -1,4 +1,4 @@
-"""What the blocking API has beside plain calls: facets, streams, hooks, by their own names."""
+"""The blocking API beyond plain calls: facets, streams and hooks."""
 
 import os
 import signal
@@ -28,10 +28,12 @@ from tests.host.test_hooks import guard
 from tests.host.test_host import config, entry
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(SyncExtension, Extension), (SyncHost, Host)])
-def test_every_public_name_is_there(ours: type, theirs: type) -> None:
-    public = {name for name in dir(theirs) if not name.startswith("_")}
-    assert public - set(dir(ours)) == set()
+@pytest.mark.parametrize(
+    ("blocking_class", "async_class"), [(SyncExtension, Extension), (SyncHost, Host)]
+)
+def test_the_blocking_class_has_every_public_name(blocking_class: type, async_class: type) -> None:
+    public = {name for name in dir(async_class) if not name.startswith("_")}
+    assert public - set(dir(blocking_class)) == set()
 
 
 def test_a_facet_answers_and_streams(tmp_path: Path) -> None:
@@ -41,12 +43,12 @@ def test_a_facet_answers_and_streams(tmp_path: Path) -> None:
         assert definition.agent_type == "a"
         script = [["ack"], ["event", DELTA], ["event", DONE]]
         with ext.inference.stream_turn({"script": script}) as events:
-            shown = [type(event).__name__ for event in events]
-        assert shown == ["MessageDelta", "Completed"]
+            event_types = [type(event).__name__ for event in events]
+        assert event_types == ["MessageDelta", "Completed"]
         assert events.result.stop_reason == "end_turn"
 
 
-def test_leaving_a_stream_early_notifies_the_child(tmp_path: Path) -> None:
+def test_leaving_a_stream_early_cancels_it(tmp_path: Path) -> None:
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
         ext = host["toy"]
         with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}) as events:
@@ -65,45 +67,45 @@ def test_leaving_a_stream_early_notifies_the_child(tmp_path: Path) -> None:
             assert len(list(events)) == 1
 
 
-def when_it_waits(
-    do: Callable[[], object], function: str = Future.result.__name__
+def run_when_waiting(
+    action: Callable[[], object], function: str = Future.result.__name__
 ) -> threading.Thread:
-    """Do something in another thread when this one waits for the host, in this function. Join
-    it."""
-    waiting = threading.get_ident()
+    """Start a thread that runs the action as soon as the current thread waits for the host (it
+    executes the function of this name). The caller must join the returned thread."""
+    waiting_thread = threading.get_ident()
 
     def run() -> None:
         names: list[str] = []
-        until = time.monotonic() + 40
-        while function not in names and time.monotonic() < until:
+        deadline = time.monotonic() + 40
+        while function not in names and time.monotonic() < deadline:
             time.sleep(0.01)
-            frames = traceback.walk_stack(sys._current_frames()[waiting])
+            frames = traceback.walk_stack(sys._current_frames()[waiting_thread])
             names = [frame.f_code.co_name for frame, _ in frames]
-        do()
+        action()
 
     thread = threading.Thread(target=run)
     thread.start()
     return thread
 
 
-def test_a_stream_that_breaks_raises_in_the_thread_that_reads(tmp_path: Path, clock: Clock) -> None:
+def test_a_stream_that_times_out_raises_in_the_reading_thread(tmp_path: Path, clock: Clock) -> None:
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
         ext = host["toy"].start()
 
-        def let_pass() -> None:
+        def move_clock() -> None:
             clock.move(601)
-            ext.call_tool("heard")  # its loop looks at the clock when it has something to do
+            ext.call_tool("heard")  # the loop reads the clock when it handles this call
 
         with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}, timeout=600) as events:
-            observed = iter(events)
-            next(observed)
-            thread = when_it_waits(let_pass)
+            iterator = iter(events)
+            next(iterator)
+            thread = run_when_waiting(move_clock)
             with pytest.raises(errors.CallTimeout):
-                next(observed)
+                next(iterator)
             thread.join()
 
 
-def test_a_facet_that_the_dialect_lacks_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_facet_names_the_dialect(tmp_path: Path) -> None:
     with SyncHost.from_config(config(entry("a"))) as host:
         with pytest.raises(errors.UsageError) as caught:
             host["a"].inference.list_models()
@@ -113,7 +115,7 @@ def test_a_facet_that_the_dialect_lacks_is_named(tmp_path: Path) -> None:
             _ = host["a"].no_such_thing  # type: ignore[attr-defined]
 
 
-def test_tools_run_between_their_hooks_and_hooks_can_be_run_alone(tmp_path: Path) -> None:
+def test_tool_calls_run_hooks_and_hooks_can_be_run_alone(tmp_path: Path) -> None:
     plugin(tmp_path / "tool", "tool")
     guard(tmp_path, "g", before_tool_call={"override": {"arguments": {"a": 7}}})
     with SyncHost(nexo_config(tmp_path)) as host:
@@ -127,7 +129,7 @@ def test_tools_run_between_their_hooks_and_hooks_can_be_run_alone(tmp_path: Path
         assert answer.override == {"arguments": {"a": 7}}
 
 
-def test_an_extension_is_stopped_started_and_looked_at(tmp_path: Path) -> None:
+def test_an_extension_can_be_stopped_and_started(tmp_path: Path) -> None:
     with SyncHost.from_config(config(entry("a"), entry("b"))) as host:
         ext = host["a"]
         assert (ext.state, ext.health, ext.id, ext.spec.id) == ("ready", "running", "a", "a")
@@ -145,26 +147,26 @@ def test_an_extension_is_stopped_started_and_looked_at(tmp_path: Path) -> None:
     assert caught.value.code == "X1315"
 
 
-def test_tools_call_answers_instead_of_raising(tmp_path: Path) -> None:
+def test_tools_call_returns_a_failed_result(tmp_path: Path) -> None:
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
         report: Any = host["toy"].tools.call("fail")
         assert report.is_error is True
 
 
-def test_ctrl_c_while_a_stream_is_waited_for_ends_the_wait(tmp_path: Path) -> None:
+def test_ctrl_c_interrupts_the_wait_for_a_stream_event(tmp_path: Path) -> None:
     script = {"script": [["ack"], ["event", TICK]]}
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
         with host["toy"].tasks.execute(script, timeout=3600) as events:
-            observed = iter(events)
-            next(observed)
-            thread = when_it_waits(lambda: os.kill(os.getpid(), signal.SIGINT))
+            iterator = iter(events)
+            next(iterator)
+            thread = run_when_waiting(lambda: os.kill(os.getpid(), signal.SIGINT))
             with pytest.raises(KeyboardInterrupt):
-                next(observed)
+                next(iterator)
             thread.join()
         assert host["toy"].call_tool("echo", {}).is_error is False
 
 
-def test_a_listener_cannot_block_the_loop_that_calls_it(tmp_path: Path) -> None:
+def test_a_listener_cannot_make_blocking_calls(tmp_path: Path) -> None:
     caught: list[BaseException] = []
     with SyncHost.from_config(config(entry("a"))) as host:
 

@@ -1,4 +1,4 @@
-"""The blocking API: the same host, for programs without a loop, from any thread."""
+"""The blocking API: a host for programs without an event loop, used from any thread."""
 
 import asyncio
 import sys
@@ -25,16 +25,16 @@ from tests.host.test_host import FRAGILE, TEXT, config, entry
 from tests.toys import stepper
 
 
-def hostile(**more: Any) -> dict[str, Any]:
+def hostile(**settings: Any) -> dict[str, Any]:
     program, *args = command()
     return {
         "name": "h",
         "source": {"type": "process", "command": program, "args": args},
-        **more,
+        **settings,
     }
 
 
-def test_calls_answer_by_method_and_by_tool() -> None:
+def test_methods_and_tools_can_be_called() -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         assert host["a"].call("echo", {"n": 1}) == {"n": 1}
         assert host["a"].call_tool("shout", {"text": "x"}).data == {"text": "X"}
@@ -43,19 +43,19 @@ def test_calls_answer_by_method_and_by_tool() -> None:
         assert host["a"].stats.result == 4
 
 
-def test_many_threads_each_get_their_own_answers() -> None:
+def test_calls_of_many_threads_get_their_own_results() -> None:
     with exthost.SyncHost.from_config(config(entry("a"), entry("b"))) as host:
 
-        def work(n: int) -> bool:
+        def make_calls(n: int) -> bool:
             name = "ab"[n % 2]
             return all(host[name].call("echo", [n, i]) == [n, i] for i in range(50))
 
         with ThreadPoolExecutor(16) as pool:
-            assert all(pool.map(work, range(32)))
+            assert all(pool.map(make_calls, range(32)))
         assert host["a"].stats.result + host["b"].stats.result == 1600
 
 
-def test_threads_wait_for_their_turn_where_one_call_at_a_time_is_allowed() -> None:
+def test_threads_wait_if_only_one_call_may_be_in_flight() -> None:
     with exthost.SyncHost.from_config(config(entry("a", limits={"max_in_flight": 1}))) as host:
         with ThreadPoolExecutor(8) as pool:
             answers = pool.map(lambda n: host["a"].call("echo", n), range(400))
@@ -63,7 +63,7 @@ def test_threads_wait_for_their_turn_where_one_call_at_a_time_is_allowed() -> No
         assert host["a"].stats.in_flight == host["a"].stats.waiting == 0
 
 
-def test_a_timeout_ends_the_wait_and_only_that() -> None:
+def test_a_timeout_ends_only_its_call() -> None:
     with exthost.SyncHost.from_config(config(hostile())) as host:
         with pytest.raises(errors.CallTimeout):
             host["h"].call("keep", timeout=0.2)
@@ -71,7 +71,7 @@ def test_a_timeout_ends_the_wait_and_only_that() -> None:
         assert host["h"].stats.timeout == 1
 
 
-def test_a_crash_is_raised_in_the_thread_that_called() -> None:
+def test_a_crash_is_raised_in_the_calling_thread() -> None:
     restart = {"strategy": "immediate", "max_retries": 1}
     with exthost.SyncHost.from_config(config(entry("a", FRAGILE, restart=restart))) as host:
         with pytest.raises(errors.ExtensionGone) as caught:
@@ -80,7 +80,7 @@ def test_a_crash_is_raised_in_the_thread_that_called() -> None:
         assert host.call_tool("ext_a_divide", {"a": 4, "b": 2}).data == 2
 
 
-def test_extensions_come_and_go_at_run_time() -> None:
+def test_extensions_can_be_loaded_and_unloaded_at_run_time() -> None:
     with exthost.SyncHost() as host:
         extension = host.load(entry("a"))
         assert extension.call("echo", 1) == 1
@@ -100,7 +100,7 @@ def test_a_lazy_extension_is_found_by_its_registered_name() -> None:
         assert host["a"].state == "ready"
 
 
-def test_a_host_that_is_not_open_says_so() -> None:
+def test_using_a_host_that_is_not_open_is_an_error() -> None:
     host = exthost.SyncHost()
     with pytest.raises(errors.UsageError):
         host.call_tool("x")
@@ -114,13 +114,13 @@ def test_a_host_that_is_not_open_says_so() -> None:
         assert caught.value.code == "X1315" and "with `with`" in caught.value.help
 
 
-def test_an_extension_that_is_kept_after_its_host_says_that_the_host_is_not_open() -> None:
+def test_using_an_extension_after_its_host_was_closed_is_an_error() -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
-        of_host = host["a"]
-        assert of_host.call_tool("echo", {"n": 1}).data == {"n": 1}
-    with exthost.sync_connect([sys.executable, "-S", "-E", TEXT], dialect="morphir") as connected:
-        assert connected.call("echo", 1) == 1
-    for ext in (of_host, connected):
+        extension_of_host = host["a"]
+        assert extension_of_host.call_tool("echo", {"n": 1}).data == {"n": 1}
+    with exthost.sync_connect([sys.executable, "-S", "-E", TEXT], dialect="morphir") as connection:
+        assert connection.call("echo", 1) == 1
+    for ext in (extension_of_host, connection):
         uses: list[Callable[[], Any]] = [
             partial(ext.call_tool, "echo", {"n": 1}),
             partial(ext.call, "echo", 1),
@@ -152,13 +152,13 @@ def test_a_name_that_is_not_a_string_is_reported(name: Any) -> None:
             assert caught.value.code == "X1335"
 
 
-def test_a_large_message_crosses_between_threads() -> None:
+def test_a_large_message_is_passed_between_threads() -> None:
     with exthost.SyncHost.from_config(config(hostile())) as host:
         text = "x" * (4 * 2**20)
         assert host["h"].call("echo", {"text": text}, timeout=40) == {"text": text}
 
 
-def test_events_are_emitted_on_the_loops_own_thread() -> None:
+def test_events_are_published_in_the_loop_thread() -> None:
     threads: set[str] = set()
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         host.events.subscribe(
@@ -170,12 +170,12 @@ def test_events_are_emitted_on_the_loops_own_thread() -> None:
 
 
 @pytest.fixture
-def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed_toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(stepper.installed(tmp_path)))
 
 
-@pytest.mark.usefixtures("toys")
-def test_progress_is_reported_on_the_loops_thread() -> None:
+@pytest.mark.usefixtures("installed_toys")
+def test_progress_is_reported_in_the_loop_thread() -> None:
     reports: list[tuple[str, Any]] = []
 
     def on_progress(progress: Progress) -> None:
@@ -183,14 +183,14 @@ def test_progress_is_reported_on_the_loops_thread() -> None:
 
     with exthost.SyncHost() as host:
         climber = host.load(stepper.spec("climber"))
-        climbed = host.call_tool("ext_climber_climb", {"steps": 3}, on_progress=on_progress)
-        assert climbed.data == {"climbed": 3}
+        result = host.call_tool("ext_climber_climb", {"steps": 3}, on_progress=on_progress)
+        assert result.data == {"climbed": 3}
         climber.call_tool("climb", {"steps": 1}, on_progress=on_progress)
     steps = [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3"), (1, 1, "step 1")]
     assert reports == [("exthost loop", step) for step in steps]
 
 
-def test_a_call_that_does_not_wait_fails_at_once_if_nothing_serves() -> None:
+def test_with_wait_false_a_call_fails_if_the_extension_is_not_running() -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         assert host["a"].call("echo", 1, wait=False) == 1
         assert host.call_tool("a:shout", {"text": "x"}, wait=False).data == {"text": "X"}
@@ -203,7 +203,7 @@ def test_a_call_that_does_not_wait_fails_at_once_if_nothing_serves() -> None:
                 call()
 
 
-def test_closing_with_drain_lets_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_with_drain_drains_each_extension(monkeypatch: pytest.MonkeyPatch) -> None:
     drained: list[str] = []
     drain = Extension.drain
 
@@ -217,15 +217,15 @@ def test_closing_with_drain_lets_calls_end(monkeypatch: pytest.MonkeyPatch) -> N
     assert drained == ["a"]
 
 
-def test_one_extension_is_connected_without_a_host() -> None:
-    observed: list[str] = []
+def test_sync_connect_runs_an_extension_without_a_host() -> None:
+    states: list[str] = []
     bus = exthost.Bus()
-    bus.subscribe(exthost.events.StateChanged, lambda change: observed.append(change.after))
+    bus.subscribe(exthost.events.StateChanged, lambda change: states.append(change.after))
     with exthost.sync_connect(command(), name="h", events=bus, dialect="morphir") as ext:
         assert (ext.id, ext.state) == ("h", "ready")
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(lambda n: ext.call("echo", n), range(100))) == list(range(100))
-    assert observed[-1] == "stopped"
+    assert states[-1] == "stopped"
     with pytest.raises(errors.UsageError):
         ext.restart()
 
@@ -236,11 +236,11 @@ def test_a_connection_that_fails_raises_its_cause_and_leaves_no_thread() -> None
         pytest.raises(errors.SpawnFailed),
         exthost.sync_connect(["/nowhere/at/all"], restart={"strategy": "never"}, dialect="morphir"),
     ):
-        raise AssertionError("it was started")
+        raise AssertionError("the extension was started")
     assert threading.active_count() == before
 
 
-def test_the_loop_is_uvloops_where_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loop_is_that_of_uvloop_if_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     thread = LoopThread()
     assert isinstance(thread.loop, uvloop.Loop) == (sys.platform == "linux")
     thread.close()
@@ -250,13 +250,13 @@ def test_the_loop_is_uvloops_where_that_is_installed(monkeypatch: pytest.MonkeyP
     thread.close()
 
 
-def test_a_call_on_asyncios_loop_answers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_work_with_the_loop_of_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exthost.host.sync.loop_thread.new_event_loop", asyncio.new_event_loop)
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         assert host.call_tool("ext_a_shout", {"text": "x"}).data == {"text": "X"}
 
 
-def test_a_call_begins_now_even_if_the_loop_has_slept() -> None:
+def test_the_start_of_a_call_is_not_the_outdated_time_of_the_loop() -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         host["a"].call("echo", 1)
         queue = host._target["a"].internals.queue

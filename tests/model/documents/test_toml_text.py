@@ -1,4 +1,4 @@
-"""TOML of others is parsed in time, or refused."""
+"""TOML with very long keys, which take long to parse, is refused."""
 
 import time
 
@@ -8,11 +8,11 @@ from exthost.model.documents.toml_text import MAX_KEY_PARTS, parse_toml
 
 
 @pytest.mark.parametrize("line", ["{} = 1", "[{}]", "a = {{ {} = 1 }}", '"quoted . x".{} = 1'])
-def test_a_key_of_absurd_length_is_refused_at_once(line: str) -> None:
-    began = time.monotonic()
+def test_a_key_with_too_many_parts_is_refused_at_once(line: str) -> None:
+    started_at = time.monotonic()
     with pytest.raises(ValueError, match="parts"):
         parse_toml("first = 1\n" + line.format(".".join("a" * 32_000)))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started_at < 5  # parsing it takes minutes
 
 
 def test_dots_in_text_and_comments_are_not_keys() -> None:

@@ -1,4 +1,4 @@
-"""Durations and sizes, as people write them."""
+"""Parsing durations and sizes of configuration files, such as "500ms" and "256MiB"."""
 
 import pytest
 from hypothesis import given
@@ -12,8 +12,8 @@ from exthost.model.documents.units import (
     parse_size,
 )
 
-FACTORS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
-MULTIPLES = {
+SECONDS_OF_UNIT = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+BYTES_OF_UNIT = {
     "B": 1,
     "KB": 10**3,
     "MB": 10**6,
@@ -27,7 +27,7 @@ MULTIPLES = {
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("value", "expected"),
     [
         ("500ms", 0.5),
         ("1s", 1.0),
@@ -42,26 +42,26 @@ MULTIPLES = {
         (MAX_SECONDS, float(MAX_SECONDS)),
     ],
 )
-def test_a_duration_is_read_as_seconds(written: object, meant: float) -> None:
-    assert parse_seconds(written) == meant
-    assert isinstance(parse_seconds(written), float)
+def test_a_duration_is_read_as_seconds(value: object, expected: float) -> None:
+    assert parse_seconds(value) == expected
+    assert isinstance(parse_seconds(value), float)
 
 
 @pytest.mark.parametrize(
-    "written",
+    "value",
     [
         *("", "s", "30", "1 day", "1S", "-1s", "+1s", "1_0s", "1s2", "1e3s", ".5s", "1.s", "٣s"),
         *("1" * 39 + "s", "9999999h", True, False, -1, -0.1, None, [], {}, b"1s"),
         *(float("nan"), float("inf"), float("-inf"), 10**400, MAX_SECONDS + 1),
     ],
 )
-def test_an_invalid_duration_is_refused_with_examples(written: object) -> None:
+def test_an_invalid_duration_is_refused_with_examples(value: object) -> None:
     with pytest.raises(UnitError, match=r'write "500ms", "1s", "2m" or "1h"'):
-        parse_seconds(written)
+        parse_seconds(value)
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("value", "expected"),
     [
         ("256MB", 256_000_000),
         ("256MiB", 268_435_456),
@@ -75,29 +75,29 @@ def test_an_invalid_duration_is_refused_with_examples(written: object) -> None:
         (MAX_BYTES, MAX_BYTES),
     ],
 )
-def test_a_size_is_read_as_bytes(written: object, meant: int) -> None:
-    assert parse_size(written) == meant
+def test_a_size_is_read_as_bytes(value: object, expected: int) -> None:
+    assert parse_size(value) == expected
 
 
 @pytest.mark.parametrize(
-    "written",
+    "value",
     [
         *("", "256", "256M", "256mb", "-1MB", "1.5B", "0.3KiB", "MB", "٣MB", "99999999TB"),
         *(True, 1.0, -1, None, [], {}, float("nan"), MAX_BYTES + 1),
     ],
 )
-def test_an_invalid_size_is_refused_with_examples(written: object) -> None:
+def test_an_invalid_size_is_refused_with_examples(value: object) -> None:
     with pytest.raises(UnitError, match=r'write "256MB" \(10\^6\), "256MiB" \(2\^20\)'):
-        parse_size(written)
+        parse_size(value)
 
 
-def test_a_number_too_long_to_print_is_refused_all_the_same() -> None:
-    for read in (parse_seconds, parse_size):
+def test_a_number_too_long_to_print_is_refused() -> None:
+    for parse in (parse_seconds, parse_size):
         with pytest.raises(UnitError, match="that number is more than"):
-            read(10**5000)
+            parse(10**5000)
 
 
-def test_a_refusal_repeats_the_text_but_not_a_page_of_it() -> None:
+def test_the_error_repeats_a_short_text_but_not_a_long_one() -> None:
     with pytest.raises(UnitError, match="'5 parsecs' is not a duration"):
         parse_seconds("5 parsecs")
     with pytest.raises(UnitError) as caught:
@@ -105,19 +105,21 @@ def test_a_refusal_repeats_the_text_but_not_a_page_of_it() -> None:
     assert len(str(caught.value)) < 200
 
 
-@given(number=st.integers(0, 10_000), unit=st.sampled_from(sorted(FACTORS)))
-def test_any_number_of_any_unit_of_time_comes_back(number: int, unit: str) -> None:
-    assert parse_seconds(f"{number}{unit}") == pytest.approx(number * FACTORS[unit], rel=1e-15)
+@given(number=st.integers(0, 10_000), unit=st.sampled_from(sorted(SECONDS_OF_UNIT)))
+def test_any_number_with_any_unit_of_time_is_parsed(number: int, unit: str) -> None:
+    assert parse_seconds(f"{number}{unit}") == pytest.approx(
+        number * SECONDS_OF_UNIT[unit], rel=1e-15
+    )
 
 
 @given(value=st.floats(0, MAX_SECONDS).map(lambda value: round(value, 3)))
-def test_a_number_of_seconds_means_the_same_with_and_without_its_unit(value: float) -> None:
+def test_seconds_have_the_same_value_with_and_without_a_unit(value: float) -> None:
     assert parse_seconds(f"{value:.3f}s") == value == parse_seconds(value)
 
 
-@given(number=st.integers(0, 1_000_000), unit=st.sampled_from(sorted(MULTIPLES)))
-def test_any_number_of_any_unit_of_size_comes_back(number: int, unit: str) -> None:
-    assert parse_size(f"{number}{unit}") == number * MULTIPLES[unit]
+@given(number=st.integers(0, 1_000_000), unit=st.sampled_from(sorted(BYTES_OF_UNIT)))
+def test_any_number_with_any_unit_of_size_is_parsed(number: int, unit: str) -> None:
+    assert parse_size(f"{number}{unit}") == number * BYTES_OF_UNIT[unit]
 
 
 @given(
@@ -132,10 +134,10 @@ def test_any_number_of_any_unit_of_size_comes_back(number: int, unit: str) -> No
         st.lists(st.integers()),
     )
 )
-def test_nothing_but_a_unit_error_comes_out(value: object) -> None:
-    for read in (parse_seconds, parse_size):
+def test_any_value_is_parsed_or_raises_unit_error(value: object) -> None:
+    for parse in (parse_seconds, parse_size):
         try:
-            amount = read(value)
+            amount = parse(value)
         except UnitError:
             continue
         assert amount >= 0

@@ -1,4 +1,4 @@
-"""The file format of a trace, the buffer of one, and which values are hidden in it."""
+"""The file format of a trace, its buffer, and the secrets that are hidden in it."""
 
 import asyncio
 import base64
@@ -37,9 +37,9 @@ RECORDS = (
 )
 
 
-def test_written_text_is_read_again() -> None:
-    maker = LineMaker({"a": "morphir", "b": "mcp"})
-    lines = b"".join(map(maker.lines, RECORDS)).splitlines(keepends=True)
+def test_records_can_be_read_from_a_written_trace() -> None:
+    line_maker = LineMaker({"a": "morphir", "b": "mcp"})
+    lines = b"".join(map(line_maker.lines, RECORDS)).splitlines(keepends=True)
     assert lines[0] == header_line("a", "morphir")
     recording = read_recording(lines, "file")
     assert recording.records == RECORDS
@@ -56,7 +56,7 @@ HEADER = header_line("a", "morphir")
 
 
 @pytest.mark.parametrize(
-    ("lines", "code", "why"),
+    ("lines", "code", "message"),
     [
         ([], "X1384", "it is empty"),
         ([b"root:x:0:0\n"], "X1384", "line 1"),
@@ -72,12 +72,12 @@ HEADER = header_line("a", "morphir")
         ([HEADER, b'{"kind": "reply", "time": "x", "extension": "a"}\n'], "X1384", "time is 'x'"),
     ],
 )
-def test_a_file_that_is_not_a_recording_is_an_error_with_its_line(
-    lines: list[bytes], code: str, why: str
+def test_an_invalid_recording_is_an_error_with_the_line(
+    lines: list[bytes], code: str, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         read_recording(lines, "some/file")
-    assert caught.value.code == code and why in caught.value.message
+    assert caught.value.code == code and message in caught.value.message
     assert caught.value.evidence.path == "some/file"
 
 
@@ -99,11 +99,11 @@ def test_a_file_that_is_not_a_recording_is_an_error_with_its_line(
         ("text", False),
     ],
 )
-def test_names_of_secrets_are_known(name: str, is_secret: bool) -> None:
+def test_names_of_secrets_are_recognised(name: str, is_secret: bool) -> None:
     assert is_secret_name(name) is is_secret
 
 
-def test_no_line_controls_a_terminal() -> None:
+def test_terminal_controls_are_escaped() -> None:
     text = "\x1b]0;x\x07 \x9b31m \x7f \u202e \u2066 \u061c käse"
     record = TraceRecord(1.0, text, "stderr", text=text)
     lines = LineMaker({text: "mcp"}).lines(record)
@@ -112,16 +112,18 @@ def test_no_line_controls_a_terminal() -> None:
 
 
 def test_each_line_of_a_secret_of_several_lines_is_hidden() -> None:
-    hide = SecretFilter(["-----BEGIN KEY-----\nMIIEvQIBADAN\r\n  abc\n-----END KEY-----\n"])
-    assert hide.text("MIIEvQIBADAN") == hide.text("-----END KEY-----") == "***"
-    assert hide.text("it is abc") == "it is abc", "a short line would occur by chance"
+    secret_filter = SecretFilter(
+        ["-----BEGIN KEY-----\nMIIEvQIBADAN\r\n  abc\n-----END KEY-----\n"]
+    )
+    assert secret_filter.text("MIIEvQIBADAN") == secret_filter.text("-----END KEY-----") == "***"
+    assert secret_filter.text("it is abc") == "it is abc", "a short line could occur by chance"
 
 
-def test_a_secret_is_hidden_as_json_writes_it() -> None:
+def test_a_secret_is_hidden_in_json() -> None:
     secret = 'pass"word\\with\nschön'
-    hide = SecretFilter([secret])
+    secret_filter = SecretFilter([secret])
     for ascii in (True, False):
-        assert hide.text("noise " + json.dumps({"a": secret}, ensure_ascii=ascii)) == (
+        assert secret_filter.text("noise " + json.dumps({"a": secret}, ensure_ascii=ascii)) == (
             'noise {"a": "***"}'
         )
 
@@ -135,35 +137,35 @@ SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=6, max_size
 def test_the_base64_of_a_secret_is_hidden_in_any_context(
     secret: str, before: bytes, after: bytes
 ) -> None:
-    hide = SecretFilter([secret])
+    secret_filter = SecretFilter([secret])
     data = secret.encode()
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        assert hide.text(encode(data).decode()) == "***"
-        assert hide.text(f"x {encode(data).decode().rstrip('=')}.") == "x ***."
+        assert secret_filter.text(encode(data).decode()) == "***"
+        assert secret_filter.text(f"x {encode(data).decode().rstrip('=')}.") == "x ***."
         encoded = encode(before + data + after).decode()
-        hidden = hide.text(f"Basic {encoded}")
-        # What is left are the digits of the other bytes, one at either end that both share, and
+        hidden = secret_filter.text(f"Basic {encoded}")
+        # Only the digits of the other bytes remain, a digit at each end that has bits of both, and
         # padding.
         assert "***" in hidden
         assert len(hidden) - len("Basic ***") <= len(encode(before)) + len(encode(after)) + 4
 
 
 @given(SECRETS)
-def test_a_secret_is_hidden_in_a_url_and_as_digits(secret: str) -> None:
-    hide = SecretFilter([secret])
+def test_a_secret_is_hidden_in_a_url_and_in_hexadecimal(secret: str) -> None:
+    secret_filter = SecretFilter([secret])
     data = secret.encode()
     for form in (quote(secret), quote(secret, safe=""), quote_plus(secret), data.hex()):
-        assert hide.text(f"<{form}>") == "<***>"
-    assert hide.text(data.hex().upper()) == "***"
+        assert secret_filter.text(f"<{form}>") == "<***>"
+    assert secret_filter.text(data.hex().upper()) == "***"
 
 
-def test_the_codes_of_a_url_have_small_letters_as_well() -> None:
-    hide = SecretFilter(["key/with+signs="])
+def test_percent_codes_of_a_url_may_have_small_letters() -> None:
+    secret_filter = SecretFilter(["key/with+signs="])
     for text in ("key%2Fwith%2Bsigns%3D", "key%2fwith%2bsigns%3d", "key/with%2Bsigns%3D"):
-        assert hide.text(f"?token={text}&a=b") == "?token=***&a=b"
+        assert secret_filter.text(f"?token={text}&a=b") == "?token=***&a=b"
 
 
-def test_a_secret_that_is_not_text_is_hidden_as_it_is() -> None:
+def test_a_secret_that_is_not_valid_utf_8_is_hidden() -> None:
     assert SecretFilter(["bytes-\udcff"]).text("x bytes-\udcff") == "x ***"
     assert SecretFilter(["lone-\ud800-surrogate"]).text("lone-\ud800-surrogate") == "***"
     encoded = base64.b64encode(b"bytes-\xff").decode()
@@ -171,23 +173,23 @@ def test_a_secret_that_is_not_text_is_hidden_as_it_is() -> None:
 
 
 def test_a_number_whose_text_is_a_secret_is_hidden() -> None:
-    hide = SecretFilter(["12345678", "-1234.5"])
+    secret_filter = SecretFilter(["12345678", "-1234.5"])
     numbers = {"pin": 12345678, "rate": -1234.5, "other": 123456789, "flag": True, "none": None}
-    assert hide.data([numbers]) == [{**numbers, "pin": "***", "rate": "***"}]
+    assert secret_filter.data([numbers]) == [{**numbers, "pin": "***", "rate": "***"}]
     assert SecretFilter().data(numbers) == numbers
 
 
 def test_secrets_are_hidden_by_value_and_by_name() -> None:
-    given = {"PLAIN": "visible-value", "GIVEN": "from-the-host", "MY_KEY": "secret-key"}
+    env = {"PLAIN": "visible-value", "GIVEN": "from-the-host", "MY_KEY": "secret-key"}
     config = {"nested": [{"password": "hunter-22"}], "level": "visible-value"}
-    hide = SecretFilter(find_secrets(given, ["GIVEN"], config))
+    secret_filter = SecretFilter(find_secrets(env, ["GIVEN"], config))
     value: Any = {
         "header": {"authorization": "Basic abc", "n": 7, "token": 12},
         "headers": {"Authorization": ["Basic abc", "Basic def", 7], "password": {"type": "string"}},
         "by secret-key": 1,
         "text": ["a secret-key here", "from-the-host", "hunter-22", "visible-value"],
     }
-    assert hide.data(value) == {
+    assert secret_filter.data(value) == {
         "header": {"authorization": "***", "n": 7, "token": 12},
         "headers": {"Authorization": ["***", "***", 7], "password": {"type": "string"}},
         "by ***": 1,
@@ -200,49 +202,47 @@ async def test_a_buffer_keeps_the_last_records_and_counts_dropped_ones() -> None
     buffer = TraceBuffer(max_records=3, max_bytes=1000)
     for number in range(5):
         buffer(REQUEST._replace(id=number))
-    assert [item.id for item in buffer.after(0)] == [2, 3, 4] and (buffer.start, buffer.end) == (
-        2,
-        5,
-    )
-    assert [item.id for item in buffer.after(4)] == [4] and buffer.after(5) == []
+    assert [record.id for record in buffer.after(0)] == [2, 3, 4]
+    assert (buffer.start, buffer.end) == (2, 5)
+    assert [record.id for record in buffer.after(4)] == [4] and buffer.after(5) == []
     buffer(REQUEST._replace(id=5, size=5000))
-    assert [item.id for item in buffer.after(0)] == [5]
-    observed = []
+    assert [record.id for record in buffer.after(0)] == [5]
+    ids_and_dropped = []
 
     async def read() -> None:
         async for record, dropped in buffer.follow():
-            observed.append((record.id, dropped))
+            ids_and_dropped.append((record.id, dropped))
 
     reading = asyncio.create_task(read())
     await asyncio.sleep(0)
     buffer(REQUEST._replace(id=6))
     buffer.close()
     await reading
-    assert observed == [(5, 5), (6, 0)]
+    assert ids_and_dropped == [(5, 5), (6, 0)]
 
 
-def test_a_file_that_takes_nothing_costs_records_and_no_time(
+def test_a_blocked_file_loses_records_and_does_not_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(trace_file, "MAX_WAITING_RECORDS", 10)
     reader, writer = os.pipe()
     file = TraceFile(writer, {"a": "morphir"})
-    for _ in range(100):  # nobody reads: this must not wait
+    for _ in range(100):  # the pipe is full and has no reader; this must not wait
         file(REQUEST._replace(data="x" * 200_000))
     chunks: list[bytes] = []
 
-    def drain() -> None:
+    def read_all() -> None:
         while data := os.read(reader, 2**20):
             chunks.append(data)
 
-    draining = threading.Thread(target=drain)
-    draining.start()
+    reader_thread = threading.Thread(target=read_all)
+    reader_thread.start()
     while file.waiting >= 10:
         threading.Event().wait(0.01)
-    file(REQUEST)  # there is room again: it says how many are missing
+    file(REQUEST)  # there is space again; a record has the number of lost records
     file.close()
     os.close(writer)
-    draining.join()
+    reader_thread.join()
     os.close(reader)
     records = read_recording(b"".join(chunks).splitlines(keepends=True), "pipe").records
     missing = sum(record.data["times"] for record in records if record.kind == "dropped")
@@ -255,10 +255,10 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     assert caught.value.code == "X1386"
 
 
-async def test_a_host_keeps_or_passes_on_its_trace_records() -> None:
-    observed: list[TraceRecord] = []
+async def test_a_host_passes_trace_records_to_a_function_or_keeps_them() -> None:
+    ids_and_dropped: list[TraceRecord] = []
     assert exthost.Host().trace is None
-    async with exthost.Host(trace=observed.append):
+    async with exthost.Host(trace=ids_and_dropped.append):
         pass
-    kept = exthost.Host(trace=True)
-    assert kept.trace is not None and len(kept.trace) == 0
+    tracing_host = exthost.Host(trace=True)
+    assert tracing_host.trace is not None and len(tracing_host.trace) == 0

@@ -142,7 +142,7 @@ async def _check(
             if not ledger.has("handshake"):  # a faulty reply may be why nothing is offered
                 ledger.add_problems(audit_emptiness(offer, conformance.empty_fix))
         elif (format := find_manifest_format(starter.spec.dialect)) and format.lists_tools:
-            ledger.add_problems(audit_declared_tools(starter.spec.tools, offer))
+            ledger.add_problems(audit_declared_tools(starter.spec.declared_tools, offer))
         other_rules = (warning.rule for warning in conformance.offer_warnings if warning.rule)
         _mark_all_checked(ledger, (*_OFFER_RULES, *other_rules))
         conversation = ConversationChecks(first, conformance, ledger, settings)

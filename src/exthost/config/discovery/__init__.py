@@ -12,6 +12,9 @@ protocol that an extension speaks). In reading order:
     links              the record of symlinks that `exthost install --link` makes
     filters            decides which of the discovered extensions are used
     trust              decides which of them a config must not let start
+    locked_specs       gives each extension its record in `exthost.lock`
+    lock_reader        reads that file
+    first_use          remembers which new extensions a person has agreed to
     report             the result of a search, as values
     watch              detects changes of manifests
 """

@@ -19,6 +19,7 @@ from exthost.config import (
     config_from_toml,
     config_from_yaml,
 )
+from exthost.config.discovery.locked_specs import lock_specs
 from exthost.config.discovery.open_files import find_open_files
 from exthost.config.discovery.report import Diagnostic, RejectedManifest, SearchReport
 from exthost.config.discovery.search import discover, read_rejected_hooks
@@ -199,6 +200,8 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
     judged = [
         replace(spec, config_file=config.origin) for spec in refuse_untrusted(config, report, specs)
     ]
+    judged, lock_diagnostics = lock_specs(config, judged)
+    diagnostics += lock_diagnostics
     return ConfiguredExtensions(
         config=config,
         specs=_with_neighbours(judged),

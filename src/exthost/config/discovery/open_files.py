@@ -13,6 +13,7 @@ from pathlib import Path
 from exthost.config import Config
 from exthost.config.discovery.report import Diagnostic
 from exthost.config.discovery.search import base_folders, resolve_search_path
+from exthost.config.lock_file import LOCK_NAME
 
 
 def find_open_files(config: Config) -> list[Diagnostic]:
@@ -21,6 +22,7 @@ def find_open_files(config: Config) -> list[Diagnostic]:
     reasons = {path: reason for path in _paths(config) if (reason := _find_reason(path))}
     if config.folder in reasons:
         reasons.pop(config.origin, None)  # who can write the folder can replace the config
+        reasons.pop(f"{config.folder}/{LOCK_NAME}", None)
     return [
         Diagnostic(
             level="warning",
@@ -35,7 +37,7 @@ def find_open_files(config: Config) -> list[Diagnostic]:
 
 def _paths(config: Config) -> Iterable[str]:
     if config.origin and config.folder is not None and Path(config.origin).is_file():
-        yield from (config.folder, config.origin)
+        yield from (config.folder, config.origin, f"{config.folder}/{LOCK_NAME}")
     settings = config.discovery
     if settings is not None and settings.enabled:
         bases = base_folders(settings, config.folder or ".")

@@ -52,7 +52,7 @@ def _judge(
         if spec.id in config.overrides or hooks != spec.declared_hooks:
             refusal = _rival_refusal(spec, rivals[0])
             return replace(spec, refusal=refusal, declared_hooks=hooks)
-    if missing_ids and not _is_held(spec) and not _is_named(config, spec):
+    if missing_ids and not _is_held(spec) and not is_named(config, spec):
         return replace(spec, refusal=_unnamed_refusal(missing_ids[0]))
     return spec
 
@@ -96,7 +96,7 @@ def _is_held(spec: Spec) -> bool:
     return spec.permissions is not None and spec.sandbox != "off"
 
 
-def _is_named(config: Config, spec: Spec) -> bool:
+def is_named(config: Config, spec: Spec) -> bool:
     """Return whether an override or the allowlist of the config names this extension or the main
     extension of its package."""
     allowlist = config.discovery.allowlist if config.discovery is not None else ()

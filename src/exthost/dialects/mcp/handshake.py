@@ -42,6 +42,11 @@ DISCOVERY_SECONDS = 2.0
 ELICITATION_URL = "elicitation/create:url"
 SAMPLING_TOOLS = "sampling/createMessage:tools"
 
+# The handlers of a host whose clients can do everything that a server may ask for.
+CLIENT_METHODS = (
+    "sampling/createMessage", "elicitation/create", "roots/list", ELICITATION_URL, SAMPLING_TOOLS,
+)  # fmt: skip
+
 # A handler under this name, followed by the name of an extension of the protocol, a space and its
 # settings as JSON, only declares that the extension is supported.
 EXTENSION_PREFIX = "extensions:"

@@ -12,6 +12,7 @@ with a note. The result has the form of `[mcp_servers.NAME]`, which `config_sect
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from exthost.model.names import nearest, variable_name
@@ -35,6 +36,15 @@ _KEY_ALIASES = {
 # Codex's names for two of exthost's limits, in seconds.
 _LIMIT_ALIASES = {"startup_timeout_sec": "handshake", "tool_timeout_sec": "call"}
 
+# The names that other programs have for the tools of a server that may be used, and for those that
+# must not be used.
+_ALLOWED_TOOLS = ("includeTools", "enabled_tools", "enabledTools", "available_tools", "tools")
+_DENIED_TOOLS = ("excludeTools", "disabled_tools", "disabledTools", "excludedTools")
+
+# The settings of other programs that list servers which are switched off, and those which are on.
+_DISABLED_SERVERS = ("disabledMcpServers", "disabledMcpjsonServers", "excludeMCPServers")
+_ENABLED_SERVERS = ("allowMCPServers",)
+
 # A larger `timeout` is in milliseconds.
 _MAX_TIMEOUT_SECONDS = 3600
 
@@ -56,9 +66,13 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
     if not isinstance(servers, dict):
         return "mcp_servers", servers, tuple(notes)
     converted = {}
+    is_off = _find_switched_off(document)
     for name, item in servers.items():
         if isinstance(item, dict):
             renamed = _rename_keys(item)
+            tools = _read_tool_filters(renamed)
+            if is_off(name):
+                renamed["disabled"] = True
             limits = {
                 limit: renamed.pop(key) for key, limit in _LIMIT_ALIASES.items() if key in renamed
             }
@@ -83,10 +97,51 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
                 item |= {key: renamed[key] for key in misspelt}
             if limits:
                 item["limits"] = limits
+            if tools:
+                item["tools"] = tools
             if "command" in item or "url" in item:
                 notes += _note_placeholders(name, item)
         converted[name] = item
     return "mcp_servers", converted, tuple(notes)
+
+
+def _read_tool_filters(item: dict[str, Any]) -> dict[str, list[str]]:
+    """Take the tool filters of another program out of a server, and return them as the setting
+    `tools`. A filter of an unknown form stays, and is noted as an unknown key."""
+    filters: dict[str, list[str]] = {}
+    for key in (*_ALLOWED_TOOLS, *_DENIED_TOOLS):
+        value = item.get(key)
+        if key == "tools" and isinstance(value, dict):  # name → whether it may be used
+            off = [name for name, is_on in value.items() if is_on is False]
+            if off and all(isinstance(is_on, bool) for is_on in value.values()):
+                del item[key]
+                filters.setdefault("deny", []).extend(off)
+        elif isinstance(value, list) and all(isinstance(name, str) for name in value):
+            del item[key]
+            # Gemini CLI allows `tool(arguments)`, of which the name counts.
+            names = [name.partition("(")[0].strip() for name in value]
+            kind = "allow" if key in _ALLOWED_TOOLS else "deny"
+            filters.setdefault(kind, []).extend(name for name in names if name)
+    if filters.get("allow") == ["*"]:
+        del filters["allow"]
+    return filters
+
+
+def _find_switched_off(document: dict[str, Any]) -> Callable[[str], bool]:
+    """Return a function that tells whether the user has switched a server off by a setting beside
+    the servers."""
+    off = _names(document, *_DISABLED_SERVERS)
+    on = _names(document, *_ENABLED_SERVERS)
+    settings = document.get("mcp")  # of Gemini CLI
+    if isinstance(settings, dict):
+        off |= _names(settings, "excluded")
+        on |= _names(settings, "allowed")
+    return lambda name: name in off or (bool(on) and name not in on)
+
+
+def _names(settings: dict[str, Any], *keys: str) -> set[str]:
+    lists = [settings.get(key) for key in keys]
+    return {name for names in lists if isinstance(names, list) for name in map(str, names)}
 
 
 def get_servers(document: dict[str, Any], section: str) -> Any:

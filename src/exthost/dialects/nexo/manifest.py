@@ -150,7 +150,7 @@ def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> 
             env=requires.get("env", ()),
             host=plugin.get("min_agent_version", ""),
         ),
-        tools=tuple(Tool(name, input_schema={}) for name in capabilities.get("tools", ())),
+        declared_tools=tuple(Tool(name, input_schema={}) for name in capabilities.get("tools", ())),
         declared_hooks=tuple(capabilities.get("hooks", ())),
         unrunnable=transport.unrunnable,
         manifest=NexoManifest(

@@ -43,7 +43,7 @@ def parse_file(file: ManifestFile) -> tuple[dict[str, Any], str]:
     except ValueError as error:  # TOMLDecodeError, or an integer of more than 4300 digits
         match = re.search(r"line (\d+)", str(error))
         line = int(match[1]) if match else source.count("\n") + 1
-        help = "fix the line named; https://toml.io shows the notation"
+        help = "fix that line; see https://toml.io for the syntax"
         raise manifest_error(file, f"not valid TOML: {error}", line=line, help=help) from None
 
 

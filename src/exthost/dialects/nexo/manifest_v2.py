@@ -142,7 +142,7 @@ def read(file: ManifestFile, document: Mapping[str, Any], source: str) -> Verdic
             host_range=plugin["min_nexo_version"],
         ),
         restart=_make_restart(plugin.get("supervisor") or {}),
-        tools=(
+        declared_tools=(
             *(Tool(name, input_schema={}) for name in manifest.tools),
             *(Tool(tool.name, tool.description, tool.input_schema) for tool in manifest.outbound),
         ),

@@ -42,8 +42,8 @@ _PLACEHOLDER = "${"
 
 _TRANSPORTS = ("stdio", "streamable_http", "sse", "auto")
 
-# The names of other programs for a transport in a `.mcp.json`.
-_FOREIGN_NAMES = {"http": "streamable_http", "streamable-http": "streamable_http"}
+# Names that other programs use for a transport in a `.mcp.json`.
+_TRANSPORT_ALIASES = {"http": "streamable_http", "streamable-http": "streamable_http"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ def _renamed_keys(declared: Any) -> Any:
             transport = item.get("transport", item.get("type"))
             item = {key: value for key, value in item.items() if key in _READERS}
             if isinstance(transport, str):
-                item["transport"] = _FOREIGN_NAMES.get(transport, transport)
+                item["transport"] = _TRANSPORT_ALIASES.get(transport, transport)
         read[name] = item
     return read
 
@@ -233,7 +233,9 @@ def _server(name: Any, value: Any, place: Place, extension: str) -> DeclaredServ
         )
     for key in foreign:
         if key in value:
-            place.at(key).add_problem(WRONG_VALUE, f"means nothing for a server over {transport}")
+            place.at(key).add_problem(
+                WRONG_VALUE, f"is not allowed for a server with transport {transport}"
+            )
     declared = {key: item for key, item in read.items() if item is not None and key != "transport"}
     for key in ("env", "headers"):
         if key in declared:

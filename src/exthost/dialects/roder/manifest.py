@@ -189,7 +189,7 @@ def _parse_service(table: ManifestTable) -> Mapping[str, Any]:
     kind = table.text("type")
     if kind not in _SERVICE_TYPES:
         known = ", ".join(_SERVICE_TYPES)
-        error = table.value_error("type", f"there is no service type {kind!r}; there are: {known}")
+        error = table.value_error("type", f"unknown service type {kind!r}; the types are: {known}")
         if near := nearest(kind, _SERVICE_TYPES):
             error.help = f"did you mean {near!r}?"
         raise error
@@ -209,10 +209,12 @@ def _parse_service(table: ManifestTable) -> Mapping[str, Any]:
 def _parse_launch(table: ManifestTable) -> LaunchSection:
     env = table.table("env").values if "env" in table.values else {}
     if not all(isinstance(value, str) for value in env.values()):
-        raise table.value_error("env", "must be a table of text")
+        raise table.value_error("env", "must be a table whose values are strings")
     milliseconds = table.values.get("startup_timeout_ms")
     if milliseconds is not None and (type(milliseconds) is not int or milliseconds < 1):
-        raise table.value_error("startup_timeout_ms", "must be a whole number of milliseconds")
+        raise table.value_error(
+            "startup_timeout_ms", "must be a positive whole number of milliseconds"
+        )
     return LaunchSection(
         command=table.text("command"),
         args=table.texts("args"),
@@ -254,7 +256,7 @@ def _parse_toml(data: bytes, path: str) -> Mapping[str, Any]:
     raise ManifestError(
         "X0240",
         f"the manifest is not valid TOML: {reason}",
-        help="fix the line named; https://toml.io shows the notation",
+        help="fix that line; see https://toml.io for the syntax",
         evidence=Evidence(path=path),
     )
 
@@ -300,7 +302,7 @@ def _add_manifest(spec: Spec, manifest: RoderManifest) -> Spec:
     return replace(
         spec,
         version=manifest.version,
-        tools=manifest.tools,
+        declared_tools=manifest.tools,
         manifest=manifest,
         manifest_path=None,
         wire_id=manifest.id,

@@ -30,9 +30,15 @@ longer to import than everything that the help needs. What verbs share, in readi
     optional_import      imports modules that need packages of an optional extra
     config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`;
                          config_lock: one edit at a time
+    terminal_question    asks a question at the terminal
+    security_findings    `doctor --security`: what is weak in a config
+    first_use            asks about new extensions; says how the lock applies
+    lock_edit            `lock`, `approve`, `verify`: writes the lock, and shows what changed
     package_folders      `install`, `uninstall`; folder_copy: copies a folder that is not trusted
     python_command       the command that runs exthost in another process
     control_verbs        `start`, `stop`, `restart`
+    client_host          the process of a host that was started in the background for its clients
+    client_service       the MCP clients that have joined a host, and how long it stays
     host_process         `run`, `up`, `gateway`: one host with its services (background_service,
                          mcp_service, web_service, otel_export; their options are in http_options)
     displays, live_table the output of `run`; live_controls: the keys of its table
@@ -49,10 +55,13 @@ longer to import than everything that the help needs. What verbs share, in readi
 import io
 import os
 import sys
-from collections.abc import Iterable
 
 from exthost._version import __version__
 from exthost.faces.cli.verbs import COMMON_VERBS, INTERRUPTED, USAGE, VERB_GROUPS, VERBS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,9 +97,23 @@ def _main(arguments: list[str]) -> int:
         return 0
     verb, rest = arguments[0], arguments[1:]
     # First, and for every verb: an extension of a running host could read a client of that host.
-    from exthost.process.own_process import harden
+    from exthost.process.host_protection import harden
 
     harden()
+    if verb == "_host":  # `host.control.host_start.HOST_VERB`, which is not imported here
+        from exthost.faces.cli.client_host import main as run_client_host
+
+        return run_client_host(rest)
+    if verb == "gateway":
+        # Without the parser of arguments, which takes longer to import than the relay to start.
+        from exthost.faces.relay.command import read_plain_options, run_relay
+
+        options = read_plain_options(rest)
+        if options is not None:
+            code = run_relay(*options)
+            if code is not None:
+                return code
+            rest = [*rest, "--own"]
     from exthost.faces.cli.verb_runner import report_unknown_verb, run_verb
 
     return run_verb(verb, rest) if verb in VERBS else report_unknown_verb(verb, rest)
@@ -111,7 +134,7 @@ def _escape_unencodable_text() -> None:
     """Make stdout write characters that its encoding lacks as escapes, as stderr does. Otherwise
     they would raise UnicodeEncodeError."""
     # A stdout with another error handler can write them; one that a caller of `main` has put in
-    # place may be no TextIOWrapper.
+    # place may not be a TextIOWrapper.
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -119,13 +142,14 @@ def _escape_unencodable_text() -> None:
 def _short_help() -> str:
     return (
         "usage: exthost VERB [OPTIONS] [-- COMMAND ARGS…]\n\n"
+        "exthost runs extensions as child processes, and calls their tools.\n\n"
         f"{_verb_lines(COMMON_VERBS)}\n\n"
         f"  exthost --help          all {len(VERBS)} verbs\n"
-        "  exthost help VERB       the options of a verb\n"
+        "  exthost VERB --help     the options of a verb\n"
     )
 
 
-def _verb_lines(verbs: Iterable[str]) -> str:
+def _verb_lines(verbs: "Iterable[str]") -> str:
     width = max(map(len, VERBS))
     return "\n".join(f"  {verb:<{width}}  {VERBS[verb]}" for verb in verbs)
 
@@ -134,12 +158,13 @@ def _help() -> str:
     verbs = "\n\n".join(f"{name}:\n{_verb_lines(group)}" for name, group in VERB_GROUPS.items())
     return (
         "usage: exthost VERB [OPTIONS] [-- COMMAND ARGS…]\n\n"
-        "One host for extensions that run as child processes, whichever dialect they speak.\n\n"
+        "Run extensions as child processes, and call their tools. An extension is a program that\n"
+        "speaks MCP or another supported protocol (dialect).\n\n"
         f"{verbs}\n\n"
         "  exthost VERB --help     the options of a verb\n"
         "  exthost --version\n\n"
         "examples:\n"
         "  exthost inspect --dialect morphir -- python3 ext.py\n"
-        "  exthost call transform --args '{\"ir\": {}}' -- python3 ext.py\n"
+        "  exthost call shout text=hello --dialect morphir -- python3 ext.py\n"
         "  exthost call ext_weather_forecast city=Lima --config exthost.toml\n"
     )

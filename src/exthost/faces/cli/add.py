@@ -31,11 +31,12 @@ from exthost.faces.cli.common import (
 )
 from exthost.faces.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.faces.cli.config_lock import lock_config
+from exthost.faces.cli.lock_edit import record_extension
 from exthost.faces.cli.package_inputs import InputValues
 from exthost.faces.cli.package_sources import read_package
 from exthost.faces.cli.target_specs import check_dialect_option
 from exthost.process.own_process import host_environ
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +74,7 @@ def run(args: Args) -> int:
     with lock_config(path):
         _add(path, args.name, entry)
     _show(args, args.name, path, ())
+    record_extension(args, args.name)
     return 0
 
 
@@ -99,6 +101,7 @@ def _add_package(args: Args) -> int:
             package.bundle.unpack()
         _add(path, name, entry)
     _show(args, name, path, tuple(dict.fromkeys(values.references)))
+    record_extension(args, name)
     return 0
 
 

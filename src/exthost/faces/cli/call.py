@@ -14,7 +14,7 @@ The hooks of the config's extensions judge the call of a tool; --no-hooks skips 
 audit records. They do not judge methods (--method), nor an extension after -- or at a path.
 If a hook requests that a person confirms the call, you are asked on the terminal, and --yes agrees;
 without a terminal the call is refused.
-If the result is marked as an error, it is printed all the same, and the exit code is 1; without
+If the result is marked as an error, it is still printed, and the exit code is 1; without
 --json, the error is also printed to stderr.
 If the result contains files, --write DIR writes them, and never outside of DIR.
 """
@@ -110,7 +110,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a value for hooks, events and the dialect, such as agent_id or session_id",
     )
     parser.add_argument(
-        "--no-hooks", action="store_true", help="call the tool without hooks, as the audit records"
+        "--no-hooks",
+        action="store_true",
+        help="call the tool without hooks; the audit log records this",
     )
     parser.add_argument(
         "--yes",

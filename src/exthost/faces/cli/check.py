@@ -45,7 +45,7 @@ from exthost.faces.cli.common import (
 from exthost.faces.cli.dialect_options import add_dialect_options, apply_dialect_options
 from exthost.faces.cli.start_note import delayed_note
 from exthost.faces.cli.started_extension import detect_dialect
-from exthost.faces.cli.target_specs import check_dialect_option, find_spec
+from exthost.faces.cli.target_specs import check_dialect_option, find_unlocked_spec
 from exthost.faces.cli.verb_loop import run_async
 from exthost.host.detection import SEARCH_SECONDS
 from exthost.model.spec import Spec
@@ -113,7 +113,7 @@ def run(args: CheckArgs) -> int:
         return _list_rules(args)
     calls = tuple(parse_call(text) for text in args.call)
     try:
-        spec = find_spec(args, args.target)
+        spec = find_unlocked_spec(args, args.target)
     except (ManifestError, ConfigError) as error:
         return _write_report(args, make_failed_report(error, args.target or "", args.dialect or ""))
     if spec is None:

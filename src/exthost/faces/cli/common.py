@@ -84,12 +84,12 @@ def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
         "--sandbox",
         choices=("strict", "best-effort", "off"),
         help="strict: no network and only its own files, unless its permissions grant more; "
-        "best-effort: as far as this machine can; off: none",
+        "best-effort: the restrictions that this machine supports; off: no sandbox",
     )
     parser.add_argument(
         "--lifetime",
         choices=("tree", "plain"),
-        help="tree: none of its processes outlives it; plain: no namespace around it",
+        help="tree: all its processes end with the extension; plain: no PID namespace",
     )
 
 
@@ -102,7 +102,7 @@ def add_launch_options(parser: argparse.ArgumentParser) -> None:
         type=_parse_variable,
         action="append",
         default=[],
-        help="an environment variable for the extension; KEY alone passes its value in this shell; "
+        help="an environment variable for the extension; KEY alone passes the value of this shell; "
         "may be repeated",
     )
     parser.add_argument("--cwd", metavar="DIR", help="the folder that the extension runs in")

@@ -35,7 +35,7 @@ def choose_prompt(args: Args) -> ConfirmPrompt | None:
 
 
 def _agree(confirmation: Confirmation, seconds: float | None = None) -> bool:
-    say(f"[{confirmation.extension}] asks: {confirmation.message}")
+    say(_first_line(confirmation))
     say("the answer is yes, by --yes")
     return True
 
@@ -68,10 +68,16 @@ def _nobody_to_ask_error(why: str) -> Refused:
     return Refused("X0354", why, help=help)
 
 
+def _first_line(confirmation: Confirmation) -> str:
+    # A rule of the config asks for no extension.
+    asker = f"[{confirmation.extension}] asks: " if confirmation.extension else ""
+    return f"{asker}{confirmation.message}"
+
+
 def question_text(confirmation: Confirmation) -> str:
     """Return the question as it is shown, with control characters escaped."""
     event = confirmation.event
-    question = escape_message(f"[{confirmation.extension}] asks: {confirmation.message}")
+    question = escape_message(_first_line(confirmation))
     tool = escape_controls(str(event.get("tool_name", confirmation.hook)))
     arguments = escape_controls(json_text(event.get("arguments")))
     left_out = len(arguments) - _MAX_ARGUMENT_CHARS

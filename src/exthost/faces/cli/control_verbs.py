@@ -20,7 +20,7 @@ WAIT_SECONDS = 120.0
 
 
 def add_control_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="which extension")
+    parser.add_argument("name", metavar="NAME", help="the name of the extension")
     add_timeout_option(parser)
     add_config_option(parser)
 

@@ -40,7 +40,7 @@ from exthost.faces.cli.common import (
 from exthost.faces.cli.key_reader import KeyReader
 from exthost.faces.cli.source_watch import changed_files, read_stamps, watched_paths
 from exthost.faces.cli.started_extension import detect_dialect, with_start_limit
-from exthost.faces.cli.target_specs import find_spec
+from exthost.faces.cli.target_specs import find_unlocked_spec
 from exthost.faces.cli.traffic_lines import traffic_line
 from exthost.faces.cli.verb_loop import run_async
 from exthost.host.control.call_requests import own_tool_name
@@ -82,7 +82,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: DevArgs) -> int:
-    spec = find_spec(args, args.target)
+    spec = find_unlocked_spec(args, args.target)
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost dev TARGET, or -- COMMAND …")
     first_call = None if args.call is None else parse_call(args.call)
@@ -189,7 +189,7 @@ class DevLoop:
         """Start or restart the extension. Its manifest or config entry is read again first."""
         spec = self._spec
         if not self._args.command:
-            target_spec = find_spec(self._args, self._args.target)
+            target_spec = find_unlocked_spec(self._args, self._args.target)
             assert target_spec is not None
             spec = with_start_limit(self._args, target_spec)
         if not self._is_loaded:

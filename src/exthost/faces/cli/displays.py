@@ -106,6 +106,8 @@ class JsonDisplay:
         events.Exited,
         events.ProcessLost,
         events.OfferChanged,
+        events.Quarantined,
+        events.LockMismatch,
         events.ManifestChanged,
         events.LogLine,
         events.Dropped,

@@ -1,6 +1,9 @@
 """Find what keeps extensions from running: problems of the config, manifests, requirements,
 programs and environment variables, each with a fix. --runtime also starts each extension, and
-reports its timings and differences from its manifest. The exit code is that of the first error."""
+reports its timings and differences from its manifest. The exit code is that of the first error.
+
+--security lists what is weak in the config instead: extensions without a sandbox or a lock, wide
+grants, secrets in plain text, guards that fail open, files that everybody can write."""
 
 import argparse
 import asyncio
@@ -8,6 +11,7 @@ import os
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from exthost.cluster.ray_nodes import missing_ray_error
@@ -38,6 +42,7 @@ from exthost.faces.cli.extension_summary import (
 )
 from exthost.faces.cli.info import describe_environment
 from exthost.faces.cli.placeholder_warnings import placeholder_warnings
+from exthost.faces.cli.security_findings import find_weaknesses
 from exthost.faces.cli.target_specs import find_spec, has_config, read_extensions
 from exthost.host.api.host_api import read_stored_settings
 from exthost.host.connection import Connection
@@ -45,8 +50,10 @@ from exthost.launch import sandbox_probe
 from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.variables import grant_line, withheld_variables
+from exthost.model.offer import Tool
 from exthost.model.probe_result import ProbeResult
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import find_unused
 from exthost.process import cgroups
 from exthost.process.spawn_errors import find_spawn_error
 
@@ -85,11 +92,14 @@ class DoctorFinding(NamedTuple):
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
     parser.add_argument("--runtime", action="store_true", help="start each, and report timings")
+    parser.add_argument("--security", action="store_true", help="list what is weak in the config")
     add_config_option(parser)
     add_all_option(parser)
 
 
 def run(args: Args) -> int:
+    if args.security:
+        return _show_weaknesses(args)
     if args.target is not None:
         spec = find_spec(args, args.target)
         assert spec is not None
@@ -125,6 +135,24 @@ def run(args: Args) -> int:
         findings += start_findings
     _show(args, specs, findings, runtime)
     return next((finding.exit for finding in findings if finding.exit), 0)
+
+
+def _show_weaknesses(args: Args) -> int:
+    """Print what is weak in the config, and how many findings there are."""
+    found = [
+        weakness
+        for weakness in find_weaknesses(read_extensions(args))
+        if args.target in (None, weakness.extension)
+    ]
+    if args.json:
+        show_json({"weak": [weakness._asdict() for weakness in found], "count": len(found)})
+        return 0
+    for weakness in found:
+        subject = f"{weakness.extension}: " if weakness.extension else ""
+        show_result(f"{weakness.kind}: {subject}{weakness.message}")
+        show_result(f"  fix: {weakness.fix}")
+    show_result(f"{plural(len(found), 'weak point')} found")
+    return 0
 
 
 # -- without starting anything ---------------------------------------------------------------
@@ -225,7 +253,7 @@ def _admission_findings(
             raise missing
     except ExthostError as error:
         return [_error_finding(error, spec)]
-    findings = []
+    findings = _unused_pattern_findings(spec, spec.declared_tools) if spec.declared_tools else []
     sandbox = describe_sandbox(spec)
     if sandbox.get("memory") == "watchdog" or sandbox.get("processes") == "watchdog+rlimit":
         result = cgroups.find_base().result
@@ -278,6 +306,15 @@ def _admission_findings(
     return findings
 
 
+def _unused_pattern_findings(spec: Spec, tools: Iterable[Tool]) -> list[DoctorFinding]:
+    """Return a warning for each pattern in the setting `tools` that fits none of the tools."""
+    fix = f"correct or remove it; exthost tools --all --start {shlex.quote(spec.id)} lists them"
+    return [
+        DoctorFinding("warning", spec.id, spec.origin, text, fix, "X1840")
+        for text in find_unused(tools, spec.tools)
+    ]
+
+
 def _running_host_findings(args: Args, specs: list[Spec]) -> list[DoctorFinding]:
     """Return a warning for each extension that the running host could not start, or does not
     restart any more."""
@@ -327,6 +364,8 @@ async def _start(spec: Spec) -> tuple[dict[str, Any], list[DoctorFinding]]:
                 DoctorFinding("warning", spec.id, spec.origin, text)
                 for text in extension.offer.warnings
             ]
+            if not spec.declared_tools:  # those of a manifest are compared without a start
+                findings += _unused_pattern_findings(spec, extension.offer.tools)
             findings += await _compare_offer(extension)
             stats = extension.stats
             for kind, times in stats.dropped.items():
@@ -346,8 +385,8 @@ async def _compare_offer(extension: Extension) -> list[DoctorFinding]:
     offered_tools = {tool.name for tool in offer.tools}
     format = find.find_manifest_format(spec.dialect)
     lists_tools = format is None or format.lists_tools
-    if (spec.tools or spec.manifest is not None) and lists_tools:
-        declared = {tool.name for tool in spec.tools}
+    if (spec.declared_tools or spec.manifest is not None) and lists_tools:
+        declared = {tool.name for tool in spec.declared_tools}
         findings += _difference_findings(
             spec, "tools", declared, offered_tools, "its manifest", "its handshake"
         )

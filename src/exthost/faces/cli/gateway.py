@@ -8,8 +8,13 @@
 CLIENT is claude-desktop, claude-code, vscode, cursor, zed, codex or gemini. The rest of its config
 stays as it is, with comments, and a copy is kept beside it. --print shows what would be written.
 
-The gateway is `exthost run` with an MCP service, so `exthost status`, `restart`, `logs` and `call`
-work with it. If another host of the same config is already running, the gateway starts its own
+On stdio it joins the running host of the config, or starts one in the background, and relays the
+lines of its client: any number of clients share one process for each extension. A host that was
+started in this way ends when its last client has been gone for `[gateway] linger`. Where joining is
+impossible, the reason is on stderr, and the gateway runs a host of its own, as with --own.
+
+With --http or --own it is `exthost run` with an MCP service, so `exthost status`, `restart`, `logs`
+and `call` work with it. If another host of the same config is already running, it starts its own
 processes and has no control socket: these subcommands then reach only the other host.
 
 The bearer token is read from --token-file (the file is created if it does not exist), otherwise
@@ -39,6 +44,7 @@ from exthost.faces.cli.host_process import HostProcess
 from exthost.faces.cli.http_options import DEFAULT_HOST
 from exthost.faces.cli.mcp_service import add_http_options, check_http_options, mcp_services
 from exthost.faces.cli.verb_loop import run_long_lived
+from exthost.faces.relay.command import run_relay
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
 from exthost.process.own_process import host_environ
@@ -54,9 +60,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--name", default="exthost", help="with install: the name of the entry (default: exthost)"
     )
+    parser.add_argument(
+        "--own", action="store_true", help="on stdio: run a host for this client alone"
+    )
     add_http_options(parser)
     parser.add_argument(
-        "--host", metavar="ADDRESS", help=f"with --http: listen here (default: {DEFAULT_HOST})"
+        "--host",
+        metavar="ADDRESS",
+        help=f"with --http: the address to listen on (default: {DEFAULT_HOST})",
     )
     add_config_option(parser)
 
@@ -68,6 +79,10 @@ def run(args: Args) -> int:
         raise UsageError("X1316", "--remove and --print are options of gateway install")
     check_http_options(args, args.host)
     path = require_config_path(args)
+    if args.http is None and not args.own:
+        code = run_relay(path, args.plain_names)
+        if code is not None:
+            return code
     config = read_config(path)
     with mcp_services(args, on_stdio=args.http is None, host=args.host) as services:
         return run_long_lived(_serve(path, config, services, args.plain_names))

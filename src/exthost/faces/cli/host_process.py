@@ -12,26 +12,31 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from exthost.config import Config
 from exthost.config.discovery.report import Diagnostic
+from exthost.dialects.mcp.handshake import CLIENT_METHODS
 from exthost.errors import ExthostError, Refused, UsageError
 from exthost.faces.cli.background_service import BackgroundService, ServiceContext
+from exthost.faces.cli.client_service import ClientService
 from exthost.faces.cli.common import format_error_details
 from exthost.faces.cli.diagnostic_lines import print_diagnostics
 from exthost.faces.cli.displays import Display, QuietDisplay
 from exthost.faces.cli.log_handler import WarningHandler
 from exthost.faces.http_server.token import VARIABLE as TOKEN_VARIABLE
-from exthost.host.control.address import config_key
 from exthost.host.control.host_lock import HostLock
 from exthost.host.control.requests import RequestPerformer
 from exthost.host.control.server import ControlServer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.host.extension_logs import ExtensionLogs
 from exthost.host.host import Host
+from exthost.model.spec import Spec
 from exthost.process.service_notify import ServiceNotifier
 from exthost.process.state_dirs import log_file
+from exthost.session.inbound import Handler
 
 if TYPE_CHECKING:
     from exthost.faces.gateway.server import Gateway
@@ -56,11 +61,13 @@ class HostProcess:
         may_be_second: bool = False,
         plain_names: bool = False,
         lock: HostLock | None = None,
+        lingers: bool = False,
     ) -> None:
         """`path` is the path of the config, from which the names of the control socket and of the
         logs are derived. `lock` is the lock of the config if it was taken already. If another host
         of this config has the lock, the process runs without a control socket if `may_be_second` is
-        true, and entering it raises UsageError otherwise. For `plain_names` see `Gateway`."""
+        true, and entering it raises UsageError otherwise. For `plain_names` see `Gateway`. With
+        `lingers`, the process ends when its last client has been gone for a while."""
         self._config_path = path
         self._services = services
         self._may_be_second = may_be_second
@@ -72,18 +79,66 @@ class HostProcess:
         self.control: ControlServer | None = None
         self._requests = RequestPerformer(self.host, self.report, path)
         has_mcp = any(service.is_mcp for service in services)
-        self._gateway = self._make_gateway(plain_names) if has_mcp else None
+        self._plain_names = plain_names
+        self._gateway = self._make_gateway() if has_mcp else None
+        self._opening: asyncio.Task[Any] | None = None
+        self._clients = ClientService(
+            self.host,
+            path,
+            make_gateway=self._require_gateway,
+            say=self.display.say,
+            reload=self._reload,
+            opening=lambda: self._opening,
+            list_http_clients=self._list_http_clients,
+            lingers=lingers,
+        )
+        self.host.remember_offers(defer_starts=lingers)
+        if lingers:
+            self._services = (*services, BackgroundService(self._linger))
+            self.host.add_handlers(self._client_handlers)
         self._signals: asyncio.Queue[int] = asyncio.Queue()
         self._reloading: set[asyncio.Task[None]] = set()
         self._had_controlling_terminal = _has_controlling_terminal()
         self._stack = AsyncExitStack()
 
-    def _make_gateway(self, plain_names: bool) -> "Gateway":
+    def _make_gateway(self) -> "Gateway":
         from exthost.faces.gateway.server import Gateway
 
-        # A service on stdio has one client, a service on HTTP any number.
-        has_sole_client = not any(service.is_http for service in self._services)
-        return Gateway(self.host, plain_names=plain_names, has_sole_client=has_sole_client)
+        return Gateway(
+            self.host, plain_names=self._plain_names, has_sole_client=self._has_sole_client
+        )
+
+    @property
+    def _has_sole_client(self) -> bool:
+        """Whether the process has one client alone: an MCP service on stdio, and none on HTTP."""
+        has_mcp = any(service.is_mcp for service in self._services)
+        return has_mcp and not any(service.is_http for service in self._services)
+
+    def _require_gateway(self) -> "Gateway":
+        """Return the gateway. It is made for the first client if no service needed it before; the
+        processes that run by then have not heard of any client."""
+        if self._gateway is None:
+            self._gateway = self._make_gateway()
+            assert self._opening is not None, "clients are accepted when the process runs"
+            self._gateway.open(self._opening)
+        return self._gateway
+
+    def _list_http_clients(self) -> list[Mapping[str, Any]]:
+        return self._gateway.clients.list_http_clients() if self._gateway is not None else []
+
+    def _client_handlers(self, spec: Spec) -> Mapping[str, Handler]:
+        """Return handlers that pass the requests of an MCP server on to its clients, though the
+        gateway is not imported yet."""
+        if spec.dialect != "mcp":
+            return {}
+
+        async def ask(method: str, params: Any) -> Any:
+            return await self._require_gateway().ask_client(spec.id, method, params)
+
+        return {method: partial(ask, method) for method in CLIENT_METHODS}
+
+    async def _linger(self, _: ServiceContext) -> None:
+        await self._clients.wait_until_unused()
 
     def _make_probes(self) -> "Probes | None":
         if not any(service.is_http for service in self._services):
@@ -101,6 +156,9 @@ class HostProcess:
                 self._requests = self.control.requests
                 stack.push_async_callback(self.control.close)
                 stack.callback(self._open_logs().close)
+                if not self._has_sole_client:
+                    self._clients.open(self.control)
+                stack.push_async_callback(self._clients.close)
             hides_changes = not isinstance(self.display, QuietDisplay)
             stack.enter_context(WarningHandler(self.display.say, hides_changes=hides_changes))
             stack.push_async_callback(self._close)
@@ -156,6 +214,7 @@ class HostProcess:
             opening = self._gateway.open()
         else:
             opening = loop.create_task(self.host.__aenter__())
+        self._opening = opening
         context = ServiceContext(
             self._config_path,
             self.host,
@@ -193,6 +252,7 @@ class HostProcess:
 
     async def _reload(self) -> None:
         self._notifier.reloading()
+        self._clients.note_reload()
         try:
             outcome = await self.host.reload()
         except ExthostError as error:
@@ -253,6 +313,7 @@ class HostProcess:
         self._requests.ending = True
         self._notifier.stopping()
         self.display.say("stopping; Ctrl-C again kills")
+        self._clients.finish()
         for service in services:
             service.cancel()
         if services:

@@ -26,6 +26,7 @@ from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.limits import resolve_limits
 from exthost.launch.plan import prepare
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import choose_tools
 from exthost.process.environment import looks_secret
 
 
@@ -90,7 +91,7 @@ def describe(spec: Spec) -> dict[str, Any]:
         "argv": list(spec.argv),
         "tools": [
             {"name": dialect.registered_name(spec.id, tool.name), "tool": tool.name}
-            for tool in spec.tools
+            for tool in choose_tools(spec.declared_tools, spec.tools).tools.values()
         ],
         "requires": _describe_requirements(spec),
         "secrets": [name for name in spec.requires.env if looks_secret(name)],

@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from exthost.config.discovery.configfile import read_config
 from exthost.errors import NotFound, UsageError
 from exthost.faces.cli.common import (
     Args,
@@ -19,6 +20,7 @@ from exthost.faces.cli.common import (
     add_trace_option,
     escape_controls,
     inline_text,
+    require_config_path,
     say,
     show_json,
     show_table,
@@ -30,13 +32,14 @@ from exthost.faces.cli.extension_summary import (
     format_paths,
     missing_sandbox_warning,
 )
+from exthost.faces.cli.first_use import ask_about_new
 from exthost.faces.cli.running_host import (
     add_standalone_option,
     is_path_unknown_to_host,
     running_host,
 )
 from exthost.faces.cli.started_extension import start_extension
-from exthost.faces.cli.target_specs import find_spec
+from exthost.faces.cli.target_specs import find_spec, has_config
 from exthost.faces.cli.verb_loop import run_async
 from exthost.host.control.description import describe_extension
 from exthost.host.control.protocol import ControlRequest
@@ -67,6 +70,8 @@ def run(args: Args) -> int:
                     raise
             else:
                 return _print_report(args, report)
+    if args.target is not None and has_config(args):
+        ask_about_new(args, read_config(require_config_path(args)), args.target)
     spec = find_spec(args, args.target)
     if spec is None:
         raise UsageError(
@@ -132,6 +137,11 @@ def _print_text(report: dict[str, Any]) -> None:
         say(f"  {warning}")
     for warning in report["warnings"]:
         say(f"  warning: {escape_controls(warning)}")
+    if report.get("lock"):
+        say(f"  lock: {report['lock']}")
+    for tool in report.get("quarantined", ()):
+        for change in tool["changes"]:
+            say(f"  quarantined: {change}")
     for name, times in report["noise"].items():
         say(f"  {times} {name}")
     if report["hooks"]:

@@ -23,6 +23,7 @@ from exthost.faces.cli.common import (
 )
 from exthost.faces.cli.config_edit import suggest_reload
 from exthost.faces.cli.folder_copy import MAX_COPY_BYTES, check_copy
+from exthost.faces.cli.lock_edit import record_extension
 from exthost.faces.cli.package_folders import install_copy, install_link, install_path, read_package
 from exthost.faces.cli.target_specs import read_extensions
 from exthost.faces.cli.toggle_verbs import set_enabled
@@ -35,7 +36,7 @@ class InstallArgs(Args):
     link     whether a symlink is made instead of a copy
     enable   whether the extension is removed from the list `disabled`
     update   whether an installed version is replaced; there must be one
-    max_size the largest folder that is copied, in bytes
+    max_size refuse to copy a folder larger than this, in bytes
     dry_run  whether nothing is changed
     """
 
@@ -49,15 +50,21 @@ class InstallArgs(Args):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="the folder of an extension")
-    parser.add_argument("--link", action="store_true", help="link to the folder; copy nothing")
-    parser.add_argument("--enable", action="store_true", help="take it off the list `disabled`")
+    parser.add_argument(
+        "--link", action="store_true", help="create a symbolic link instead of a copy"
+    )
+    parser.add_argument(
+        "--enable",
+        action="store_true",
+        help="also enable the extension: remove it from `disabled` in the config",
+    )
     parser.add_argument("--update", action="store_true", help="replace the installed version")
     parser.add_argument(
         "--max-size",
         metavar="SIZE",
         type=parse_size_limit,
         default=MAX_COPY_BYTES,
-        help="the largest folder that is copied (default: 1GiB)",
+        help="refuse to copy a folder larger than this (default: 1GiB)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only print the changes")
     add_config_option(parser)
@@ -100,6 +107,7 @@ def run(args: InstallArgs) -> int:
         )
     if not args.dry_run:
         _report_if_unused(args, package.id)
+        record_extension(args, package.id)
         suggest_reload(args)
     return 0
 

@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
     add_config_option(parser)
     add_all_option(parser)
-    parser.add_argument("--disabled", action="store_true", help="only those that are switched off")
+    parser.add_argument("--disabled", action="store_true", help="show only disabled extensions")
 
 
 def run(args: Args) -> int:

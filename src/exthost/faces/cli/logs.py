@@ -21,7 +21,7 @@ from exthost.faces.cli.common import (
     show_json,
 )
 from exthost.faces.cli.target_specs import read_extensions
-from exthost.host.control.address import config_key
+from exthost.host.control.socket_path import config_key
 from exthost.host.extension_logs import rotated_path
 from exthost.model.names import nearest
 from exthost.process.state_dirs import log_file
@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="which extension")
+    parser.add_argument("name", metavar="NAME", help="the name of the extension")
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines")
     parser.add_argument(
         "-n",

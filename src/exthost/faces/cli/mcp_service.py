@@ -25,9 +25,12 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         "--http",
         metavar="ADDR",
         type=read_address,
-        help=f"serve MCP on HTTP at PORT or HOST:PORT (default host: {DEFAULT_HOST}; port 0: any)",
+        help=f"serve MCP on HTTP at PORT or HOST:PORT (default host: {DEFAULT_HOST}; "
+        "port 0 chooses a free port)",
     )
-    parser.add_argument("--token-file", metavar="FILE", help="the file of the bearer token of HTTP")
+    parser.add_argument(
+        "--token-file", metavar="FILE", help="the file that contains the bearer token for HTTP"
+    )
     parser.add_argument(
         "--allow-origin",
         dest="origins",
@@ -35,12 +38,13 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=read_origin,
-        help="let web pages of this origin use MCP on HTTP: https://example.org; repeatable",
+        help="allow web pages of this origin, such as https://example.org, to use MCP over HTTP; "
+        "repeatable",
     )
     parser.add_argument(
         "--plain-names",
         action="store_true",
-        help="MCP clients see a tool under its own name where only one extension has it",
+        help="offer a tool under its own name if no other extension has a tool of that name",
     )
 
 

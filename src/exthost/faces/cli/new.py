@@ -1,4 +1,4 @@
-"""Make a new extension in a folder of its name: program, manifest or config, test and README."""
+"""Create a new extension in the folder ./NAME: program, manifest or config, test and README."""
 
 import argparse
 import shlex
@@ -20,8 +20,10 @@ class NewArgs(Args):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: exthost new weather --dialect mcp"
-    parser.add_argument("name", metavar="NAME", help="of the extension, and of its folder")
-    parser.add_argument("--dialect", required=True, choices=dialect_names(), help="its dialect")
+    parser.add_argument("name", metavar="NAME", help="the name of the extension and of its folder")
+    parser.add_argument(
+        "--dialect", required=True, choices=dialect_names(), help="the dialect of the extension"
+    )
     parser.add_argument(
         "--template",
         choices=list(TEMPLATES),

@@ -19,11 +19,12 @@ from exthost.faces.cli.common import (
 )
 from exthost.faces.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.faces.cli.config_lock import lock_config
+from exthost.faces.cli.lock_edit import drop_record
 from exthost.model.names import nearest
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="which extension")
+    parser.add_argument("name", metavar="NAME", help="the name of the extension")
     add_config_option(parser)
 
 
@@ -35,6 +36,7 @@ def run(args: Args) -> int:
         show_json({"id": args.name, "removed": True, "config": str(path.absolute())})
     else:
         show_result(f"{args.name}: removed from {path}")
+    drop_record(args, args.name)
     suggest_reload(args)
     return 0
 

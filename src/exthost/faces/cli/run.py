@@ -19,6 +19,7 @@ from exthost.errors import UsageError
 from exthost.faces.cli.background_service import BackgroundService
 from exthost.faces.cli.common import Args, add_config_option, require_config_path
 from exthost.faces.cli.displays import Display, choose_display
+from exthost.faces.cli.first_use import ask_about_new, say_lock
 from exthost.faces.cli.host_process import HostProcess, host_lock
 from exthost.faces.cli.mcp_service import add_http_options, check_http_options, mcp_services
 from exthost.faces.cli.otel_export import add_otel_options, otel_services
@@ -50,6 +51,8 @@ def run(args: Args) -> int:
         )
     path = require_config_path(args)
     config = read_config(path)
+    say_lock(config)
+    ask_about_new(args, config)
     with (
         host_lock(path) as lock,
         mcp_services(args, on_stdio=args.mcp_stdio) as services,

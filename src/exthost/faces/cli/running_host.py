@@ -57,7 +57,7 @@ def _connect(args: Args) -> HostClient | None:
 def _needs_new_process(args: Args) -> bool:
     new_process_options = (
         args.command,
-        args.dialect,
+        getattr(args, "dialect", None),  # not of `rules`
         args.sandbox,
         args.lifetime,
         args.env,

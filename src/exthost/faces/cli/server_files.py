@@ -42,6 +42,10 @@ class ForeignServer:
     notes: tuple[str, ...] = ()
 
 
+# The setting of Claude Code that lists servers of `.mcp.json` which are switched off.
+_DISABLED = "disabledMcpjsonServers"
+
+
 @dataclass(frozen=True, slots=True)
 class FoundServers:
     """The servers of other programs. `servers` are in the order of the files. `files` are the files
@@ -85,6 +89,7 @@ def _read_all(
 ) -> FoundServers:
     """Return the servers in these files. `project` is the folder of the user's project; None if the
     user named the files, so that a missing file is a problem."""
+    switches = {} if project is None else {".mcp.json": _read_claude_switches(environ, project)}
     servers: list[ForeignServer] = []
     files: dict[Path, None] = {}
     problems = []
@@ -104,11 +109,30 @@ def _read_all(
             # which may be secret.
             problems.append(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
             continue
-        file_servers = list(_read_document_servers(config_file, path, document, environ, project))
+        file_servers = list(
+            _read_document_servers(config_file, path, document, environ, project, switches)
+        )
         servers += file_servers
         if file_servers or project is None:
             files[path] = None
     return FoundServers(tuple(servers), tuple(files), tuple(problems))
+
+
+def _read_claude_switches(environ: Mapping[str, str], project: Path) -> Mapping[str, Any]:
+    """Return the servers of the project's `.mcp.json` that the user has switched off in Claude
+    Code, which keeps them in other files."""
+    home = Path(path_variables(environ, project)["home"])
+    settings = [folder / ".claude" / "settings.json" for folder in (home, project)]
+    tables: list[Any] = []
+    for path in (*settings, project / ".claude" / "settings.local.json", home / ".claude.json"):
+        try:
+            document = _read_document(path)
+        except (OSError, ValueError, RecursionError):
+            continue
+        projects = document.get("projects")
+        tables += [document, projects.get(str(project)) if isinstance(projects, dict) else None]
+    lists = [table.get(_DISABLED) for table in tables if isinstance(table, dict)]
+    return {_DISABLED: [name for names in lists if isinstance(names, list) for name in names]}
 
 
 def _read_document(path: Path) -> dict[str, Any]:
@@ -123,6 +147,7 @@ def _read_document_servers(
     document: dict[str, Any],
     environ: Mapping[str, str],
     project: Path | None,
+    switches: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[ForeignServer]:
     # The servers of a file that the user named run in the folder of that file, as with
     # `--config FILE`.
@@ -147,7 +172,12 @@ def _read_document_servers(
         }
         base = folder or path.parent
         servers = fill_placeholders(parent_table[section], non_secret_variables, str(base))
-        filled = {section: merge_env_files(servers, env_file_reader(base))}
+        # The settings beside the servers say which of them are switched off.
+        filled = {
+            **parent_table,
+            **switches.get(path.name, {}),
+            section: merge_env_files(servers, env_file_reader(base)),
+        }
         _, tables, notes = read_json_servers(filled, section)
         for name in get_servers(filled, section):
             table = tables.get(name)

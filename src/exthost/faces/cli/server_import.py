@@ -155,9 +155,9 @@ def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
     if foreign_table.get("disabled") is True or foreign_table.get("enabled") is False:
         return verdict(ImportDecision.DISABLED, f"switched off in {server.program}")
     is_remote = "command" not in foreign_table and isinstance(foreign_table.get("url"), str)
-    keys: tuple[str, ...] = ("command", "args", "env", "cwd", "limits")
+    keys: tuple[str, ...] = ("command", "args", "env", "cwd", "limits", "tools")
     if is_remote:
-        keys = ("url", "headers", "token", "transport", "type", "limits")
+        keys = ("url", "headers", "token", "transport", "type", "limits", "tools")
     table: dict[str, Any] = {key: foreign_table[key] for key in keys if key in foreign_table}
     try:
         # As the file of another program, in which placeholders are allowed.

@@ -40,6 +40,10 @@ def run(args: Args) -> int:
     host = status["host"]
     ending_text = ", ending" if host["ending"] else ""
     say(f"host: process {host['pid']}, up {format_duration(host['uptime'])}{ending_text}")
+    for client in status["clients"]:
+        name = _one_line(f"{client['name'] or 'a client'} {client['version']}")
+        place = "on HTTP" if client["pid"] is None else f"process {client['pid']}"
+        say(f"client: {name}, {place}")
     return 0
 
 

@@ -18,6 +18,7 @@ from exthost.config.discovery.configfile import (
     read_named_manifest,
 )
 from exthost.config.discovery.extension_at_path import spec_at
+from exthost.config.discovery.locked_specs import without_lock
 from exthost.config.discovery.report import SearchReport
 from exthost.config.discovery.search import discover
 from exthost.dialects import find
@@ -119,6 +120,12 @@ def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) ->
     if dialect is not None and dialect != spec.dialect:
         raise _other_dialect_error(dialect, spec)
     return with_launch_flags(args, spec)
+
+
+def find_unlocked_spec(args: Args, target: str | None) -> Spec | None:
+    """Do the same as `find_spec`, for a verb that does not look at the lock of the config."""
+    spec = find_spec(args, target)
+    return spec if spec is None else without_lock(spec)
 
 
 def _dialect_option(args: Args) -> str | None:

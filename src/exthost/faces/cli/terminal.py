@@ -23,8 +23,8 @@ def _exit(number: int, _: object) -> NoReturn:
 
 
 class Terminal:
-    """The terminal of this process. It shows the screen, and is in raw mode, within a `with` block.
-    SIGTERM ends the block by SystemExit, so that the terminal is restored."""
+    """The terminal of this process. Inside a `with` block it is in raw mode and shows the
+    alternate screen. SIGTERM ends the block by SystemExit, so that the terminal is restored."""
 
     def __init__(self) -> None:
         self._in_fd, self._out_fd = sys.stdin.fileno(), sys.stdout.fileno()
@@ -43,7 +43,8 @@ class Terminal:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Restore the terminal within a block, so that another program can use it."""
+        """Leave raw mode and the alternate screen inside a `with` block, so that another program
+        can use the terminal."""
         self.__exit__()
         try:
             yield

@@ -62,12 +62,15 @@ def _print_once(args: Args, client: HostClient) -> int:
     reply = client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
     rows = order_rows(rates.add(reply["extensions"], time.monotonic()))
     if args.json:
-        show_json({"host": reply["host"], "extensions": rows})
+        clients = reply["clients"]
+        show_json({"host": reply["host"], "clients": clients, "extensions": rows})
         return 0
     width = shutil.get_terminal_size((120, 24)).columns
     for line in table_lines(rows, width):
         print(line)
-    say(f"{len(rows)} extensions of process {reply['host']['pid']}")
+    clients = len(reply["clients"])
+    others = f", {clients} clients" if clients else ""
+    say(f"{len(rows)} extensions of process {reply['host']['pid']}{others}")
     return 0
 
 
@@ -81,6 +84,7 @@ class _LiveTop:
         self._rates = Rates()
         self._rows: list[Any] = []
         self._host: dict[str, Any] = {}
+        self._clients = 0
         self._selection = TableSelection()
         self._note = ""
 
@@ -100,6 +104,7 @@ class _LiveTop:
     def _take_sample(self, now: float) -> None:
         reply = self._client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
         self._host = reply["host"]
+        self._clients = len(reply["clients"])
         self._rows = self._rates.add(reply["extensions"], now)
 
     # -- drawing -----------------------------------------------------------------------------
@@ -115,6 +120,7 @@ class _LiveTop:
         )
         headline = f"exthost top · process {self._host['pid']} · {counts} extensions"
         headline += f" · {trouble_count} in trouble" if trouble_count else ""
+        headline += f" · {self._clients} clients" if self._clients else ""
         # Three lines are not part of the table: the headline, the detail and the keys.
         table = arrange(rows, width, max(2, height - 3), index)
         lines = [headline[:width], *table.lines]

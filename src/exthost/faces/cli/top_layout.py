@@ -23,6 +23,8 @@ COLUMNS = (
     ("CPU%", 4, True),
     ("MEM", 5, True),
 )
+# A further column, if the config has a lock.
+_LOCK_COLUMN = ("LOCK", 11, False)
 HEADER = ("ID", *(title for title, _, _ in COLUMNS), "LAST ERROR")
 
 _MIN_ID_WIDTH, _MAX_ID_WIDTH = 8, 32
@@ -74,22 +76,31 @@ def arrange(
 
 def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """Return the header and one line for each row."""
-    fixed_width = sum(column_width + 1 for _, column_width, _ in COLUMNS)
+    has_lock = any(row.get("lock") for row in rows)
+    columns = (*COLUMNS, _LOCK_COLUMN) if has_lock else COLUMNS
+    fixed_width = sum(column_width + 1 for _, column_width, _ in columns)
     longest_id = max((text_width(str(row["id"])) for row in rows), default=_MIN_ID_WIDTH)
     id_width = max(
         _MIN_ID_WIDTH, min(longest_id, _MAX_ID_WIDTH, width - fixed_width - _MIN_ERROR_WIDTH - 1)
     )
-    lines = [_format_line(HEADER, id_width, width)]
-    return lines + [_format_line(row_cells(row), id_width, width) for row in rows]
+    header = (HEADER[0], *(title for title, _, _ in columns), HEADER[-1])
+    lines = [_format_line(header, columns, id_width, width)]
+    for row in rows:
+        cells = row_cells(row)
+        lock = (str(row.get("lock") or "-"),) if has_lock else ()
+        lines.append(_format_line((*cells[:-1], *lock, cells[-1]), columns, id_width, width))
+    return lines
 
 
-def _format_line(cells: Sequence[str], id_width: int, width: int) -> str:
+def _format_line(
+    cells: Sequence[str], columns: Sequence[tuple[str, int, bool]], id_width: int, width: int
+) -> str:
     id, *middle, error = cells
-    columns = [pad(truncate(id, id_width), id_width)]
-    for text, (_, column_width, is_number) in zip(middle, COLUMNS, strict=True):
+    texts = [pad(truncate(id, id_width), id_width)]
+    for text, (_, column_width, is_number) in zip(middle, columns, strict=True):
         cell = truncate(text, column_width)
-        columns.append(cell.rjust(column_width) if is_number else cell.ljust(column_width))
-    return truncate(" ".join([*columns, error]).rstrip(), width)
+        texts.append(cell.rjust(column_width) if is_number else cell.ljust(column_width))
+    return truncate(" ".join([*texts, error]).rstrip(), width)
 
 
 def row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:

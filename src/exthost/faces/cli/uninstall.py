@@ -16,6 +16,7 @@ from exthost.config.discovery.search import base_folders, resolve_search_path
 from exthost.errors import Evidence, NotFound, UsageError
 from exthost.faces.cli.common import Args, add_config_option, show_json, show_result
 from exthost.faces.cli.config_edit import suggest_reload
+from exthost.faces.cli.lock_edit import drop_record
 from exthost.faces.cli.package_folders import delete_package
 from exthost.faces.cli.target_specs import read_extensions
 from exthost.model.names import nearest
@@ -28,7 +29,7 @@ class UninstallArgs(Args):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="which extension")
+    parser.add_argument("name", metavar="NAME", help="the name of the extension")
     parser.add_argument("--yes", action="store_true", help="really delete it")
     add_config_option(parser)
 
@@ -52,6 +53,7 @@ def run(args: UninstallArgs) -> int:
         show_json({"id": package.id, "path": str(target), "uninstalled": True})
     else:
         show_result(f"{package.id}: deleted {target_type} {target}")
+    drop_record(args, package.id)
     suggest_reload(args)
     return 0
 

@@ -18,10 +18,11 @@ from exthost.faces.cli import run as run_module
 from exthost.faces.cli.common import Args, require_config_path, say, show_json
 from exthost.faces.cli.mcp_service import http_arguments
 from exthost.faces.cli.python_command import PYTHON_COMMAND
-from exthost.host.control.address import config_key, make_private_folder
+from exthost.host.control.address import make_private_folder
 from exthost.host.control.client import HELLO_SECONDS, ask
 from exthost.host.control.host_lock import lock_holder
 from exthost.host.control.protocol import ControlRequest
+from exthost.host.control.socket_path import config_key
 from exthost.process.state_dirs import log_file
 
 # How often to check whether the host has started.
@@ -29,7 +30,9 @@ _POLL_SECONDS = 0.05
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-d", "--detach", action="store_true", help="in the background")
+    parser.add_argument(
+        "-d", "--detach", action="store_true", help="run the host in the background"
+    )
     run_module.add_options(parser)
 
 

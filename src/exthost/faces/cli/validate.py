@@ -6,6 +6,7 @@ Exits with 3 if anything is invalid.
 """
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from exthost.faces.cli.placeholder_warnings import placeholder_warnings
 from exthost.faces.cli.target_specs import manifests_at, read_extensions
 from exthost.launch.plan import check_host_version
 from exthost.model.spec import Spec
+from exthost.model.tool_choice import find_unused
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +48,13 @@ def run(args: Args) -> int:
     # An extension that requires a newer host is invalid, though its manifest alone is not.
     version_diagnostics = _version_diagnostics(specs)
     rows = [row for row in rows if row[0] not in version_diagnostics]
-    diagnostics = (*diagnostics, *version_diagnostics.values(), *placeholder_warnings(specs))
+    unused = [diagnostic for spec in specs for diagnostic in _unused_pattern_diagnostics(spec)]
+    diagnostics = (
+        *diagnostics,
+        *version_diagnostics.values(),
+        *unused,
+        *placeholder_warnings(specs),
+    )
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]
     if args.json:
         valid = [{"id": id, "dialect": dialect, "path": path} for id, dialect, path in rows]
@@ -73,6 +81,24 @@ def _config_rows(configured: ConfiguredExtensions) -> list[tuple[str, str, str]]
     ids = {spec.id for spec in configured.config.specs}
     specs = [spec for spec in configured.specs if spec.id in ids and spec.manifest_file]
     return [(spec.id, spec.dialect, spec.manifest_file) for spec in specs]
+
+
+def _unused_pattern_diagnostics(spec: Spec) -> list[Diagnostic]:
+    """Return a warning for each pattern in the setting `tools` that fits no tool in the manifest.
+    If no manifest declares the tools, only a start makes them known (`exthost doctor --runtime`).
+    """
+    unused = find_unused(spec.declared_tools, spec.tools) if spec.declared_tools else ()
+    return [
+        Diagnostic(
+            level="warning",
+            path=spec.config_file or spec.origin,
+            message=f"{spec.id}: {text}",
+            code="X1840",
+            help=f"the tools of {spec.id}: exthost tools --all {shlex.quote(spec.id)}",
+            extension=spec.id,
+        )
+        for text in unused
+    ]
 
 
 def _version_diagnostics(specs: Sequence[Spec]) -> dict[str, Diagnostic]:

@@ -21,7 +21,8 @@ def add_web_options(parser: argparse.ArgumentParser) -> None:
         "--web",
         metavar="ADDR",
         type=read_address,
-        help=f"serve a page at PORT or HOST:PORT (default host: {DEFAULT_HOST}; port 0: any)",
+        help=f"serve a page at PORT or HOST:PORT (default host: {DEFAULT_HOST}; "
+        "port 0 chooses a free port)",
     )
 
 

@@ -258,6 +258,19 @@ class Announcer:
             return
         self._send_log(extension, message)
 
+    def forward_to_client(self, client: Client, notice: Noticed) -> None:
+        """Pass a log message of a process that belongs to one client on to that client alone."""
+        if notice.method != "notifications/message":
+            return
+        try:
+            message = types.LoggingMessageNotification.model_validate(
+                {"method": notice.method, "params": notice.params}
+            )
+        except ValidationError:
+            return
+        if is_at_least(message.params.level, client.level):
+            client.notify(message)
+
     def _report_left_out(self, extension: str, count: int) -> None:
         text = f"{extension}: {count} log messages dropped, beyond {MAX_LOGS_PER_SECOND} a second"
         params = types.LoggingMessageNotificationParams(
@@ -302,8 +315,10 @@ class Announcer:
             return
         for server in self._host.extensions:
             if extension in ("", server.id) and "logging" in server_capabilities(server):
-                if is_stateless_server(server):
-                    continue  # each request to it carries its own level
+                # Each request to a stateless server carries its own level. A server that has not
+                # started gets the level when it is ready.
+                if is_stateless_server(server) or server.internals.is_offer_remembered:
+                    continue
                 try:
                     await server.call("logging/setLevel", {"level": level})
                 except ExthostError as error:

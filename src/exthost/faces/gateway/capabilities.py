@@ -22,6 +22,15 @@ def read_client_capabilities(method: str, params: Mapping[str, Any]) -> Mapping[
     return declared if isinstance(declared, Mapping) else {}
 
 
+def read_client_info(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return name and version in the params of the first request of a client; {} without them."""
+    info = params.get("clientInfo")
+    if method != "initialize":
+        meta = params.get("_meta")
+        info = meta.get(types.CLIENT_INFO_META_KEY) if isinstance(meta, Mapping) else None
+    return dict(info) if isinstance(info, Mapping) else {}
+
+
 def declared_handlers(capabilities: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the handlers that declare these capabilities of a client to a server (see
     `dialects.mcp.handshake`)."""

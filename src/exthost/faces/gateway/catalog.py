@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
+from exthost.faces.gateway.client_stream import wants_plain_names
 from exthost.faces.gateway.mcp_values import MCP_DIALECT
 from exthost.model.names import registered_name, registered_prefix
 
@@ -148,13 +149,12 @@ class Catalog:
         """Return the name under which each prompt is listed; "" for a prompt without a valid
         name."""
         server_names = [item.get("name") for _, item in items]
+        plain_names = wants_plain_names(self._plain_names)
         return [
             ""
             if not isinstance(name, str)
             else name
-            if self._plain_names
-            and server_names.count(name) == 1
-            and not self._may_be_registered(name)
+            if plain_names and server_names.count(name) == 1 and not self._may_be_registered(name)
             else registered_name(ext.id, name)
             for (ext, _), name in zip(items, server_names, strict=True)
         ]

@@ -7,7 +7,7 @@ registered; they get notifications by `subscriptions/listen`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import mcp_types as types
@@ -50,6 +50,14 @@ class Client:
         self.level: str | None = None
         self.caller: CallingClient | None = None
         self.on_disconnect: Callable[[], None] | None = None
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """Name and version of the client; {} if it has not declared them."""
+        if self._params is None:
+            return {}
+        declared = self._params.client_info
+        return {"name": declared.name, "version": declared.version}
 
     def notify(self, notification: types.ServerNotification) -> None:
         """Send a notification that is not part of a request of the client."""
@@ -100,6 +108,11 @@ class Clients:
             client.close()
             if client.on_disconnect is not None:
                 client.on_disconnect()
+
+    def list_http_clients(self) -> list[Mapping[str, Any]]:
+        """Return the name and version of each client with an HTTP session, as it declared them. A
+        client that has gone without ending its session is in the list until the session expires."""
+        return [client.info for client in self._by_session.values()]
 
     def find_by_session(self, session_id: str) -> Client | None:
         """Return the client of the HTTP session with this id."""

@@ -24,6 +24,7 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
 from exthost.errors import CallFailed
+from exthost.faces.gateway.client_stream import CURRENT_STREAM, ClientStream
 from exthost.faces.gateway.meta import is_stateless, to_json_object
 from exthost.faces.gateway.outbox import Outbox
 
@@ -55,14 +56,16 @@ class Question(NamedTuple):
 
 class Exchange:
     """One request of a client that an extension is answering. `extension` is the id of that
-    extension, and `outbox` has the notifications to the client. A stateless client that is asked
-    for input sends the request again with the input; `ctx` is the context of the latest request."""
+    extension, `stream` the connection of the client (None on HTTP), and `outbox` has the
+    notifications to the client. A stateless client that is asked for input sends the request again
+    with the input; `ctx` is the context of the latest request."""
 
-    __slots__ = ("_questions", "ctx", "extension", "outbox")
+    __slots__ = ("_questions", "ctx", "extension", "outbox", "stream")
 
     def __init__(self, ctx: Context, extension: str) -> None:
         self.ctx = ctx
         self.extension = extension
+        self.stream = CURRENT_STREAM.get()
         self.outbox = Outbox()
         self._questions: asyncio.Queue[Question] | None = None
 
@@ -79,8 +82,8 @@ class Exchange:
         """A key that is equal for the requests of one client."""
         if is_stateless(self.ctx.protocol_version):
             # On HTTP, two stateless requests cannot be known to come from one client, so each has a
-            # key of its own. On stdio (no `request`) there is only one client.
-            return None if self.ctx.request is None else id(self)
+            # key of its own.
+            return id(self) if self.stream is None else id(self.stream)
         return id(self.ctx.session.client_params)
 
     async def ask(self, method: str, params: Any) -> Any:
@@ -113,11 +116,15 @@ class Exchanges:
         """Return the exchanges of this extension, the oldest first."""
         return tuple(self._by_extension.get(extension, {}).values())
 
-    def choose(self, extension: str, method: str, params: Any) -> Exchange | None:
+    def choose(
+        self, extension: str, method: str, params: Any, stream: ClientStream | None = None
+    ) -> Exchange | None:
         """Return the exchange that a request of this extension belongs to, or None if no exchange
-        is in progress. Raises CallFailed if several clients have exchanges here, or if the client
-        has not declared that it answers this method."""
+        is in progress; with `stream`, one of this client. Raises CallFailed if several clients have
+        exchanges here, or if the client has not declared that it answers this method."""
         exchanges = list(self.list_for(extension))
+        if stream is not None:
+            exchanges = [exchange for exchange in exchanges if exchange.stream is stream]
         if not exchanges:
             return None
         if len({exchange.client_key for exchange in exchanges}) > 1:

@@ -35,6 +35,14 @@ class _HeldCall(NamedTuple):
     expiry: asyncio.TimerHandle
 
 
+def _identity(ctx: Context) -> tuple[Any, ...]:
+    """Return what must be the same in a request and in its repetition with the input."""
+    params = ctx.params or {}
+    client = ctx.session.client_params
+    name = None if client is None else client.client_info.name
+    return (ctx.method, name, *(params.get(key) for key in ("name", "arguments", "uri")))
+
+
 class HeldCalls:
     """The held calls of all stateless clients, by their `requestState`."""
 
@@ -58,6 +66,10 @@ class HeldCalls:
             raise MCPError(types.INVALID_PARAMS, "unknown or expired requestState")
         held_call.expiry.cancel()
         exchange = held_call.exchange
+        if _identity(ctx) != _identity(exchange.ctx):
+            # An answer counts for the call that it was requested for, and for its client.
+            held_call.task.cancel()
+            raise MCPError(types.INVALID_PARAMS, "this requestState belongs to another request")
         exchange.ctx = ctx
         answers = params.get("inputResponses")
         responses = answers if isinstance(answers, Mapping) else {}

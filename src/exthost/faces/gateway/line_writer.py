@@ -46,6 +46,17 @@ class LineWriter:
             self._is_flush_scheduled = True
             self._loop.call_soon(self._flush)
 
+    def write_reply(self, number: int, line: bytes) -> None:
+        """Write a reply. On a pipe, it has the id of its request and needs no number."""
+        self.write(line)
+
+    def write_request(self, line: bytes) -> None:
+        """Write a request of a server."""
+        self.write(line)
+
+    def end_line(self, number: int) -> None:
+        """Do nothing: on a pipe, only a relay needs to know that a line gets no reply."""
+
     async def wait_for_room(self) -> None:
         """Wait while more than HIGH_WATER_BYTES are unwritten."""
         while len(self._unwritten) > HIGH_WATER_BYTES:

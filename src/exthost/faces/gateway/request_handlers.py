@@ -18,10 +18,13 @@ from exthost.dialects.mcp.calls import INPUT_METHODS
 from exthost.dialects.mcp.relayed import RELAYED, RelayedParams, RelayedRequest
 from exthost.dialects.mcp.tasks import TASK_METHODS
 from exthost.errors import CallFailed, ExthostError, NotFound
+from exthost.extension.caller import CLIENT
 from exthost.extension.extension import Extension
-from exthost.faces.gateway import mcp_values
+from exthost.faces.gateway import mcp_values, search_mode
 from exthost.faces.gateway.catalog import Catalog, is_mcp_server
+from exthost.faces.gateway.client_processes import ClientProcesses
 from exthost.faces.gateway.clients import LEVELS, Clients
+from exthost.faces.gateway.confirmations import make_confirm
 from exthost.faces.gateway.exchanges import Context, Exchange, Exchanges
 from exthost.faces.gateway.held_calls import HeldCalls
 from exthost.faces.gateway.meta import is_stateless, sent_trace_context
@@ -39,6 +42,7 @@ from exthost.faces.gateway.tasks import (
     with_public_id,
 )
 from exthost.faces.gateway.tool_list import ToolList
+from exthost.faces.gateway.whole_results import PREFIX, SEARCH_MODE_BYTES, WholeResults
 from exthost.host.host import Host
 
 _log = logging.getLogger("exthost.faces.gateway")
@@ -52,7 +56,8 @@ Handler: TypeAlias = Callable[[Context, Params], Awaitable[dict[str, Any]]]
 
 class RequestHandlers:
     """The handlers of one gateway. `methods` maps the name of a method to its handler. `set_level`
-    sends the least severe log level of all clients to the MCP servers."""
+    sends the least severe log level of all clients to the MCP servers. `processes` are those that
+    belong to one client."""
 
     def __init__(
         self,
@@ -64,6 +69,7 @@ class RequestHandlers:
         held_calls: HeldCalls,
         subscriptions: ResourceSubscriptions,
         set_level: Callable[[], Awaitable[None]],
+        processes: ClientProcesses,
     ) -> None:
         self._host = host
         self._tools = tools
@@ -73,6 +79,8 @@ class RequestHandlers:
         self._relay = RequestRelay(exchanges, held_calls)
         self._subscriptions = subscriptions
         self._set_level = set_level
+        self._whole_results = WholeResults()
+        self._processes = processes
         self.methods: Mapping[str, Handler] = {
             "tools/list": self._list_tools,
             "tools/call": self.call_tool,
@@ -96,15 +104,33 @@ class RequestHandlers:
 
     async def call_tool(self, ctx: Context, params: Params) -> dict[str, Any]:
         """Return the result of `tools/call`."""
+        client = ctx.session.client_params
+        token = CLIENT.set("" if client is None else client.client_info.name)
+        try:
+            return await self._call_tool(ctx, params)
+        finally:
+            CLIENT.reset(token)
+
+    async def _call_tool(self, ctx: Context, params: Params) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
             raise MCPError(types.INVALID_PARAMS, "tools/call has a name and an object of arguments")
         if self._held_calls.continues_held_call(params):
-            resumed: dict[str, Any] = await self._held_calls.resume(ctx, params)
+            try:
+                resumed: dict[str, Any] = await self._held_calls.resume(ctx, params)
+            except ExthostError as error:  # such as a call that a person did not agree to
+                _log.warning("%s failed: %s", name, error)
+                return mcp_values.error_result(error)
             return resumed
+        if self._tools.is_searched and name == search_mode.SEARCH:
+            return await self._search_tools(ctx, arguments)
+        if self._tools.is_searched and name == search_mode.CALL:
+            params = search_mode.unwrap_call(params)
+            name, arguments = params["name"], params["arguments"]
         try:
             tool = await self._tools.find(name)
-            extension = self._host[tool.extension]
+            listed = self._host[tool.extension]
+            extension = self._processes.choose(listed)
             from_mcp_server = is_mcp_server(extension)
             trace_fields = sent_trace_context(ctx.request, params)
 
@@ -114,13 +140,17 @@ class RequestHandlers:
                     meta = {**trace_fields, **extra_params.get("_meta", {})}
                     call_params = {**extra_params, "_meta": meta} if meta else extra_params
                     context[RELAYED] = RelayedRequest(call_params)
-                result = await self._host.call_tool(
-                    tool.name,
-                    arguments or {},
-                    context=context,
-                    on_progress=make_progress_callback(exchange),
-                    check=False,  # a result that is marked as an error is returned, not raised
-                )
+                # With check=False, a result that is marked as an error is returned, not raised.
+                options: dict[str, Any] = {
+                    "context": context,
+                    "on_progress": make_progress_callback(exchange),
+                    "check": False,
+                    "confirm": make_confirm(exchange) if may_ask else None,
+                }
+                if extension is listed:
+                    result = await self._host.call_tool(tool.name, arguments or {}, **options)
+                else:
+                    result = await extension.call_tool(tool.tool, arguments or {}, **options)
                 failure = result.error_reply
                 if failure is not None:
                     raise failure if not from_mcp_server else _server_error(failure)
@@ -130,11 +160,16 @@ class RequestHandlers:
                     return with_public_id(extension.id, result.raw)
                 if from_mcp_server:
                     self._catalog.remember_links(extension.id, result.raw)
-                return mcp_values.result_value(
-                    result, from_mcp_server=from_mcp_server, version=ctx.protocol_version
+                whole = mcp_values.result_value(
+                    result.whole, from_mcp_server=from_mcp_server, version=ctx.protocol_version
                 )
+                return self._whole_results.limit(whole, self._result_limit(extension))
 
-            answer: dict[str, Any] = await self._relay.run(ctx, params, extension, send)
+            calls = extension.internals.calls
+            may_ask = not calls.is_unjudged(calls.announced_tool(tool.tool))
+            answer: dict[str, Any] = await self._relay.run(
+                ctx, params, extension, send, may_ask=may_ask
+            )
             return answer
         except NotFound as error:
             # The help without a near name is about the command line.
@@ -144,6 +179,19 @@ class RequestHandlers:
         except ExthostError as error:
             _log.warning("%s failed: %s", name, error)
             return mcp_values.error_result(error)
+
+    def _result_limit(self, extension: Extension) -> int | None:
+        limit = extension.internals.calls.result_limit
+        return SEARCH_MODE_BYTES if limit is None and self._tools.is_searched else limit
+
+    async def _search_tools(self, ctx: Context, arguments: Any) -> dict[str, Any]:
+        query, limit = search_mode.read_search(arguments)
+        await self._tools.wait_for_first_list()
+        try:
+            found = self._tools.search_tools(query, limit, ctx.protocol_version)
+        except ExthostError as error:
+            return mcp_values.error_result(error)
+        return search_mode.search_result(found)
 
     async def _relay_task_request(
         self, method: str, ctx: Context, params: Params
@@ -174,6 +222,11 @@ class RequestHandlers:
 
     async def _read_resource(self, ctx: Context, params: Params) -> dict[str, Any]:
         uri = _require_text(params, "uri")
+        if uri.startswith(PREFIX):
+            whole = self._whole_results.read(uri)
+            if whole is None:
+                raise _unknown_resource_error(ctx, uri)
+            return whole
         if self._held_calls.continues_held_call(params):
             resumed: dict[str, Any] = await self._held_calls.resume(ctx, params)
             return resumed
@@ -281,6 +334,8 @@ class RequestHandlers:
         method: str,
         request_params: dict[str, Any],
     ) -> dict[str, Any]:
+        server = self._processes.choose(server)
+
         async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
             relayed_params = {**request_params, **extra_params}
             # RelayedParams let the server reply with a request for input, which only some methods

@@ -40,17 +40,24 @@ class RequestRelay:
         self._held_calls = held_calls
 
     async def run(
-        self, ctx: Context, params: Mapping[str, Any], extension: Extension, send: SendRequest
+        self,
+        ctx: Context,
+        params: Mapping[str, Any],
+        extension: Extension,
+        send: SendRequest,
+        *,
+        may_ask: bool = False,
     ) -> Any:
-        """Relay a request and return its result. `send` sends the request to the extension."""
+        """Relay a request and return its result. `send` sends the request to the extension.
+        `may_ask` is whether the host itself may ask the client first."""
         exchange = Exchange(ctx, extension.id)
         exchange_run = self._run_exchange(exchange, params, extension, send)
-        if not is_mcp_server(extension) or is_stateless_server(extension):
+        if not may_ask and (not is_mcp_server(extension) or is_stateless_server(extension)):
             return await exchange_run
-        # A server of the handshake era may send requests during the call. A stateless client cannot
-        # get requests, so its call is kept open until the client has answered (`held_calls`). If
-        # the client has declared that it answers no requests at all, they are refused, and its call
-        # need not be kept open.
+        # The host, or a server of the handshake era, may send requests during the call. A stateless
+        # client cannot get requests, so its call is kept open until the client has answered
+        # (`held_calls`). If the client has declared that it answers no requests at all, they are
+        # refused, and its call need not be kept open.
         if not is_stateless(ctx.protocol_version) or not _answers_requests(ctx):
             return await exchange_run
         return await self._held_calls.run(exchange, exchange_run)

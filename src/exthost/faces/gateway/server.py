@@ -22,19 +22,33 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import CACHEABLE_METHODS
 
 from exthost._version import __version__
-from exthost.dialects.mcp.handshake import ELICITATION_URL, SAMPLING_TOOLS
+from exthost.dialects.mcp.handshake import CLIENT_METHODS
 from exthost.dialects.mcp.tasks import TASK_METHODS, TASKS
 from exthost.errors import ExthostError
+from exthost.events import Noticed
+from exthost.faces.gateway import search_mode
 from exthost.faces.gateway.announcer import Announcer
-from exthost.faces.gateway.capabilities import declared_handlers, read_client_capabilities
+from exthost.faces.gateway.capabilities import (
+    declared_handlers,
+    read_client_capabilities,
+    read_client_info,
+)
 from exthost.faces.gateway.catalog import (
     Catalog,
     is_mcp_server,
     is_stateless_server,
     server_capabilities,
 )
+from exthost.faces.gateway.client_processes import ClientProcesses
+from exthost.faces.gateway.client_stream import ClientStream
 from exthost.faces.gateway.clients import Clients
-from exthost.faces.gateway.exchanges import METHODS, Context, Exchanges, ask_client, no_client_error
+from exthost.faces.gateway.exchanges import (
+    Context,
+    Exchanges,
+    ask_client,
+    can_answer,
+    no_client_error,
+)
 from exthost.faces.gateway.held_calls import HeldCalls
 from exthost.faces.gateway.mcp_values import MCP_DIALECT
 from exthost.faces.gateway.meta import is_stateless
@@ -112,6 +126,9 @@ class Gateway:
         self.clients = Clients()
         self.tools = ToolList(host, plain_names=plain_names)
         self._exchanges = Exchanges()
+        self.processes = ClientProcesses(
+            host, self._exchanges, lambda stream, notice: self._forward_notice(stream, notice)
+        )
         self._held_calls = HeldCalls()
         self._bus = InMemorySubscriptionBus()
         self._listen_handler = ListenHandler(self._bus)
@@ -127,7 +144,7 @@ class Gateway:
         )  # fmt: skip
         self._request_handlers = RequestHandlers(
             host, self.tools, self._catalog, self.clients, self._exchanges, self._held_calls,
-            self._subscriptions, self._announcer.set_level,
+            self._subscriptions, self._announcer.set_level, self.processes,
         )  # fmt: skip
         host.add_handlers(self._handlers_for)
         self.server = self._make_server()
@@ -150,10 +167,11 @@ class Gateway:
 
     # -- life --------------------------------------------------------------------------------
 
-    def open(self) -> "asyncio.Task[None]":
-        """Open the host. The returned task is done when each extension that is started has become
-        ready or has failed."""
-        opening_task = self.tools.open(self._wait_for_client() if self._has_sole_client else None)
+    def open(self, host_opening: "asyncio.Task[Any] | None" = None) -> "asyncio.Task[None]":
+        """Open the host, unless the task `host_opening` does so. The returned task is done when
+        each extension that is started has become ready or has failed."""
+        before = self._wait_for_client() if self._has_sole_client else None
+        opening_task = self.tools.open(before, host_opening)
         self._announcer.open()
         return opening_task
 
@@ -176,7 +194,10 @@ class Gateway:
 
     @property
     def instructions(self) -> str | None:
-        """The instructions of all MCP servers, each below a heading with the extension's id."""
+        """The instructions of all MCP servers, each below a heading with the extension's id. If
+        clients search for tools, one line for each extension."""
+        if self.tools.is_searched:
+            return search_mode.instructions(self.host.extensions)
         sections = []
         for extension in self.host.extensions:
             text = extension.offer.extra.get("instructions") if is_mcp_server(extension) else None
@@ -205,6 +226,11 @@ class Gateway:
         if connection is not None and is_stateless(version):
             connection.open(ctx.session)
         if method in ("initialize", "server/discover"):
+            if connection is not None:
+                stream = connection.stream
+                stream.client_info = read_client_info(method, ctx.params or {})
+                declared = read_client_capabilities(method, ctx.params or {})
+                self.processes.capabilities[stream] = declared
             self._client_capabilities = read_client_capabilities(method, ctx.params or {})
             self._client_known.set()
             await self.tools.wait_for_handshake()  # the instructions are those of ready servers
@@ -286,6 +312,7 @@ class Gateway:
         connection = CURRENT_CALLS.get()
         if connection is not None:
             connection.open(ctx.session)
+            self.processes.sessions[connection.stream] = ctx.session
         try:
             await self.clients.serve_notifications(ctx)
         finally:
@@ -297,21 +324,35 @@ class Gateway:
         """Return handlers that pass the requests of an MCP server on to its clients."""
         if spec.dialect != MCP_DIALECT:
             return {}
-        methods: Iterable[str] = (*METHODS, ELICITATION_URL, SAMPLING_TOOLS)
+        methods: Iterable[str] = CLIENT_METHODS
         if self._has_sole_client and self._client_capabilities is not None:
             methods = declared_handlers(self._client_capabilities)
-        return {method: partial(self._ask_client, spec.id, method) for method in methods}
+        return {method: partial(self.ask_client, spec.id, method) for method in methods}
 
-    async def _ask_client(self, extension: str, method: str, params: Any) -> Any:
+    async def ask_client(self, extension: str, method: str, params: Any) -> Any:
+        """Pass a request of an MCP server on to the client that it is meant for, and return the
+        answer. Raises CallFailed."""
+        self.processes.note_request(extension)
         exchange = self._exchanges.choose(extension, method, params)
         if exchange is not None:
             return await exchange.ask(method, params)
         # No call of this server is in progress. It may still request the roots, if there is exactly
         # one client that the request can be meant for.
-        session = self.clients.find_sole_session(method, params) if method == "roots/list" else None
+        session = self.processes.owner_session(extension)
+        if session is not None and not can_answer(session, method, params):
+            session = None
+        elif session is None and method == "roots/list":
+            session = self.clients.find_sole_session(method, params)
         if session is None:
             raise no_client_error(extension, method)
         return await ask_client(session, method, params, None)
+
+    def _forward_notice(self, stream: ClientStream, notice: Noticed) -> None:
+        """Pass a notification of a process that belongs to one client on to that client."""
+        session = self.processes.sessions.get(stream)
+        for client in self.clients:
+            if client.session is not None and client.session is session:
+                self._announcer.forward_to_client(client, notice)
 
     async def _on_roots_changed(self, ctx: Context, params: types.NotificationParams) -> None:
         for extension in self.host.extensions:

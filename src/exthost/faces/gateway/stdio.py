@@ -27,6 +27,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from exthost.faces.gateway.call_messages import check_request_id, find_leading_id
+from exthost.faces.gateway.client_stream import CURRENT_STREAM, ClientLine, ClientStream
 from exthost.faces.gateway.line_writer import LineWriter
 from exthost.faces.gateway.server import McpServer
 from exthost.faces.gateway.stdio_calls import CURRENT_CALLS, StdioCalls
@@ -76,33 +77,49 @@ def claim_stdio() -> Iterator[ClaimedStdio]:
 
 
 class _PendingRequests:
-    """The ids of the requests that the package has not answered yet."""
+    """The requests that the package has not answered yet: the numbers of their lines, by id."""
 
-    def __init__(self) -> None:
-        # With the type, because 1 and True are equal in Python.
-        self._ids: set[tuple[type, Any]] = set()
+    def __init__(self, end_line: Callable[[int], None]) -> None:
+        self._end_line = end_line
+        # With the type, because 1 and True are equal in Python. A client may use an id twice.
+        self._numbers: dict[tuple[type, Any], list[int]] = {}
+        self._endless: set[tuple[type, Any]] = set()
         self._all_answered = asyncio.Event()
         self._all_answered.set()
 
-    def add(self, message: types.JSONRPCMessage) -> None:
-        if isinstance(message, types.JSONRPCRequest) and message.method != _ENDLESS_METHOD:
-            self._ids.add((type(message.id), message.id))
-            self._all_answered.clear()
-        elif (
+    def add(self, message: types.JSONRPCMessage, number: int) -> None:
+        if isinstance(message, types.JSONRPCRequest):
+            key = (type(message.id), message.id)
+            self._numbers.setdefault(key, []).append(number)
+            if message.method == _ENDLESS_METHOD:
+                self._endless.add(key)
+            else:
+                self._all_answered.clear()
+            return
+        if (
             isinstance(message, types.JSONRPCNotification)
             and message.method == "notifications/cancelled"  # a cancelled request gets no answer
         ):
-            self._discard((message.params or {}).get("requestId"))
+            cancelled = self._pop((message.params or {}).get("requestId"))
+            if cancelled is not None:
+                self._end_line(cancelled)
+        self._end_line(number)
 
-    def remove(self, message: types.JSONRPCMessage) -> None:
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            self._discard(message.id)
+    def remove(self, message: types.JSONRPCResponse | types.JSONRPCError) -> int | None:
+        """Remove the request that this message answers. Return the number of its line, or None if
+        no line is known."""
+        return self._pop(message.id)
 
-    def _discard(self, id: Any) -> None:
-        if isinstance(id, int | str):
-            self._ids.discard((type(id), id))
-        if not self._ids:
+    def _pop(self, id: Any) -> int | None:
+        key = (type(id), id)
+        numbers = self._numbers.get(key) if isinstance(id, int | str) else None
+        number = numbers.pop(0) if numbers else None
+        if numbers is not None and not numbers:
+            del self._numbers[key]
+            self._endless.discard(key)
+        if len(self._numbers) == len(self._endless):
             self._all_answered.set()
+        return number
 
     async def wait_until_answered(self) -> None:
         """Wait until each request is answered."""
@@ -113,17 +130,25 @@ class _OutgoingStream:
     """The stream that the package sends its messages to. It implements the part of anyio's
     `ObjectSendStream` that the package uses."""
 
-    def __init__(self, writer: LineWriter, pending_requests: _PendingRequests) -> None:
-        self._writer = writer
+    def __init__(self, stream: ClientStream, pending_requests: _PendingRequests) -> None:
+        self._stream = stream
         self._pending_requests = pending_requests
 
     async def send(self, item: SessionMessage, /) -> None:
-        await self._writer.wait_for_room()
-        if self._writer.is_broken:
+        stream, message = self._stream, item.message
+        await stream.wait_for_room()
+        if stream.is_broken:
             raise anyio.BrokenResourceError
-        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-        self._writer.write(text.encode() + b"\n")
-        self._pending_requests.remove(item.message)
+        line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            number = self._pending_requests.remove(message)
+            if number is not None:
+                stream.write_reply(number, line)
+                return
+        if isinstance(message, types.JSONRPCRequest):
+            stream.write_request(line)
+        else:
+            stream.write(line)
 
     async def aclose(self) -> None:
         pass
@@ -135,26 +160,34 @@ class _OutgoingStream:
         pass
 
 
-class _LineReader:
-    """Reads lines from a file descriptor, when the system reports that a read will not block.
+class StdioStream(LineWriter):
+    """Reads lines from one file descriptor, when the system reports that a read will not block, and
+    writes lines to another one."""
 
-    Each line is passed to `handle_line` at once. If that returns False, the line is queued for
-    `next`.
-    """
+    plain_names: bool | None = None
 
-    def __init__(self, fd: int, handle_line: Callable[[bytes], bool]) -> None:
-        self._fd = fd
-        self._handle_line = handle_line
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, wire: ClaimedStdio) -> None:
+        super().__init__(wire.write_fd, self._report_broken)
+        self.client_info: dict[str, Any] = {}
+        self._read_fd = wire.read_fd
+        self._handle_line: Callable[[bytes, int], bool] = lambda *_: False
+        self._on_client_gone: Callable[[], object] = lambda: None
         self._framing = Lines(MAX_LINE_BYTES)
-        self._unhandled: deque[bytes | Skipped | Broken] = deque()
+        self._number = 0
+        self._unhandled: deque[ClientLine] = deque()
         self._change = asyncio.Event()
         self._is_reading = False
         self._has_ended = False
 
-    async def next(self) -> bytes | Skipped | Broken | None:
-        """Return the next line that `handle_line` did not handle, or None at the end of input. Of a
-        line that is too long, only the beginning is returned, as Skipped."""
+    def open(
+        self, handle_line: Callable[[bytes, int], bool], on_broken: Callable[[], object]
+    ) -> None:
+        self._handle_line, self._on_client_gone = handle_line, on_broken
+
+    def _report_broken(self) -> None:
+        self._on_client_gone()
+
+    async def next(self) -> ClientLine | None:
         while not self._unhandled:
             if self._has_ended:
                 return None
@@ -167,26 +200,26 @@ class _LineReader:
         if self._is_reading:
             return
         try:
-            self._loop.add_reader(self._fd, self._read)
+            self._loop.add_reader(self._read_fd, self._read)
             self._is_reading = True
         except PermissionError:  # a regular file is always ready, and cannot be watched
             self._loop.call_soon(self._read)
 
     def pause(self) -> None:
-        """Stop reading until `next` needs a line."""
         if self._is_reading:
             self._is_reading = False
-            self._loop.remove_reader(self._fd)
+            self._loop.remove_reader(self._read_fd)
 
     def _read(self) -> None:
-        data = os.read(self._fd, READ_BYTES)
+        data = os.read(self._read_fd, READ_BYTES)
         if not data:
             self._has_ended = True
             self.pause()
         for item in self._framing.feed(data) if data else ():
+            self._number += 1
             line = item if isinstance(item, Skipped | Broken) else bytes(item)
-            if not isinstance(line, bytes) or not self._handle_line(line):
-                self._unhandled.append(line)
+            if not isinstance(line, bytes) or not self._handle_line(line, self._number):
+                self._unhandled.append(ClientLine(self._number, line))
         if len(self._unhandled) >= MAX_UNHANDLED_LINES:
             self.pause()
         if self._unhandled or self._has_ended or not self._is_reading:
@@ -196,33 +229,41 @@ class _LineReader:
 async def serve(server: McpServer, wire: ClaimedStdio) -> None:
     """Serve the client at the other end of the pipes, until it closes stdin or its end of
     stdout."""
+    await serve_client(server, StdioStream(wire))
+
+
+async def serve_client(server: McpServer, stream: ClientStream) -> None:
+    """Serve the client at the other end of a stream, until it closes either direction."""
     to_package, package_input = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    pending_requests = _PendingRequests()
-    writer = LineWriter(wire.write_fd, lambda: read_task.cancel())  # on a broken pipe
-    calls = StdioCalls(server.gateway.answer_call, writer)
-    lines = _LineReader(wire.read_fd, calls.handle_line)
-    package_output = _OutgoingStream(writer, pending_requests)
+    pending_requests = _PendingRequests(stream.end_line)
+    CURRENT_STREAM.set(stream)
+    calls = StdioCalls(server.gateway.answer_call, stream)
+    package_output = _OutgoingStream(stream, pending_requests)
 
     async def read() -> None:
         with to_package:
             try:
-                while (line := await lines.next()) is not None:
-                    if not isinstance(line, bytes):
+                while (line := await stream.next()) is not None:
+                    number, text = line
+                    if not isinstance(text, bytes):
                         reason = f"this line is longer than {MAX_LINE_BYTES:,} bytes"
-                        writer.write(_encode_parse_error(line.head, reason))
+                        stream.write_reply(number, _encode_parse_error(text.head, reason))
                         continue
-                    for message in _split_batch(line):
-                        await _pass_to_package(message, to_package, writer, pending_requests)
+                    for message in _split_batch(text):
+                        await _pass_to_package(
+                            ClientLine(number, message), to_package, stream, pending_requests
+                        )
             finally:
-                lines.pause()
-            writer.watch_client()
+                stream.pause()
+            stream.watch_client()
             with suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_SECONDS):
                     await calls.wait_until_answered()
                     await pending_requests.wait_until_answered()
-                    await writer.flush()
+                    await stream.flush()
 
     read_task = asyncio.get_running_loop().create_task(read())
+    stream.open(calls.handle_line, read_task.cancel)
     CURRENT_CALLS.set(calls)
     try:
         await server.run(package_input, package_output, server.create_initialization_options())
@@ -232,27 +273,30 @@ async def serve(server: McpServer, wire: ClaimedStdio) -> None:
         await calls.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
-                await writer.flush()
-        writer.close()
+                await stream.flush()
+        stream.close()
         to_package.close()
+        await server.gateway.processes.end_client(stream)
 
 
 async def _pass_to_package(
-    line: bytes,
+    client_line: ClientLine,
     to_package: "MemoryObjectSendStream[SessionMessage | Exception]",
-    writer: LineWriter,
+    stream: ClientStream,
     pending_requests: _PendingRequests,
 ) -> None:
-    line, refusal = check_request_id(line)
+    number, text = client_line
+    assert isinstance(text, bytes)
+    line, refusal = check_request_id(text)
     if refusal is not None:
-        writer.write(refusal + b"\n")
+        stream.write_reply(number, refusal + b"\n")
         return
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
-        writer.write(_encode_line_error(line))
+        stream.write_reply(number, _encode_line_error(line))
     else:
-        pending_requests.add(message)
+        pending_requests.add(message, number)
         await to_package.send(SessionMessage(message))
 
 

@@ -1,15 +1,15 @@
-"""Handles tool calls on stdio, from the line of the request to the line of the reply.
+"""Handles tool calls on stdio and of relays, from the line of the request to that of the reply.
 
 The session layer of the `mcp` package costs several times as much as a call. Therefore, once the
 package has opened the connection, this module handles `tools/call` and its cancellation with the
 host's own JSON codec. Every other message, and each of these two in an unusual form, is left to the
 package. In both cases the same request handlers answer, and all output goes through one
-`LineWriter`, so that a notification that is sent before a result also arrives before it.
+`ClientStream`, so that a notification that is sent before a result also arrives before it.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import mcp_types as types
@@ -19,22 +19,29 @@ from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 
 from exthost.faces.gateway import call_messages
 from exthost.faces.gateway.call_session import CallingClient, make_context
+from exthost.faces.gateway.client_stream import ClientStream
 from exthost.faces.gateway.exchanges import Context
-from exthost.faces.gateway.line_writer import LineWriter
 from exthost.faces.gateway.meta import is_stateless
 
 AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 
 
 class _Call:
-    """One call in progress. `id` is the id of its request, `stateless` is whether its client is one
-    of the stateless era, and `task` computes its result. `is_cancelled` is set if the client has
-    cancelled the call."""
+    """One call in progress. `id` is the id of its request, `number` the number of its line,
+    `stateless` is whether its client is one of the stateless era, and `task` computes its result.
+    `is_cancelled` is set if the client has cancelled the call."""
 
-    __slots__ = ("id", "is_cancelled", "stateless", "task")
+    __slots__ = ("id", "is_cancelled", "number", "stateless", "task")
 
-    def __init__(self, id: types.RequestId, stateless: bool, task: "asyncio.Task[dict[str, Any]]"):
+    def __init__(
+        self,
+        id: types.RequestId,
+        number: int,
+        stateless: bool,
+        task: "asyncio.Task[dict[str, Any]]",
+    ):
         self.id = id
+        self.number = number
         self.stateless = stateless
         self.task = task
         self.is_cancelled = False
@@ -56,11 +63,13 @@ class _Call:
 
 class StdioCalls:
     """The tool calls of one connection. `answer_call` is called with the context of a call and
-    returns its result. `writer` writes the replies."""
+    returns its result. `stream` is the connection."""
 
-    def __init__(self, answer_call: AnswerCall, writer: LineWriter) -> None:
+    def __init__(self, answer_call: AnswerCall, stream: ClientStream) -> None:
         self._answer_call = answer_call
-        self._writer = writer
+        self.stream = stream
+        # Calls run in it, because a line is read in the context of nobody.
+        self._context = copy_context()
         self._session: ServerSession | None = None
         # The client that the handshake described, or else the latest stateless call.
         self._caller: CallingClient | None = None
@@ -78,17 +87,16 @@ class StdioCalls:
                     session.protocol_version, session.client_params, session.client_capabilities
                 )
 
-    def handle_line(self, line: bytes) -> bool:
-        """Handle a line. Return False if the line must be left to the package."""
+    def handle_line(self, line: bytes, number: int) -> bool:
+        """Handle a line, which has this number. Return False if it must be left to the package."""
         if self._session is None:
             return False
         if call_messages.CALL_MARK in line:
-            return self._start_call(line, self._session)
-        return (
-            bool(self._calls) and call_messages.CANCELLED_MARK in line and self._cancel_call(line)
-        )
+            return self._start_call(line, number, self._session)
+        is_cancellation = bool(self._calls) and call_messages.CANCELLED_MARK in line
+        return is_cancellation and self._cancel_call(line, number)
 
-    def _start_call(self, line: bytes, session: ServerSession) -> bool:
+    def _start_call(self, line: bytes, number: int, session: ServerSession) -> bool:
         message = call_messages.decode_message(line)
         if message is None or message.get("method") != "tools/call":
             return False
@@ -101,8 +109,8 @@ class StdioCalls:
         ctx = make_context(
             id, params, caller, session.send_notification, connection_session=session
         )
-        task = asyncio.get_running_loop().create_task(self._answer_call(ctx))
-        call = _Call(id, is_stateless(caller.version), task)
+        task = asyncio.get_running_loop().create_task(self._answer_call(ctx), context=self._context)
+        call = _Call(id, number, is_stateless(caller.version), task)
         self._calls[task] = self._by_id[coerce_request_id(id)] = call
         task.add_done_callback(self._on_call_done)
         return True
@@ -126,7 +134,7 @@ class StdioCalls:
             )
         return self._caller
 
-    def _cancel_call(self, line: bytes) -> bool:
+    def _cancel_call(self, line: bytes, number: int) -> bool:
         message = call_messages.decode_message(line)
         id = call_messages.parse_cancelled_id(message) if message is not None else None
         call = self._by_id.get(coerce_request_id(id)) if id is not None else None
@@ -134,6 +142,7 @@ class StdioCalls:
             return False
         call.is_cancelled = True
         call.task.cancel()
+        self.stream.end_line(number)
         return True
 
     def _on_call_done(self, task: "asyncio.Task[dict[str, Any]]") -> None:
@@ -143,8 +152,10 @@ class StdioCalls:
         if self._by_id.get(key) is call:
             del self._by_id[key]
         if not call.is_cancelled:
-            self._writer.write(call.encode_reply() + b"\n")
-        elif not task.cancelled():
+            self.stream.write_reply(call.number, call.encode_reply() + b"\n")
+            return
+        self.stream.end_line(call.number)
+        if not task.cancelled():
             # Retrieved, so that asyncio does not log the error of a failed cleanup: the client has
             # cancelled the call, and does not wait for its outcome.
             task.exception()
@@ -163,4 +174,4 @@ class StdioCalls:
 
 
 CURRENT_CALLS: ContextVar[StdioCalls | None] = ContextVar("CURRENT_CALLS", default=None)
-"""The calls of the stdio connection whose message the package is handling; None on HTTP."""
+"""The calls of the connection whose message the package is handling; None on HTTP."""

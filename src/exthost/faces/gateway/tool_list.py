@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 from exthost.errors import ExthostError, NotFound
 from exthost.events import StateChanged, ToolsChanged
 from exthost.extension.extension import Extension
-from exthost.faces.gateway import mcp_values
+from exthost.faces.gateway import mcp_values, search_mode
 from exthost.faces.gateway.catalog import is_mcp_server
+from exthost.faces.gateway.client_stream import wants_plain_names
 from exthost.host.host import Host
 from exthost.model.offer import RegisteredTool
 
@@ -44,7 +45,7 @@ class ToolList:
     def __init__(self, host: Host, *, plain_names: bool = False) -> None:
         self._host = host
         self._plain_names = plain_names
-        self._by_version: dict[str, list[dict[str, Any]]] = {}
+        self._lists: dict[tuple[str, bool], list[dict[str, Any]]] = {}
         self._opening: asyncio.Task[None] | None = None
         self._first_list: asyncio.Task[None] | None = None
         self._handshake: asyncio.Task[None] | None = None
@@ -58,21 +59,33 @@ class ToolList:
 
     # -- opening -----------------------------------------------------------------------------
 
-    def open(self, before: Coroutine[Any, Any, None] | None = None) -> "asyncio.Task[None]":
-        """Open the host, after `before` has ended. The returned task is done when each extension
-        that is started has become ready or has failed."""
+    def open(
+        self,
+        before: Coroutine[Any, Any, None] | None = None,
+        host_opening: "asyncio.Task[Any] | None" = None,
+    ) -> "asyncio.Task[None]":
+        """Open the host, after `before` has ended; or wait for the task `host_opening`, in which
+        somebody else opens it. The returned task is done when each extension that is started has
+        become ready or has failed."""
         loop = asyncio.get_running_loop()
-        self._opening = loop.create_task(self._open(before))
+        self._opening = loop.create_task(self._open(before, host_opening))
         seconds = self._host.config.gateway.first_list
         self._first_list = loop.create_task(self._wait_for_opening(seconds))
         self._first_list.add_done_callback(self._report_slow_extensions)
         self._handshake = loop.create_task(self._wait_for_opening(min(seconds, HANDSHAKE_SECONDS)))
         return self._opening
 
-    async def _open(self, before: Coroutine[Any, Any, None] | None) -> None:
+    async def _open(
+        self,
+        before: Coroutine[Any, Any, None] | None,
+        host_opening: "asyncio.Task[Any] | None",
+    ) -> None:
         if before is not None:
             await before
-        await self._host.__aenter__()
+        if host_opening is not None:
+            await asyncio.wait([host_opening])
+        else:
+            await self._host.__aenter__()
         self.start_unlisted()
         await asyncio.gather(*self._start_tasks)
 
@@ -128,19 +141,39 @@ class ToolList:
 
     def list_for_version(self, version: str) -> list[dict[str, Any]]:
         """Return the tools in the form of this protocol version."""
-        if version not in self._by_version:
+        if self.is_searched:
+            return list(search_mode.TOOLS)
+        plain_names = wants_plain_names(self._plain_names)
+        values = self._lists.get((version, plain_names))
+        if values is None:
             tools = [tool for tool in self._host.tools.values() if not self._needs_task(tool)]
-            self._by_version[version] = [self._make_value(tool, version) for tool in tools]
-        return self._by_version[version]
+            values = [self._make_value(tool, version, plain_names) for tool in tools]
+            self._lists[version, plain_names] = values
+        return values
 
-    def _make_value(self, tool: RegisteredTool, version: str) -> dict[str, Any]:
+    @property
+    def is_searched(self) -> bool:
+        """Whether clients search for tools, instead of reading a list of all."""
+        return self._host.config.gateway.mode == "search"
+
+    def search_tools(self, query: str, limit: int, version: str) -> list[dict[str, Any]]:
+        """Return the tools that fit these words best, in the form of this protocol version."""
+        plain_names = wants_plain_names(self._plain_names)
+        found = self._host.tools.search(query, limit).values()
+        return [
+            self._make_value(tool, version, plain_names)
+            for tool in found
+            if not self._needs_task(tool)
+        ]
+
+    def _make_value(self, tool: RegisteredTool, version: str, plain_names: bool) -> dict[str, Any]:
         """Return a tool as clients see it. Warn once if they do not get to see its outputSchema."""
         from_mcp_server = is_mcp_server(self._host[tool.extension])
         value = mcp_values.tool_value(
             tool,
             from_mcp_server=from_mcp_server,
             version=version,
-            plain_name=self._plain_names and self._is_found_by_own_name(tool),
+            plain_name=plain_names and self._is_found_by_own_name(tool),
         )
         lacks_schema = tool.output_schema is not None and "outputSchema" not in value
         if from_mcp_server and lacks_schema and tool.name not in self._warned_tools:
@@ -174,6 +207,8 @@ class ToolList:
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return the schema of a tool's arguments, or None. Used to check the HTTP headers in which
         a client repeats some of the arguments."""
+        if self.is_searched and (own_schema := search_mode.find_schema(name)) is not None:
+            return own_schema
         try:
             schema = self._host.registry.find(name).input_schema
         except NotFound:
@@ -197,7 +232,7 @@ class ToolList:
                 except NotFound:
                     # A plain name does not say which extension to wait for, so the search goes on
                     # while the host opens.
-                    if self._is_open or not self._plain_names:
+                    if self._is_open or not wants_plain_names(self._plain_names):
                         raise
             seconds = deadline - asyncio.get_running_loop().time()
             if seconds <= 0:
@@ -232,7 +267,7 @@ class ToolList:
         return self._change
 
     def _on_tools_changed(self, event: ToolsChanged) -> None:
-        self._by_version.clear()
+        self._lists.clear()
         self._on_change(event)
 
     def _on_change(self, _: ToolsChanged | StateChanged) -> None:

@@ -8,6 +8,7 @@ In reading order:
     endpoints          the API of the page: answers its requests in JSON
     event_stream       a response that is a stream of server-sent events
     call_events        a call made by the page, as a stream of events
+    page_questions     the questions to a person about calls
     row_sampler        the state of all extensions, as a stream of changes
     page_traffic       the messages of extensions, as a stream of bounded batches
     history            the last states and calls of each extension

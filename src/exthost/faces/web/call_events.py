@@ -1,5 +1,5 @@
-"""Makes a call for the page, as a stream of events: progress, log lines, events of a stream, and
-the result or error at the end.
+"""Makes a call for the page, as a stream of events: progress, log lines, questions, events of a
+stream, and the result or error at the end.
 
 Calls are requests of the control socket (`control.requests`), so they do the same as `exthost
 call`. When the browser disconnects, the call is cancelled.
@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from exthost.errors import ExthostError
+from exthost.faces.web.page_questions import PageQuestions
 from exthost.faces.web.page_values import error_as_data, result_as_data
 from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.requests import RequestPerformer
@@ -24,11 +25,10 @@ QUEUE_EVENTS = 256
 class _Queue:
     """A queue of the events of one call. None marks the end. It implements `EventSender`: `offer`
     drops an event if the queue is full, and `send` waits. `dropped` is the number of dropped
-    events. The page cannot be asked whether a call may be made."""
+    events."""
 
-    ask = None
-
-    def __init__(self) -> None:
+    def __init__(self, questions: PageQuestions) -> None:
+        self._questions = questions
         self.events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(QUEUE_EVENTS)
         self.dropped = 0
 
@@ -41,13 +41,16 @@ class _Queue:
     async def send(self, event: Mapping[str, Any]) -> None:
         await self.events.put(event)
 
+    async def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._questions.ask(question, self.send)
+
 
 async def call_events(
-    host: Host, requests: RequestPerformer, request: ControlRequest
+    host: Host, requests: RequestPerformer, request: ControlRequest, questions: PageQuestions
 ) -> AsyncGenerator[Mapping[str, Any], None]:
     """Make the call, and yield its events; the last event is `result` or `error`."""
     loop = asyncio.get_running_loop()
-    queue = _Queue()
+    queue = _Queue(questions)
     start_time = loop.time()
 
     async def perform() -> Any:

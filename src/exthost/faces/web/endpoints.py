@@ -20,12 +20,13 @@ from exthost.faces.web.call_events import call_events
 from exthost.faces.web.event_stream import EventStreamResponse, OpenStreams
 from exthost.faces.web.extension_details import describe, describe_lifecycle
 from exthost.faces.web.history import History
+from exthost.faces.web.page_questions import PageQuestions
 from exthost.faces.web.page_traffic import Recorder, follow_traffic, records_of_call, whole_record
 from exthost.faces.web.page_values import error_as_data, to_json
 from exthost.faces.web.row_sampler import RowSampler
 from exthost.host.control import protocol
-from exthost.host.control.address import config_key
 from exthost.host.control.requests import RequestPerformer
+from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.host.extension_logs import rotated_path
 from exthost.host.host import Host
@@ -50,9 +51,12 @@ class Endpoints:
         self._requests = requests
         self._config_key = config_key(config)
         self.history = History(host)
-        self.sampler = RowSampler(host, report, self.history)
+        self.sampler = RowSampler(host, report, self.history, lambda: self._requests.list_clients())
         self.recorder = Recorder(host)
         self.streams = OpenStreams()
+        self._questions = PageQuestions()
+        if host.hooks.confirm is None:  # the program of the host asks no person itself
+            host.hooks.confirm = host.rules.confirm = self._questions.confirm
         self.paths: Mapping[str, tuple[str, Endpoint]] = {
             "/api/host": ("GET", self._describe_host),
             "/api/events": ("GET", self._stream_rows),
@@ -63,12 +67,16 @@ class Endpoints:
             "/api/frame": ("GET", self._read_record),
             "/api/frames": ("GET", self._list_call_records),
             "/api/call": ("POST", self._stream_call),
+            "/api/questions": ("GET", self._stream_questions),
+            "/api/answer": ("POST", self._answer_question),
             "/api/steer": ("POST", self._control),
             "/api/reload": ("POST", self._reload_config),
         }
 
     def close(self) -> None:
         """End every stream, and the subscriptions to the event bus."""
+        if self._host.hooks.confirm == self._questions.confirm:
+            self._host.hooks.confirm = self._host.rules.confirm = None
         self.streams.close()
         self.recorder.close()
         self.history.close()
@@ -168,9 +176,19 @@ class Endpoints:
             params |= {"method": str(body["method"]), "stream": "if_any", "log": True}
         else:
             params |= {"tool": str(body.get("tool", "")), "progress": True, "log": True}
+            params["confirm"] = True
             params["context"] = trace_context(request.headers)
         command = protocol.ControlRequest("call", name, params)
-        return EventStreamResponse(call_events(self._host, self._requests, command), self.streams)
+        events = call_events(self._host, self._requests, command, self._questions)
+        return EventStreamResponse(events, self.streams)
+
+    async def _stream_questions(self, _: HttpRequest) -> Response:
+        return EventStreamResponse(self._questions.follow(), self.streams)
+
+    async def _answer_question(self, request: HttpRequest) -> Response:
+        body = await _read_body(request)
+        self._questions.answer(body.get("question"), body.get("agreed"))
+        return _respond_json({})
 
 
 class _NoEvents:

@@ -13,6 +13,7 @@ from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import INITIAL_STATE, TABLE, State
 from exthost.faces.web.history import History, as_rows
 from exthost.faces.web.page_values import error_as_data
+from exthost.host.control.lock_state import describe_quarantine
 from exthost.host.control.status_report import StatusReport
 
 # Attributes of manifests, in the various dialects, that declare what an extension needs.
@@ -43,6 +44,7 @@ def describe(extension: Extension, report: StatusReport, history: History) -> di
             }
             for tool in extension.tools.values()
         ],
+        "quarantined": describe_quarantine(extension),
         "permissions": describe_permissions(extension),
         "cause": error_as_data(cause) if cause is not None else None,
         "moves": as_rows(extension_history.moves),

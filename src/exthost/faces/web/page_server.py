@@ -29,7 +29,7 @@ async def serve(
     """Serve the page of this host, with `/healthz` and `/metrics`, until the task is cancelled.
 
     `config` is the path of the config. `address` is the host name or address that the listener is
-    bound to.
+    bound to. `probes` adds `/healthz` and `/metrics`.
     """
     access = Access(address, tokens)
     endpoints = Endpoints(host, report, requests, config)
@@ -37,10 +37,12 @@ async def serve(
     app = probes.wrap(build_application(endpoints, access, login), access)
     serve_task = asyncio.get_running_loop().create_task(serve_app(app, listener, access))
     try:
+        # Shielded: the endpoints are closed before the server is cancelled, so that open event
+        # streams end and the server does not wait for them.
         await asyncio.shield(serve_task)
     finally:
         endpoints.close()
         serve_task.cancel()
         await asyncio.wait([serve_task])
-        # Closed last, because the open streams of pages use the sampler until the server has ended.
+        # Closed last: event streams of open pages use the sampler until the server has ended.
         await endpoints.sampler.close()

@@ -7,7 +7,7 @@ page; it gets fewer updates.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from exthost.events import StateChanged
@@ -34,8 +34,15 @@ _RATE_POINTS = 5
 class RowSampler:
     """The rows by extension, each with the number of the sample in which it changed last."""
 
-    def __init__(self, host: Host, report: StatusReport, history: History) -> None:
+    def __init__(
+        self,
+        host: Host,
+        report: StatusReport,
+        history: History,
+        list_clients: Callable[[], list[dict[str, Any]]] = list,
+    ) -> None:
         self._host = host
+        self._list_clients = list_clients
         self._report = report
         self._history = history
         self._rows: dict[str, tuple[int, dict[str, Any]]] = {}
@@ -56,12 +63,14 @@ class RowSampler:
             if self._task is None:
                 self._take_sample()
                 self._task = asyncio.get_running_loop().create_task(self._run())
-            last_seen = -1
+            last_seen, clients = -1, self._list_clients()
             while True:
                 if last_seen < self._sample:
                     changes = self._changes(last_seen)
                     is_first, last_seen = last_seen < 0, self._sample
-                    if is_first or changes["rows"] or changes["removed"]:
+                    has_other_clients = clients != changes["clients"]
+                    clients = changes["clients"]
+                    if is_first or changes["rows"] or changes["removed"] or has_other_clients:
                         yield changes
                 await self._next_sample.wait()
         finally:
@@ -87,6 +96,7 @@ class RowSampler:
             "rows": [row for number, row in self._rows.values() if number > last_seen],
             "removed": [name for name, number in self._removed.items() if number > last_seen],
             "order": list(self._rows) if last_seen < 0 else None,
+            "clients": self._list_clients(),
             "time": round(time.time(), 3),
         }
 

@@ -26,7 +26,7 @@ from exthost.host.known_hooks import KnownHooks
 from exthost.launch.limits import resolve_limits
 from exthost.model.messages import Notification
 from exthost.model.spec import Spec
-from exthost.process.state_dirs import state_root
+from exthost.process.state_root import state_root
 from exthost.session.inbound import Handler
 
 _log = logging.getLogger("exthost.host.api")

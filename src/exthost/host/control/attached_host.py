@@ -12,9 +12,12 @@ running.
 
 import asyncio
 import os
+import socket
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -35,15 +38,18 @@ from exthost.extension.misuse import (
 from exthost.extension.stats import Stats
 from exthost.host.control.async_client import AsyncHostClient, OnEvent
 from exthost.host.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
+from exthost.host.control.host_start import ANOTHER_RUNS, start_host
 from exthost.host.control.peer_credentials import peer_pid
 from exthost.host.control.protocol import read_error, read_tool_error, read_tool_result
 from exthost.host.control.questions import QuestionAnswers
 from exthost.host.control.served_host import ReloadOutcome
 from exthost.host.model_api.model_calls import CallOptions, run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.host.model_api.tool_search import ToolSearch
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.names import nearest
 from exthost.model.offer import RegisteredTool
+from exthost.model.result_limit import limit_reader
 from exthost.tool_result import ResultReader, ToolResult
 
 # The most events that wait to be read. A stream in the host's own process has the same limit.
@@ -120,19 +126,27 @@ def _finite_timeout(timeout: float | None) -> float | None:
     return min(check_timeout(timeout), _ENDLESS_SECONDS)
 
 
+# How long to try to start a host while another one has the lock of the config, and the pause
+# between two attempts.
+START_SECONDS = 20.0
+RETRY_SECONDS = 0.1
+
+
 def attach(
     config: str | os.PathLike[str] = "exthost.toml",
     *,
+    start: bool = False,
     environ: Mapping[str, str] | None = None,
     confirm: Confirm | None = None,
 ) -> "AttachedHost":
     """Return the running host of this config, for an `async with` block. Entering the block raises
-    NotFound if no host of this config is running. `environ` replaces `os.environ`, which determines
-    the path of the socket. `confirm` is a plain or an async function, which asks a person if a hook
-    requests that for a call of this program, and returns True to agree. It is called in this
-    program, and must return within the time limit of the call. Without it, the `confirm` of the
-    host is called, if it has one."""
-    return AttachedHost(config, os.environ if environ is None else environ, confirm)
+    NotFound if no host of this config is running. With `start`, a host is then started in the
+    background; it ends when its last client has been gone for `[gateway] linger`. `environ`
+    replaces `os.environ`: it determines the path of the socket, and a new host gets it. `confirm`
+    is a plain or an async function, which asks a person if a hook requests that for a call of this
+    program, and returns True to agree. It is called in this program, and must return within the
+    time limit of the call. Without it, the `confirm` of the host is called, if it has one."""
+    return AttachedHost(config, os.environ if environ is None else environ, confirm, start=start)
 
 
 class AttachedHost(AsyncOnly):
@@ -143,13 +157,18 @@ class AttachedHost(AsyncOnly):
         config: str | os.PathLike[str],
         environ: Mapping[str, str],
         confirm: Confirm | None = None,
+        *,
+        start: bool = False,
     ) -> None:
+        self._may_start = start
+        self._path = str(Path(config).absolute())
         self._config = str(Path(config))
         self._environ = environ
         self._confirm = check_confirm(confirm)
         self._client: AsyncHostClient | None = None
         self._tools: Mapping[str, RegisteredTool] = {}
         self._logged_warnings: set[str] = set()  # of the lists that `tools` makes
+        self._tool_search = ToolSearch()
         self._rows: dict[str, Mapping[str, Any]] = {}  # the state of each extension, by its id
         self._readers: dict[str, ResultReader] = {}  # by the name of the dialect
         self.pid = 0
@@ -168,6 +187,8 @@ class AttachedHost(AsyncOnly):
         require_asyncio()
         try:
             await self._connect()
+            if self._may_start:
+                await self._wait_until_open()
             await self.refresh()
         except BaseException:
             await self.close()
@@ -178,7 +199,7 @@ class AttachedHost(AsyncOnly):
         """Connect, and wait for the reply to `hello`. Raises CallTimeout if the host is hung."""
         pid: int | None = None
         try:
-            connected = connect_to_host(self._config, self._environ, HELLO_SECONDS)
+            connected = await self._find_socket()
             pid = peer_pid(connected)
             self._client = AsyncHostClient(connected)
             async with asyncio.timeout(HELLO_SECONDS):
@@ -186,6 +207,31 @@ class AttachedHost(AsyncOnly):
                 self.pid = (await self.ask("hello", params={"stay": True}))["pid"]
         except TimeoutError:
             raise unresponsive_error(HELLO_SECONDS, pid) from None
+
+    async def _wait_until_open(self) -> None:
+        """Wait until each extension that starts with the host is ready or has failed."""
+        while not (await self.ask("hello"))["opened"]:  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _find_socket(self) -> socket.socket:
+        """Return a socket that is connected to the host, which is started if that is allowed."""
+        if not self._may_start:
+            return connect_to_host(self._config, self._environ, HELLO_SECONDS)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return connect_to_host(self._config, self._environ, HELLO_SECONDS)
+            except NotFound as error:
+                not_found = error
+            code, text = await asyncio.to_thread(start_host, self._path, self._environ)
+            # Another process may start a host at this moment, or one may be ending.
+            if code not in (0, ANOTHER_RUNS) or time.monotonic() > deadline:
+                not_found.message += ", and none could be started"
+                stderr = tuple(text.splitlines())
+                not_found.evidence = replace(not_found.evidence, stderr=stderr)
+                raise not_found
+            if code == ANOTHER_RUNS:
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -288,7 +334,8 @@ class AttachedHost(AsyncOnly):
     @property
     def tools(self) -> RegisteredTools:
         """The tools that could be called at the last refresh, by their registered names."""
-        return RegisteredTools(self._tools, self._logged_warnings, host=self)
+        tools, warnings = self._tools, self._logged_warnings
+        return RegisteredTools(tools, warnings, self._tool_search, host=self)
 
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
@@ -423,7 +470,7 @@ class AttachedHost(AsyncOnly):
                 raise error
             return _with_warnings(ToolResult.from_error_reply(error), reply)
         reader = self._readers.get(reply["dialect"]) or self.result_reader(reply["dialect"])
-        result = read_tool_result(reply, reader)
+        result = read_tool_result(reply, limit_reader(reader, reply.get("result_limit")))
         if check and result.is_error:
             raise read_tool_error(reply, result, name, extension)
         return _with_warnings(result, reply) if "warnings" in reply else result
@@ -535,4 +582,5 @@ def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None
 
 
 def _read_tool(tool: Mapping[str, Any]) -> RegisteredTool:
-    return RegisteredTool(**{**tool, "capabilities": tuple(tool["capabilities"])})
+    fields = {key: value for key, value in tool.items() if key != "remembered"}
+    return RegisteredTool(**{**fields, "capabilities": tuple(tool["capabilities"])})

@@ -83,9 +83,11 @@ class CallPerformer:
             return None
         extension = self._host[request.name]
         id, reader = request.id, extension.dialect.result_reader
+        has_limit = extension.internals.calls.result_limit is not None
 
         def on_end(value: Any, error: BaseException | None) -> None:
-            if error is None and (reader.is_error is None or not reader.is_error(value)):
+            is_plain = not has_limit and (reader.is_error is None or not reader.is_error(value))
+            if error is None and is_plain:
                 send_reply(
                     id, {"dialect": extension.dialect.full_name, "raw": as_data(value)}, None
                 )
@@ -211,6 +213,8 @@ def _make_call_value(extension: Extension, result: ToolResult, tool: str = "") -
     elif tool and result.is_error:
         error = extension.internals.calls.tool_error(result, tool)
         value["tool_error"] = {"help": error.help, "evidence": error.evidence.as_dict()}
+    if (limit := extension.internals.calls.result_limit) is not None:
+        value["result_limit"] = limit
     if result.warnings:
         value["warnings"] = list(result.warnings)
     if result.is_replaced:

@@ -13,10 +13,11 @@ from typing import Any, Self
 
 from exthost.errors import CallTimeout, Evidence, ExtensionGone, ExthostError, NotFound
 from exthost.host.control import protocol
-from exthost.host.control.address import is_own_folder, socket_paths
+from exthost.host.control.address import socket_paths
 from exthost.host.control.host_lock import lock_holder
 from exthost.host.control.peer_credentials import is_same_user, is_sandboxed, peer_pid
 from exthost.host.control.protocol import REPLY_BYTES, ControlRequest
+from exthost.host.control.socket_path import is_own_folder
 from exthost.wire.framing import Broken, Skipped
 from exthost.wire.lines import Lines
 

@@ -12,9 +12,12 @@ from typing import Any
 from exthost.extension.extension import Extension
 from exthost.extension.policy import effective_restart_policy
 from exthost.host.control.as_data import as_data
+from exthost.host.control.lock_state import describe_quarantine, lock_state
 from exthost.host.control.served_host import ServedHost
 from exthost.launch.limits import resolve_limits
 from exthost.model.names import prefixed_description
+from exthost.model.offer import RegisteredTool
+from exthost.model.rules import CallRule, find_rule
 from exthost.model.spec import Limits, Restart, Spec
 
 
@@ -42,11 +45,13 @@ def describe_extension(
                 "description": prefixed_description(extension.id, tool.description),
                 "input_schema": tool.input_schema,
             }
-            for tool in offer.tools
+            for tool in extension.tools.values()
         ],
         "hooks": list(offer.hooks),
         "extra": dict(offer.extra),
         "warnings": list(offer.warnings),
+        "lock": lock_state(extension),
+        "quarantined": describe_quarantine(extension),
         "timings_ms": dict(extension.stats.timings_ms),
         "environment": {
             "passed": list(environment.passed),
@@ -63,7 +68,7 @@ def describe_extension(
 # The settings of an extension that change in a running host only when it reloads its config.
 _RELOADED_SETTINGS = (
     "argv", "cwd", "env", "config", "options", "limits", "restart", "breaker", "pool",
-    "permissions", "sandbox", "retry", "start", "lifetime", "dialect",
+    "permissions", "sandbox", "retry", "start", "lifetime", "dialect", "tools",
 )  # fmt: skip
 
 
@@ -96,13 +101,60 @@ def _without_none(settings: Limits | Restart) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
-def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
-    """Return the tools of the extension `name`, or of all extensions if it is "".
+async def describe_rule(
+    host: ServedHost, name: str, arguments: Any, client: str | None
+) -> dict[str, Any]:
+    """Return the rule of the config that decides about a call of the tool `name`. Raises
+    NotFound."""
+    tool = await host.find_tool(name, ask_all=True)
+    rule = find_rule(_rules_for(host, tool), arguments, client)
+    about = {"tool": tool.name, "extension": tool.extension}
+    if rule is None:
+        return {**about, "rule": None, "tools": "", "do": "allow", "reason": ""}
+    decision = {"rule": rule.number, "tools": rule.tools, "do": rule.action, "reason": rule.reason}
+    return {**about, **decision}
 
+
+def _rules_for(host: ServedHost, tool: RegisteredTool) -> tuple[CallRule, ...]:
+    """Return the rules that may decide about calls of a tool, in order."""
+    calls = host[tool.extension].internals.calls
+    return host.rules.for_tool(calls, calls.tool(tool.tool))
+
+
+def describe_tools(
+    host: ServedHost, name: str = "", *, with_hidden: bool = False
+) -> dict[str, Any]:
+    """Return the tools of the extension `name`, or of all extensions if it is "". With
+    `with_hidden`, `hidden` in the result lists the tools that do not exist for the host, and why.
+
+    A tool is `remembered` if its extension offered it when it ran last, and has not started since.
     `not_asked` in the result lists the extensions whose tools are unknown, because they were not
-    started yet. `failed` lists the errors of the extensions that are not ready because of an error.
+    started yet. `quarantined` lists the tools that differ from the lock, and `failed` the errors of
+    the extensions that are not ready because of an error.
     """
     extensions = [host[name]] if name else host.extensions
+    hidden = [
+        {
+            "tool": tool.name,
+            "extension": extension.id,
+            "description": prefixed_description(extension.id, tool.description),
+            "reason": reason,
+        }
+        for extension in extensions
+        for tool, reason in extension.internals.hidden_tools
+    ]
+    hidden += [
+        {
+            "tool": tool.tool,
+            "extension": tool.extension,
+            "description": tool.description,
+            "reason": f"rule {rule.number} denies it" + (f": {rule.reason}" if rule.reason else ""),
+        }
+        for tool in host.tools.values()
+        if not name or tool.extension == name
+        for rule in _rules_for(host, tool)[:1]
+        if rule.action == "deny" and rule.is_unconditional
+    ]
     return {
         "tools": [
             {
@@ -115,14 +167,17 @@ def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
                 "provider": tool.provider,
                 "capabilities": list(tool.capabilities),
                 "extra": as_data(tool.extra),
+                "remembered": host[tool.extension].internals.is_offer_remembered,
             }
             for tool in host.tools.values()
             if not name or tool.extension == name
         ],
+        "quarantined": [row for extension in extensions for row in describe_quarantine(extension)],
         "not_asked": [
             extension.id for extension in extensions if extension.internals.is_offer_unknown
         ],
         "failed": [
             extension.cause.as_dict() for extension in extensions if extension.cause is not None
         ],
+        **({"hidden": hidden} if with_hidden else {}),
     }

@@ -17,13 +17,12 @@ from typing import Self
 
 from exthost.errors import Evidence, ExthostError, Refused, UsageError
 from exthost.host.control.address import (
-    config_key,
-    is_own_folder,
     lock_folder,
     make_private_folder,
     socket_paths,
     unusable_folder_error,
 )
+from exthost.host.control.socket_path import config_key, is_own_folder
 from exthost.process.after_fork import disown_in_copies
 
 

@@ -162,6 +162,13 @@ class LineConnection:
         self.is_closing = True
         self._close_socket()
 
+    def detach(self) -> socket.socket:
+        """Give the socket to another owner, and return it. Nothing may wait to be written."""
+        self.pause_reading()
+        self.is_closing = True
+        self._fd = -1
+        return self._socket
+
     def disown(self) -> None:
         """Give the socket up in a forked copy of this process: the other side must see when the
         original closes it."""

@@ -6,21 +6,23 @@ and of the socket (0600) are the only protection against other users, and there 
 A sandboxed extension may have the user of its host. If it may use the network, and a folder that it
 may only read contains a socket, it can connect to that socket, because a read-only mount does not
 prevent it. The control socket would let it call the tools of extensions without a sandbox.
+
+The relay of `exthost gateway` (`faces/relay`) imports this module, and must start as fast as
+possible. So `_socket` is imported in place of `socket`.
 """
 
+import _socket
 import os
-import socket
-import struct
-from pathlib import Path
+from _struct import Struct
 
-_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
-_SO_PEERCRED = getattr(socket, "SO_PEERCRED", None)
+_CREDENTIALS = Struct("3i")  # pid, uid, gid
+_SO_PEERCRED = getattr(_socket, "SO_PEERCRED", None)
 
 # The value of Seccomp in /proc/PID/status for a process with a filter of system calls.
 _FILTERED = "2"
 
 
-def is_same_user(connected: socket.socket) -> bool:
+def is_same_user(connected: "_socket.socket") -> bool:
     """Return whether the process at the other end runs as the same user as this one. Return True if
     the system cannot report that."""
     if _SO_PEERCRED is None:
@@ -29,7 +31,7 @@ def is_same_user(connected: socket.socket) -> bool:
     return bool(uid == os.geteuid())
 
 
-def peer_pid(connected: socket.socket) -> int | None:
+def peer_pid(connected: "_socket.socket") -> int | None:
     """Return the pid of the process at the other end: for a client, the one that listens on the
     socket. Return None if the system cannot report it."""
     if _SO_PEERCRED is None:
@@ -38,7 +40,7 @@ def peer_pid(connected: socket.socket) -> int | None:
     return pid or None  # 0 is a process outside of this PID namespace
 
 
-def is_sandboxed(connected: socket.socket) -> bool:
+def is_sandboxed(connected: "_socket.socket") -> bool:
     """Return whether the process at the other end is in the sandbox of an extension: in an inner
     PID namespace, without a way to new privileges, and with a filter of system calls. Return True
     if the process has ended, since nothing is known about it then."""
@@ -55,14 +57,14 @@ def is_sandboxed(connected: socket.socket) -> bool:
     return is_inner and peer.get("NoNewPrivs") == "1" and peer.get("Seccomp") == _FILTERED
 
 
-def _read_credentials(connected: socket.socket, option: int) -> tuple[int, int, int]:
-    credentials = connected.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+def _read_credentials(connected: "_socket.socket", option: int) -> tuple[int, int, int]:
+    credentials = connected.getsockopt(_socket.SOL_SOCKET, option, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(credentials)
     return pid, uid, gid
 
 
 def _read_status(pid: str) -> dict[str, str]:
     """Return the fields of /proc/PID/status. Raises OSError."""
-    lines = Path("/proc", pid, "status").read_text("utf-8", "replace").splitlines()
-    fields = (line.partition(":") for line in lines)
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        fields = [line.partition(":") for line in file]
     return {name: value.strip() for name, _, value in fields}

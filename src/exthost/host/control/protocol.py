@@ -41,8 +41,8 @@ REPLY_BYTES = 256 * 2**20
 # The verbs that need the name of an extension.
 _VERBS_WITH_NAME = frozenset({"start", "stop", "restart", "inspect", "notify"})
 VERBS = (
-    "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "call",
-    "notify", "trace", "cancel", "answer",
+    "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "rules",
+    "call", "notify", "trace", "cancel", "answer", "gateway",
 )  # fmt: skip
 
 _EVIDENCE_FIELDS = frozenset(field.name for field in fields(Evidence))

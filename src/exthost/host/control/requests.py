@@ -6,12 +6,13 @@ the name of a request, such as `restart`. `call_requests` performs the verb `cal
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 from exthost._version import __version__
-from exthost.errors import UsageError
+from exthost.errors import ExthostError, ProtocolViolation, Refused, UsageError
 from exthost.extension.parallel_start import start_all
 from exthost.host.control.as_data import as_data
 from exthost.host.control.call_requests import (
@@ -21,7 +22,12 @@ from exthost.host.control.call_requests import (
     StartedCall,
     own_tool_name,
 )
-from exthost.host.control.description import describe_extension, describe_settings, describe_tools
+from exthost.host.control.description import (
+    describe_extension,
+    describe_rule,
+    describe_settings,
+    describe_tools,
+)
 from exthost.host.control.measurements import Measurements
 from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.served_host import ServedHost
@@ -46,6 +52,10 @@ TRACE_BATCH = 256
 
 Verb: TypeAlias = Callable[[ControlRequest, EventSender], Coroutine[Any, Any, Any]]
 
+AcceptClient: TypeAlias = Callable[[socket.socket, Mapping[str, Any], Callable[[], None]], None]
+"""Serves MCP on a connected socket. The parameters are those of the request `gateway`, and a
+function to call when the socket is closed."""
+
 
 class RequestPerformer:
     """Performs the requests to one host.
@@ -55,6 +65,11 @@ class RequestPerformer:
     config      the absolute path of the config
     is_program  whether the host is part of another program (see `ControlServer`)
     ending      whether the host shuts down; the creator of this object sets it to True then
+    accept_client   serves MCP to the relay of a client; None if the host does not. The creator of
+                this object sets it, and the next three
+    client_objection  why no client can be served, or None
+    on_detached     called when a program that stayed connected has disconnected
+    list_clients    returns the clients of the MCP service, as data
     opened      whether each extension that starts with the host is ready or has failed; the creator
                 of this object may set it to False until then
     """
@@ -71,6 +86,10 @@ class RequestPerformer:
         self._is_program = is_program
         self.ending = False
         self.opened = True
+        self.accept_client: AcceptClient | None = None
+        self.client_objection: ExthostError | None = None
+        self.on_detached: Callable[[], None] = lambda: None
+        self.list_clients: Callable[[], list[dict[str, Any]]] = list
         self._verbs: Mapping[str, Verb] = {
             "hello": self._hello,
             "status": self._status,
@@ -81,6 +100,7 @@ class RequestPerformer:
             "inspect": self._inspect,
             "tools": self._tools,
             "find": self._find,
+            "rules": self._rules,
             "call": self._calls.perform,
             "notify": self._notify,
             "trace": self._trace,
@@ -92,9 +112,34 @@ class RequestPerformer:
 
     async def perform(self, request: ControlRequest, events: EventSender) -> Any:
         """Perform the request, and return the value of the reply. Raises ExthostError."""
-        if self.ending and request.verb not in _VERBS_WHILE_ENDING:
-            raise UsageError("X1378", "the host is ending", help="run it again: exthost run")
+        if request.verb not in _VERBS_WHILE_ENDING:
+            self._require_not_ending()
         return await self._verbs[request.verb](request, events)
+
+    def _require_not_ending(self) -> None:
+        if self.ending:
+            raise UsageError("X1378", "the host is ending", help="run it again: exthost run")
+
+    def require_client_service(self, request: ControlRequest) -> AcceptClient:
+        """Return what serves MCP to the relay that has sent this request. Raises Refused if the
+        relay has another version (ProtocolViolation), or if the host does not serve MCP."""
+        self._require_not_ending()
+        version = request.params.get("version")
+        if version != __version__:
+            raise ProtocolViolation(
+                "X0680",
+                f"the host is exthost {__version__}, and this client is exthost {version}",
+                help="end the host with exthost down; the client then starts one of its version",
+            )
+        if self.accept_client is None:
+            raise Refused(
+                "X0376",
+                "this host serves no MCP clients but its own",
+                help="end it, or give the client a host of its own: exthost gateway --own",
+            )
+        if self.client_objection is not None:
+            raise self.client_objection
+        return self.accept_client
 
     # -- state and control -------------------------------------------------------------------
 
@@ -120,7 +165,11 @@ class RequestPerformer:
         if request.params.get("measure"):
             self._measurements.keep_measuring()
             rows = [row | self._measurements.measure(row["id"], local_pids(row)) for row in rows]
-        return {"host": await self._hello(request, events), "extensions": rows}
+        return {
+            "host": await self._hello(request, events),
+            "clients": self.list_clients(),
+            "extensions": rows,
+        }
 
     async def _start_or_stop(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         """Start, stop or restart an extension, and return its new row."""
@@ -160,7 +209,8 @@ class RequestPerformer:
             await start_all(
                 extension.start for extension in chosen if extension.internals.is_offer_unknown
             )
-        return describe_tools(self._host, request.name)
+        with_hidden = request.params.get("all") is True
+        return describe_tools(self._host, request.name, with_hidden=with_hidden)
 
     async def _trace(self, request: ControlRequest, events: EventSender) -> None:
         """Send the trace records of the extensions as events, until the client disconnects. A
@@ -183,6 +233,17 @@ class RequestPerformer:
             unsubscribe()
 
     # -- calls -------------------------------------------------------------------------------
+
+    async def _rules(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
+        """Return the rule that decides about a call of a tool."""
+        params = request.params
+        client = params.get("client")
+        return await describe_rule(
+            self._host,
+            str(params.get("tool", "")),
+            params.get("arguments"),
+            None if client is None else str(client),
+        )
 
     async def _find(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         """Return the extension of a tool, and the tool's own name. Start extensions if that is

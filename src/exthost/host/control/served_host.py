@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from exthost.errors import ExthostError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
+from exthost.host.ruled_calls import RuledCalls
 from exthost.model.offer import RegisteredTool
 from exthost.session.trace.traffic import Traffic
 
@@ -32,6 +33,9 @@ class ServedHost(Protocol):
 
     @property
     def traffic(self) -> Traffic: ...
+
+    @property
+    def rules(self) -> RuledCalls: ...
 
     @property
     def extensions(self) -> tuple[Extension, ...]: ...

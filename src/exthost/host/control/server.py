@@ -76,6 +76,11 @@ class ControlServer:
         self._loop = asyncio.get_running_loop()
         self._accept_clients()
 
+    @property
+    def has_attached_program(self) -> bool:
+        """Whether a program is connected that stays so while it sends no request."""
+        return any(client.stays for client in self._clients)
+
     async def close(self) -> None:
         """Close all connections, and remove the socket."""
         loop, self._loop = self._loop, None

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.errors import ExthostError, Refused
+from exthost.errors import ExthostError, Refused, UsageError
 from exthost.host.control import protocol
 from exthost.host.control.call_requests import StartedCall
 from exthost.host.control.line_connection import LineConnection
@@ -116,6 +116,8 @@ class ServerConnection(LineConnection):
         self._open_connections.discard(self)
         self._limit.remove(self)
         self.resume_writing()
+        if self._may_stay_idle:
+            self._performer.on_detached()
 
     def pause_writing(self) -> None:
         self._drained = self.loop.create_future()
@@ -136,6 +138,12 @@ class ServerConnection(LineConnection):
             task.cancel()
         self._cancel_calls()
         self.abort()
+
+    @property
+    def stays(self) -> bool:
+        """Whether the client stays connected while it sends no request, as a program does that has
+        attached itself."""
+        return self._may_stay_idle and not self._is_finishing
 
     async def wait_for_tasks(self) -> None:
         """Wait until every request of this client that runs in a task has ended. Call `disconnect`
@@ -219,8 +227,30 @@ class ServerConnection(LineConnection):
             return
         if request.verb == "answer":
             return  # its question is not open any more
-        if request.verb != "call" or not self._try_start_call(request):
+        if request.verb == "gateway":
+            self._hand_over(request)
+        elif request.verb != "call" or not self._try_start_call(request):
             self._start_task(request)
+
+    def _hand_over(self, request: ControlRequest) -> None:
+        """Give the connection to the MCP service of the host, for the relay of a client."""
+        is_busy = self._tasks or self._calls or self._unhandled_lines or self._drained is not None
+        try:
+            if is_busy or not self._framing.is_at_line_start:
+                raise UsageError("X1316", "a relay sends its request alone")
+            accept = self._performer.require_client_service(request)
+        except ExthostError as error:
+            self._start_task(request, error)
+            return
+        self._cancel_timer()
+        self._unhandled_lines.clear()
+        self._is_finishing = True
+        accept(self.detach(), request.params, self._forget)
+
+    def _forget(self) -> None:
+        """Release the place of this client. Called when the MCP service has closed it."""
+        self._open_connections.discard(self)
+        self._limit.remove(self)
 
     def _try_start_call(self, request: ControlRequest) -> bool:
         """Start a call without a task, which is faster, and return True. Return False if the

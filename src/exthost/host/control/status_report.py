@@ -14,6 +14,7 @@ from exthost.errors import ExthostError
 from exthost.events import Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
 from exthost.extension.stats import Stats
+from exthost.host.control.lock_state import lock_state
 from exthost.host.control.served_host import ServedHost
 
 # When an extension enters one of these states, the reason of the change is an error. "open" is the
@@ -93,6 +94,8 @@ class StatusReport:
             "waiting": stats.waiting,
             "breaker": stats.breaker,
             "tools": len(extension.tools),
+            "lock": lock_state(extension),
+            "quarantined": list(extension.quarantined),
             "last_error": self._last_error(extension),
             "stats": stats_as_data(stats),
         }

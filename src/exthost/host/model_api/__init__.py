@@ -3,6 +3,7 @@
 In reading order:
 
     registered_tools  `host.tools`: the tools by name, and as lists for model APIs
+    tool_search       finds tools by words
     model_tools       pure: converts one tool to the form of a model API
     model_calls       runs the tool calls in a model's response
     model_responses   pure: reads the calls of a response, or of the chunks of a stream

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from exthost.host.model_api.model_tools import Form, ModelTool, model_tool, request_tools
+from exthost.host.model_api.tool_search import ToolSearch
 from exthost.model.names import prefixed_description
 from exthost.model.offer import RegisteredTool
 from exthost.model.patterns import compile_pattern, fits_any
@@ -37,18 +38,21 @@ def is_selected(patterns: tuple[str, ...], name: str, tool: RegisteredTool | Non
 class RegisteredTools(Mapping[str, RegisteredTool]):
     """A read-only mapping from registered names to tools."""
 
-    __slots__ = ("_logged_warnings", "_tools", "host")
+    __slots__ = ("_logged_warnings", "_search", "_tools", "host")
 
     def __init__(
         self,
         tools: Mapping[str, RegisteredTool],
         logged_warnings: set[str] | None = None,
+        search: ToolSearch | None = None,
         *,
         host: Any = None,
     ) -> None:
         """`logged_warnings` are the warnings that are not logged again. Further warnings are added
-        when they are logged. `host` is the host whose tools they are, or some of them."""
+        when they are logged. `search` keeps the index of these tools; None makes one. `host` is the
+        host whose tools they are, or some of them."""
         self._tools = tools
+        self._search = ToolSearch() if search is None else search
         self._logged_warnings: set[str] = set() if logged_warnings is None else logged_warnings
         self.host = host
 
@@ -66,7 +70,12 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
 
     def of_host(self, host: Any) -> "RegisteredTools":
         """Return the same tools, to be called by another form of their host."""
-        return RegisteredTools(self._tools, self._logged_warnings, host=host)
+        return RegisteredTools(self._tools, self._logged_warnings, self._search, host=host)
+
+    def search(self, text: str, limit: int = 8) -> "RegisteredTools":
+        """Return the tools that fit these words best, at most `limit`, the best first."""
+        found = self._search.find(self._tools, text, limit)
+        return RegisteredTools(found, self._logged_warnings, host=self.host)
 
     def select(self, *patterns: str) -> "RegisteredTools":
         """Return the tools whose registered names, or `extension:tool`, fit one of the patterns

@@ -138,7 +138,7 @@ def call_tool(
         loop_thread.run_plain(calls.interceptor.refresh)
     tool = calls.prepare_announced_tool(name)
     is_plain = tool is not None and on_progress is None and wait
-    if tool is None or not (is_plain and hooks and calls.interceptor.is_idle):
+    if tool is None or not (is_plain and hooks and calls.is_unjudged(tool[0])):
         # The other cases run as a coroutine: calls that hooks judge, and rare ones. An unknown tool
         # is one of them: it may be known after a start of the extension, or does not exist.
         return loop_thread.run(

@@ -1,6 +1,6 @@
 """`sync_attach`: a host that runs in another process, for programs without an event loop.
 
-    with exthost.sync_attach("exthost.toml") as host:
+    with exthost.sync_attach("exthost.toml", start=True) as host:
         host.call_tool("ext_weather_forecast", {"city": "Lima"})
 
 `SyncAttachedHost` has the methods and parameters of `AttachedHost`. Its event loop runs in a
@@ -24,11 +24,12 @@ from exthost.model.offer import RegisteredTool
 def sync_attach(
     config: str | os.PathLike[str] = "exthost.toml",
     *,
+    start: bool = False,
     environ: Mapping[str, str] | None = None,
     confirm: Confirm | None = None,
 ) -> "SyncAttachedHost":
     """Return the running host of this config, for a `with` block; see `attach`."""
-    return SyncAttachedHost(attach(config, environ=environ, confirm=confirm))
+    return SyncAttachedHost(attach(config, start=start, environ=environ, confirm=confirm))
 
 
 class SyncAttachedExtension:

@@ -27,6 +27,7 @@ from exthost.host.sync.blocking_call import BlockingCall, call_tool
 from exthost.host.sync.blocking_view import BlockingView
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.host.sync.sync_facet_attributes import SyncFacetAttributes
+from exthost.model.lock_record import Quarantine
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
 from exthost.process.environment import Environment
@@ -166,6 +167,11 @@ class SyncExtension(SyncFacetAttributes):
     def cause(self) -> ExthostError | None:
         """The error because of which it is not ready, or None."""
         return self._target.cause
+
+    @property
+    def quarantined(self) -> Mapping[str, Quarantine]:
+        """The tools that differ from its lock; see `Extension.quarantined`."""
+        return self._target.quarantined
 
     @property
     def offer(self) -> Offer:

@@ -75,6 +75,7 @@ class SyncHost:
         self._wrapped: dict[str, SyncExtension] = {}
         self._handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
         self._change_spec: Callable[[Spec], Spec] | None = None
+        self._offer_settings: tuple[bool, str | None] | None = None
 
     @classmethod
     def from_config(
@@ -87,6 +88,11 @@ class SyncHost:
         """Answer additional requests of extensions; see `Host.add_handlers`. Call this before the
         host opens."""
         self._handlers_for = handlers_for
+
+    def remember_offers(self, *, defer_starts: bool = False, path: str | None = None) -> None:
+        """Keep what the extensions offer, and list it before they run; see `Host.remember_offers`.
+        Call this before the host opens."""
+        self._offer_settings = (defer_starts, path)
 
     def change_specs(self, change: Callable[[Spec], Spec]) -> None:
         """Change the extensions of the config; see `Host.change_specs`. Call this before the host
@@ -116,6 +122,9 @@ class SyncHost:
                 host.add_handlers(self._handlers_for)
             if self._change_spec is not None:
                 host.change_specs(self._change_spec)
+            if self._offer_settings is not None:
+                defer_starts, path = self._offer_settings
+                host.remember_offers(defer_starts=defer_starts, path=path)
             return await host.__aenter__()
 
         try:

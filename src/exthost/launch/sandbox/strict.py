@@ -16,8 +16,8 @@ The order of the arguments matters, because bubblewrap mounts in that order:
 Each path is one argument after its option, so bubblewrap cannot read a file name as an option.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from exthost.launch.sandbox import pid_namespace, seccomp
@@ -166,6 +166,27 @@ def can_see(wrapper: Wrapper, path: str) -> bool:
         for option, target in created
         if option in _MOUNT_OPTIONS
     )
+
+
+def hide_folders(wrapper: Wrapper, folders: Iterable[str]) -> Wrapper:
+    """Return the wrapper of a sandbox in which these folders are empty."""
+    options: list[str] = []
+    for folder in folders:
+        if can_see(wrapper, folder):
+            options += ("--size", "4096", "--perms", "0555", "--tmpfs", folder)
+            options += ("--remount-ro", folder)
+    return _add_mounts(wrapper, options)
+
+
+def with_folder(wrapper: Wrapper, folder: str) -> Wrapper:
+    """Return the wrapper of a sandbox that has one more folder, read-only."""
+    return _add_mounts(wrapper, ("--ro-bind", folder, folder))
+
+
+def _add_mounts(wrapper: Wrapper, mounts: Iterable[str]) -> Wrapper:
+    options = wrapper.options
+    position = options.index("--remount-ro")  # no folder can be created afterwards
+    return replace(wrapper, options=(*options[:position], *mounts, *options[position:]))
 
 
 def working_folder(wrapper: Wrapper) -> str:

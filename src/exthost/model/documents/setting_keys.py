@@ -6,6 +6,7 @@ An `[[extensions]]` entry, `[overrides.<id>]` and `[defaults]` all have the keys
 is not set; the default of the dialect is then used (`_Settings.over`).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -35,6 +36,7 @@ from exthost.model.documents.readers import (
     integer_reader,
     read_json_table,
     read_table,
+    read_text_list,
 )
 from exthost.model.empty_mapping import EMPTY_MAPPING
 
@@ -59,8 +61,8 @@ class Limits(_Settings):
 
     start, handshake, call, write and stop are timeouts in seconds. idle is the number of seconds
     without a call after which the process is ended. cpu is seconds of processor time. max_message,
-    fsize and store (what the extension may keep in the host's store) are bytes. max_in_flight (open
-    calls), nofile (open files) and nproc (processes) are counts.
+    fsize, store (what the extension may keep in the host's store) and result (the text of a result)
+    are bytes. max_in_flight (open calls), nofile (open files) and nproc (processes) are counts.
     """
 
     start: float | None = setting(
@@ -113,6 +115,12 @@ class Limits(_Settings):
         integer_at_least(1), "How many processes it may have.", "16", "(no limit; 512 in a sandbox)"
     )
     store: int | None = setting(SIZE, "How much it may store through the host.", '"16MiB"')
+    result: int | None = setting(
+        SIZE,
+        "How much text of a result a model reads; the beginning and the end are kept.",
+        '"40KB"',
+        '(no limit; "100KB" in a gateway with mode = "search")',
+    )
 
 
 def _read_retries(value: Any, place: Place) -> int | None:
@@ -171,7 +179,7 @@ class Breaker(_Settings):
         integer_at_least(1), "After how many failures in a row calls are refused.", "5"
     )
     open: float | None = setting(
-        POSITIVE_DURATION, "For how long, before a fresh process is tried; it doubles.", '"10s"'
+        POSITIVE_DURATION, "For how long, before a new process is tried; it doubles.", '"10s"'
     )
     max_open: float | None = setting(POSITIVE_DURATION, "The longest such time.", '"2m"')
     successes: int | None = setting(
@@ -345,6 +353,79 @@ def hook_policy(value: Any, place: Place, keys: Mapping[str, Key] = _ON_FAILURE)
         if policy is not None:
             read[key] = policy
     return read
+
+
+# A name of a tool that every model API accepts. The registered name has a prefix besides.
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MAX_PATTERN_CHARS = 1000
+
+
+def _read_patterns(value: Any, place: Place) -> tuple[str, ...] | None:
+    """Read a list of patterns of names."""
+    patterns = read_text_list(value, place)
+    for number, pattern in enumerate(patterns or ()):
+        check_pattern(pattern, place.at(number))
+    return patterns
+
+
+def check_pattern(pattern: str, place: Place) -> None:
+    """Add a problem if a pattern is too long."""
+    if len(pattern) > _MAX_PATTERN_CHARS:
+        text = f"a pattern has at most {_MAX_PATTERN_CHARS} characters, and this has {len(pattern)}"
+        place.add_problem(WRONG_VALUE, text)
+
+
+def _read_new_names(value: Any, place: Place) -> tuple[tuple[str, str], ...] | None:
+    """Read a table of name → new name. Return pairs, because settings must be hashable."""
+    read = _read_labels(value, place)
+    olds: dict[str, str] = {}
+    for old, new in read or ():
+        if not _TOOL_NAME.fullmatch(new):
+            text = "a new name has 1 to 64 letters, digits, _ and -"
+            place.at(old).add_problem(WRONG_VALUE, text)
+        elif new in olds:
+            place.at(old).add_problem(WRONG_VALUE, f"{olds[new]!r} gets the same name", "change it")
+        olds[new] = old
+    return read
+
+
+PATTERNS = ValueType(
+    _read_patterns,
+    "list of patterns",
+    {"type": "array", "items": {"type": "string", "pattern": r"\S", "maxLength": 1000}},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSettings(_Settings):
+    """Which tools of an extension exist for the host, and under which names (see `tool_choice`).
+    None for `allow` means all; `rename` and `describe` are pairs."""
+
+    allow: tuple[str, ...] | None = setting(
+        PATTERNS, "Only tools whose names fit one of these patterns exist.", '["get_*"]', "(all)"
+    )
+    deny: tuple[str, ...] | None = setting(
+        PATTERNS, "Tools whose names fit one of these patterns do not exist.", '["*_delete"]', "[]"
+    )
+    rename: tuple[tuple[str, str], ...] | None = setting(
+        ValueType(
+            _read_new_names,
+            "table of names",
+            {
+                "type": "object",
+                "additionalProperties": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+            },
+        ),
+        "New names, by the names that the extension has for its tools.",
+        '{ search = "search_wiki" }',
+        "{}",
+    )
+    describe: tuple[tuple[str, str], ...] | None = setting(
+        _LABELS,
+        "New descriptions, by the names that the extension has for its tools.",
+        '{ search = "Search the wiki of the team." }',
+        "{}",
+    )
 
 
 def _group_type(group: type[_Settings]) -> ValueType:
@@ -531,11 +612,25 @@ class SharedSettings:
         '"refuse"',
         '"warn"',
     )
+    share: bool | None = setting(
+        FLAG,
+        "Whether the clients of `exthost gateway` share its processes; false: each client has its "
+        "own.",
+        "false",
+        "(true, unless it is known to keep state or asks its client)",
+    )
     hooks: Mapping[str, str] = setting(
         HOOKS,
         "The effect of a failed hook.",
         '{ on_failure = "closed", before_message = { on_failure = "open" } }',
         unset=EMPTY_MAPPING,
+    )
+    tools: ToolSettings = setting(
+        _group_type(ToolSettings),
+        "Which of its tools exist, and under which names.",
+        '{ allow = ["get_*"], deny = ["*_delete"] }',
+        "(all)",
+        unset=ToolSettings(),
     )
     options: Mapping[str, Any] = setting(
         JSON_TABLE,

@@ -6,9 +6,9 @@ is in none of them stays None, and the default of the dialect (the protocol that
 speaks) applies. For a discovered extension, overrides and defaults take precedence over its
 manifest, because an extension must not be able to remove the operator's limits.
 
-Groups (limits, restart, breaker, pool), `env`, `hooks` and `options` are merged key by key. Every
-other setting is replaced as a whole. This includes `permissions`: a `permissions` table denies
-everything that it does not grant itself, even if a table of lower precedence grants it.
+Groups (limits, restart, breaker, pool, tools), `env`, `hooks` and `options` are merged key by key.
+Every other setting is replaced as a whole. This includes `permissions`: a `permissions` table
+denies everything that it does not grant itself, even if a table of lower precedence grants it.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from typing import Any
 
 from exthost.model.documents.problems import Place
 from exthost.model.documents.readers import Reader, read_table, read_text
-from exthost.model.documents.setting_keys import SETTING_KEYS, SharedSettings
+from exthost.model.documents.setting_keys import SETTING_KEYS, SharedSettings, ToolSettings
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.spec import Breaker, Limits, Pins, Pool, Restart, Spec
 
@@ -83,7 +83,7 @@ _NOT_SET: Mapping[str, Any] = {name: getattr(NO_SETTINGS, name) for name in _SPE
 
 def _merge(inner: Any, outer: Any) -> Any:
     """Return one setting, merged from two places. `inner` takes precedence over `outer`."""
-    if isinstance(inner, Limits | Restart | Breaker | Pool):
+    if isinstance(inner, Limits | Restart | Breaker | Pool | ToolSettings):
         return inner.over(outer)
     if isinstance(inner, Mapping):
         return MappingProxyType({**outer, **inner}) if inner or outer else EMPTY_MAPPING

@@ -1,4 +1,4 @@
-"""A plugin of nexo's second contract, with nothing but the standard library."""
+"""A plugin of nexo's second contract, written with only the standard library."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A plugin as authors wrote them in November 2026, with nothing but the standard library."""
+"""A plugin of the current synaps, written with only the standard library."""
 
 import json
 import sys

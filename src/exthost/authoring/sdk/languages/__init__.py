@@ -1,9 +1,9 @@
-"""Creates new extensions in other languages than Python, from templates; they use no SDK.
+"""Creates new extensions in languages other than Python, from templates. They use no SDK.
 
-Each language has one template in this folder for morphir, nexo and mcp, of at most forty lines. The
-code that differs between these dialects is filled in from `languages.toml`. synaps, whose
-messages have a header with their length, roder, whose handshake repeats its manifest, and cigen,
-whose messages are protobuf, have templates of their own. Those of cigen use no protobuf library.
+Each language has one template, of at most forty lines, for morphir, nexo and mcp; `languages.toml`
+contains the code that differs between these dialects. The other dialects need separate templates:
+messages of synaps have a header with their length, the handshake of roder repeats the manifest, and
+cigen uses protobuf, which its templates encode without a library.
 """
 
 import tomllib
@@ -25,12 +25,13 @@ class Language(NamedTuple):
     template      the file of the template for morphir, nexo and mcp
     program       the path of the program in the new folder
     command       the command that runs it, compiling it first if necessary
-    needs         what must be installed
-    build         the command that only checks whether it compiles; "" for none
+    needs         the software that must be installed
+    build         the command that checks whether the program compiles; "" if there is none
     files         further files of the project, with their contents
-    binary        the program that `build_binary` makes. It is the command for roder and synaps,
-                  since their hosts pass on too few environment variables for a compiler, and wait
-                  too short a time for it, and for cigen, whose plugins are programs
+    binary        the compiled program. It replaces `command` for roder and synaps, whose hosts pass
+                  too few environment variables to run a compiler and do not wait long enough for
+                  one, and for cigen, which runs plugins as executables
+    build_binary  the command that compiles `binary`
     code          by dialect: the code that is filled into the template for the methods, a result,
                   an error, and the JSON field with the version of JSON-RPC
     """
@@ -58,14 +59,14 @@ LANGUAGES = {
     name: _read_language(row) for name, row in tomllib.loads(_read_text("languages.toml")).items()
 }
 
-# The templates of manifests, by dialect. The other dialects have a config.
+# The templates of manifests, by dialect. The other dialects use a config (exthost.toml) instead.
 _MANIFESTS = {
     "nexo": "nexo_manifest.toml.template",
     "synaps": "synaps_manifest.json.template",
     "roder": "roder_manifest.toml.template",
 }
 
-# A call of a new extension, and the line of its test that makes the same call.
+# An example call for the README, and the same call as a line of test.sh.
 _CALL = "exthost call . shout text=hi"
 _CALL_TEST = 'test "$(exthost call . shout text=hi --text)" = HI'
 _GENERATE = """exthost call . generate schema='{"version": "1", "jobs": [{"id": "build"}]}'"""
@@ -91,10 +92,11 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
         "command": command[0],
         "args": ", ".join(f'"{argument}"' for argument in command[1:]),
         "build": f"{build}\n" if build else "",
-        "first": f"    {build:<43} # after each change\n" if command != traits.command else "",
+        # The README mentions the build only if the extension runs a compiled program.
+        "build_step": f"    {build:<43} # after each change\n" if command != traits.command else "",
     }
     files = dict(traits.files)
-    if dialect == "cigen" and "Cargo.toml" in files:
+    if dialect == "cigen" and "Cargo.toml" in files:  # its template needs no crates
         files["Cargo.toml"] = files["Cargo.toml"].partition("\n[dependencies]")[0]
     manifest = load_dialect(dialect).manifest_file or "exthost.toml"
     return {
@@ -110,6 +112,7 @@ def _program_text(name: str, dialect: str, language: str) -> str:
     """Return the source code of a new extension."""
     template = LANGUAGES[language].template
     if dialect not in _SCHEMA_FIELDS:
+        # "go.go.template" becomes "go_synaps.go.template".
         template = template.replace(language, f"{language}_{dialect}", 1)
         try:
             return _read_text(template).replace("NAME", name)

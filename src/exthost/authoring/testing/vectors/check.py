@@ -69,7 +69,7 @@ async def check_with_process(vector: Vector, folder: Path, clock: Any = None) ->
         else:
             assert_error(vector, await _expect_error(extension.start()))
             # After a refused handshake the extension has only the tools of its manifest, if any.
-            declared = {tool.name: tool for tool in extension.spec.tools}
+            declared = {tool.name: tool for tool in extension.spec.declared_tools}
             assert extension.tools == declared, f"it offers {sorted(extension.tools)}"
             assert extension.stats.pid is None, "its process was not ended"
 

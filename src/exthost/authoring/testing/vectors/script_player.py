@@ -179,7 +179,7 @@ def operation_without_process(vector: Vector) -> Any:
     the operation."""
     fields, params = vector.fields, vector.json("params")
     player = ScriptPlayer(vector)
-    tools = vector.spec().tools
+    tools = vector.spec().declared_tools
     if vector.first_handshake is not None:
         settings = {key: fields[key] for key in ("config", "options") if key in fields}
         first = replace(vector, table="handshake", fields=vector.first_handshake | settings)

@@ -5,10 +5,12 @@ import { Detail } from "./detail.js";
 import { byId, el, setText } from "./dom.js";
 import { plural } from "./format.js";
 import { ExtensionList } from "./list.js";
+import { showQuestions } from "./question.js";
 import { trafficView } from "./traffic.js";
 import { showError } from "./values.js";
 
 const rows = new Map();
+let hostText = "";
 const main = byId("main");
 const notice = byId("notice");
 let detail, list, view;
@@ -69,9 +71,11 @@ function onRows(changes) {
   for (const row of changes.rows) rows.set(row.id, row);
   for (const [name, row] of rows) if (row === null) rows.delete(name);
   list.refresh();
+  const clients = changes.clients;
   const ready = [...rows.values()].filter((row) => row.state === "ready").length;
   const failed = [...rows.values()].filter((row) => ["failed", "refused", "open"].includes(row.state)).length;
-  setText(byId("summary"), `${ready} of ${plural(rows.size, "extension")} ready${failed ? `, ${failed} in trouble` : ""}`);
+  setText(byId("summary"), `${ready} of ${plural(rows.size, "extension")} ready${failed ? `, ${failed} in trouble` : ""}${clients.length ? `, ${plural(clients.length, "client")}` : ""}`);
+  byId("summary").title = [hostText, ...clients.map((one) => `${one.name || "a client"} ${one.version}, ${one.pid === null ? "on HTTP" : `process ${one.pid}`}`)].join("\n");
   if (detail.name) detail.update(rows.get(detail.name));
   else if (document.body.dataset.view === "list") showOverview();
 }
@@ -117,7 +121,7 @@ async function start() {
     if (error instanceof ApiError && error.error.code === "401") setTimeout(() => location.reload(), 100);
     return;
   }
-  byId("summary").title = `${about.host.config}, process ${about.host.pid}, exthost ${about.host.version}`;
+  hostText = `${about.host.config}, process ${about.host.pid}, exthost ${about.host.version}`;
   list = new ExtensionList(rows);
   detail = new Detail(main, about.lifecycle);
   byId("reload").addEventListener("click", reload);
@@ -125,6 +129,7 @@ async function start() {
   let isFirst = true;
   addEventListener("hashchange", () => { if (!isFirst) showView(); });
   const always = new AbortController();
+  follow("/api/questions", ({ questions }) => showQuestions(byId("questions"), questions), { signal: always.signal });
   let wasOpen = true;
   follow("/api/events", (changes) => {
     onRows(changes);

@@ -4,6 +4,7 @@ import { stream } from "./api.js";
 import { el, setText } from "./dom.js";
 import { makeForm } from "./form.js";
 import { seconds } from "./format.js";
+import { showQuestion } from "./question.js";
 import { showError, showResult } from "./values.js";
 
 const MAX_CHARACTERS = 200000;
@@ -49,9 +50,10 @@ export function runCall(request, { onEnd }) {
   const progress = el("div", { class: "progress", hidden: true }, bar, barText);
   const events = new GrowingText("Events, as they come");
   const log = new GrowingText("Log lines and stderr while it ran");
+  const questions = el("div");
   const end = el("div", { class: "end" });
   const element = el("section", { class: "output", "aria-label": "Output", "aria-busy": "true" },
-    el("div", { class: "output-head" }, state, cancel), progress, events.element, end, log.element);
+    el("div", { class: "output-head" }, state, cancel), questions, progress, events.element, end, log.element);
   const timer = setInterval(() => setText(state, `running for ${seconds(Date.now() / 1000 - started)}`), 250);
 
   const showProgress = (done, total, message) => {
@@ -66,7 +68,11 @@ export function runCall(request, { onEnd }) {
   const onEvent = (event) => {
     if (event.kind === "progress") showProgress(event.progress, event.total, event.message);
     else if (event.kind === "log") log.add(`${event.text}\n`);
-    else if (event.kind === "stream") {
+    else if (event.kind === "question") {
+      const question = showQuestion(event);
+      questions.append(question);
+      question.querySelector(".decline").focus();
+    } else if (event.kind === "stream") {
       if (event.shown && typeof event.shown === "object") showProgress(event.shown.current ?? event.shown.progress, event.shown.total, event.shown.message);
       else events.add(eventText(event));
     } else if (event.kind === "result") {
@@ -84,6 +90,7 @@ export function runCall(request, { onEnd }) {
   const finish = () => {
     clearInterval(timer);
     cancel.remove();
+    questions.remove();
     element.setAttribute("aria-busy", "false");
     onEnd();
   };

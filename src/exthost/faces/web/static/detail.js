@@ -55,7 +55,7 @@ export class Detail {
 
   async load() {
     this.about = await get("/api/extension", { name: this.name });
-    this.seen = [this.about.state, this.about.tools.length].join();
+    this.seen = [this.about.state, this.about.tools.length, this.about.lock, this.about.quarantined.length].join();
     this.showCause();
   }
 
@@ -106,7 +106,7 @@ export class Detail {
     this.buttons.start.hidden = RUNS.has(row.state) && row.state !== "admitted";
     this.buttons.stop.hidden = !RUNS.has(row.state);
     if (this.life) lightState(this.life, row.state);
-    const seen = [row.state, row.tools].join();
+    const seen = [row.state, row.tools, row.lock, row.quarantined.length].join();
     if (this.about && this.seen !== seen) {
       this.seen = seen;
       this.load().then(() => this.redraw(), () => {});
@@ -168,7 +168,9 @@ export class Detail {
     const method = el("details", { class: "tool method" }, el("summary", null, el("strong", null, "Any method"), el("span", { class: "hint" }, "a request in the dialect's own words")));
     method.addEventListener("toggle", () => { if (method.open && method.children.length === 1) method.append(methodPanel(this.name, about.streams)); });
     const silent = about.is_offer_unknown && el("p", { class: "banner" }, "It has not been started: only then is known what it offers.");
-    return [silent, about.warnings.map((text) => el("p", { class: "banner" }, text)), about.tools.length > 8 && search, list,
+    const held = about.quarantined.map((tool) => el("p", { class: "banner quarantined" },
+      el("strong", {}, `${tool.tool} is quarantined`), ": ", tool.changes.join("; "), ` — exthost approve ${about.id}`));
+    return [held, silent, about.warnings.map((text) => el("p", { class: "banner" }, text)), about.tools.length > 8 && search, list,
       !about.tools.length && !about.is_offer_unknown && el("p", { class: "hint" }, "It offers no tools."), method].flat();
   }
 

@@ -52,6 +52,7 @@ export class ExtensionList {
     updateSparkline(spark, row.points);
     const facts = [row.dialect, plural(row.tools, "tool"), `${count(row.calls)} call${row.calls === 1 ? "" : "s"}`];
     if (row.rate) facts.push(`${row.rate}/s`);
+    if (row.lock) facts.push(row.quarantined.length ? `${row.quarantined.length} quarantined` : row.lock);
     if (row.restarts) facts.push(plural(row.restarts, "restart"));
     if (row.state in TROUBLE && row.last_error) facts.unshift(row.last_error.message);
     setText(line, facts.join(" · "));

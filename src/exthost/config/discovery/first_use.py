@@ -1,0 +1,66 @@
+"""Remembers which new extensions a person has agreed to (`[trust] new = "ask"`).
+
+The answers are in the host's state folder, by the config and the id of the extension, with a digest
+of its manifest: a package with another manifest is new again. An answer that cannot be read counts
+as none.
+"""
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from exthost.config import Config
+from exthost.model.spec import Spec
+from exthost.process.own_process import host_environ
+from exthost.process.private_folders import make_folder
+from exthost.process.small_files import read_start
+from exthost.process.state_root import state_root
+
+# More than the answers about thousands of extensions.
+_MAX_BYTES = 1024 * 1024
+
+# How much of a manifest is read.
+_MAX_MANIFEST_BYTES = 16 * 1024 * 1024
+
+
+def has_agreed(config: Config, spec: Spec) -> bool:
+    """Return whether a person has agreed to start this extension."""
+    digest = _digest(spec)
+    return bool(digest) and _read(_file(config)).get(spec.id) == digest
+
+
+def remember_agreement(config: Config, spec: Spec) -> None:
+    """Remember that a person has agreed to start this extension. Raises OSError."""
+    path = _file(config)
+    answers = {**_read(path), spec.id: _digest(spec)}
+    make_folder(path.parent)
+    temp_path = path.with_suffix(f".{os.getpid()}")
+    temp_path.write_text(json.dumps(answers, sort_keys=True))
+    temp_path.replace(path)
+
+
+def _file(config: Config) -> Path:
+    name = hashlib.sha256(os.fsencode(os.path.realpath(config.origin))).hexdigest()[:32]
+    return Path(state_root(host_environ()), "trust", f"{name}.json")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError, RecursionError):
+        answers = json.loads(read_start(str(path), _MAX_BYTES))
+        if isinstance(answers, dict):
+            return answers
+    return {}
+
+
+def _digest(spec: Spec) -> str:
+    """Return a digest of the place and the manifest of an extension, or of the program that it
+    consists of; "" if it cannot be read."""
+    path = os.path.realpath(spec.manifest_file or spec.origin)
+    try:
+        text = read_start(path, _MAX_MANIFEST_BYTES)
+    except OSError:
+        return ""
+    return hashlib.sha256(os.fsencode(path) + b"\0" + text).hexdigest()

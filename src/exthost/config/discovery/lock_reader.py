@@ -1,0 +1,54 @@
+"""Reads the file `exthost.lock` beside a config.
+
+The file is not used if it is a link that leads out of its folder, is too large or not a regular
+file, or changes while it is read.
+"""
+
+import os
+import stat
+
+from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem, parse_lock
+
+# Larger than the lock of thousands of tools, and small enough to be read at each start of a host.
+_MAX_BYTES = 16 * 1024 * 1024
+
+# How often a file is read again that changes while it is read.
+_ATTEMPTS = 3
+
+
+def read_lock(folder: str) -> Lock | None:
+    """Return the lock in a folder; None if there is none. Raises LockProblem."""
+    path = os.path.join(folder, LOCK_NAME)  # noqa: PTH118
+    if not os.path.lexists(path):
+        return None
+    real, home = os.path.realpath(path), os.path.realpath(folder)
+    if not real.startswith(f"{home.rstrip('/')}/"):
+        raise LockProblem(f"it is a link that leads out of its folder, to {real}")
+    data = _read_bytes(path)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise LockProblem("it is not UTF-8 text", line) from None
+    return Lock(path=path, text=text, records=parse_lock(text))
+
+
+def _read_bytes(path: str) -> bytes:
+    for _ in range(_ATTEMPTS):
+        try:
+            # A pipe in the place of the file must not block the host.
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise LockProblem(f"it cannot be read: {error.strerror}") from None
+        with open(fd, "rb") as file:  # noqa: PTH123
+            before = os.fstat(fd)
+            if not stat.S_ISREG(before.st_mode):
+                raise LockProblem("it is not a regular file")
+            if before.st_size > _MAX_BYTES:
+                raise LockProblem(f"it is larger than {_MAX_BYTES >> 20} MiB")
+            data = file.read(_MAX_BYTES + 1)
+            after = os.fstat(fd)
+        is_same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+        if is_same and len(data) == after.st_size:
+            return data
+    raise LockProblem("it changes while it is read")

@@ -1,0 +1,151 @@
+"""Gives each extension of a config its record in `exthost.lock`, or the reason why it must not
+start.
+
+The lock is enforced if there is one, unless `[trust] lock` says otherwise. An extension without a
+record is refused, and so is every extension if the lock cannot be read. A discovered extension that
+neither the config nor the lock names is new, and `[trust] new` decides about it.
+
+The host and the command line both get their specs from here, so all of them obey the lock.
+"""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from exthost.config import Config
+from exthost.config.discovery.first_use import has_agreed
+from exthost.config.discovery.lock_reader import read_lock
+from exthost.config.discovery.report import Diagnostic
+from exthost.config.discovery.trust import is_named
+from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem
+from exthost.model.lock_record import SpecLock
+from exthost.model.spec import Refusal, Spec
+
+Mode = Literal["enforce", "warn", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class LockState:
+    """How the lock of a config applies.
+
+    mode     "off" if the extensions are not compared with a lock
+    lock     the content of the lock; None if there is none, or if it cannot be used
+    problem  why the lock cannot be used
+    """
+
+    mode: Mode
+    lock: Lock | None = None
+    problem: LockProblem | None = None
+
+
+def read_lock_state(config: Config) -> LockState:
+    """Read the lock of a config, unless its `[trust]` turns the lock off."""
+    setting = config.trust.lock
+    if setting == "off" or config.folder is None:
+        return LockState("off")
+    try:
+        lock = read_lock(config.folder)
+    except LockProblem as problem:
+        return LockState(setting or "enforce", problem=problem)
+    return LockState(setting or ("off" if lock is None else "enforce"), lock)
+
+
+def lock_specs(
+    config: Config, specs: Iterable[Spec], state: LockState | None = None
+) -> tuple[list[Spec], list[Diagnostic]]:
+    """Return these extensions, each with its record or a refusal, and the problems of the lock."""
+    state = read_lock_state(config) if state is None else state
+    diagnostics: list[Diagnostic] = []
+    if state.problem is not None:
+        refusal = _unusable_refusal(config, state.problem)
+        is_enforced = state.mode == "enforce"
+        diagnostics.append(_unusable_diagnostic(config, state.problem, refusal, is_enforced))
+        if is_enforced:
+            return [_refuse(spec, refusal) for spec in specs], diagnostics
+    return [_judge(config, spec, state, diagnostics) for spec in specs], diagnostics
+
+
+def _judge(config: Config, spec: Spec, state: LockState, diagnostics: list[Diagnostic]) -> Spec:
+    if not spec.enabled:
+        return spec
+    lock = state.lock
+    if lock is not None and state.mode != "off" and (record := lock.records.get(spec.id)):
+        return replace(
+            spec, lock=SpecLock(record=record, mode=state.mode, path=lock.path, text=lock.text)
+        )
+    if spec.package is not None and not is_named(config, spec):
+        new = config.trust.new or ("allow" if lock is None else "refuse")
+        is_allowed = new == "allow" or (new == "ask" and lock is None and has_agreed(config, spec))
+        return spec if is_allowed else _refuse(spec, _new_refusal(spec, new))
+    if state.mode == "enforce":
+        return _refuse(spec, _missing_refusal(spec))
+    if state.mode == "warn" and state.problem is None:
+        missing = _missing_refusal(spec)
+        diagnostics.append(
+            Diagnostic(
+                level="warning",
+                path=config.origin,
+                message=f"{spec.id}: {missing.message}",
+                code=missing.code,
+                help=missing.help,
+                extension=spec.id,
+            )
+        )
+    return spec
+
+
+def without_lock(spec: Spec) -> Spec:
+    """Return an extension that is started whatever the lock says, for `dev`, `check` and `lock`."""
+    refusal = spec.refusal
+    is_refused_by_lock = refusal is not None and refusal.rule in ("lock", "new")
+    return replace(spec, lock=None, refusal=None if is_refused_by_lock else refusal)
+
+
+def _refuse(spec: Spec, refusal: Refusal) -> Spec:
+    return spec if spec.refusal is not None or not spec.enabled else replace(spec, refusal=refusal)
+
+
+def _unusable_refusal(config: Config, problem: LockProblem) -> Refusal:
+    where = f"{LOCK_NAME}, line {problem.line}," if problem.line else LOCK_NAME
+    return Refusal(
+        "X1823",
+        f"{where} cannot be used: {problem}",
+        "restore it from your repository, or resolve the conflict; `exthost lock` writes a new one "
+        "of what is installed now",
+        "lock",
+    )
+
+
+def _unusable_diagnostic(
+    config: Config, problem: LockProblem, refusal: Refusal, is_enforced: bool
+) -> Diagnostic:
+    return Diagnostic(
+        level="error" if is_enforced else "warning",
+        path=f"{config.folder}/{LOCK_NAME}",
+        message=refusal.message,
+        code=refusal.code,
+        help=refusal.help,
+        line=problem.line,
+    )
+
+
+def _missing_refusal(spec: Spec) -> Refusal:
+    return Refusal(
+        "X1824",
+        f"{LOCK_NAME} has no record of it",
+        f"if you trust it: exthost lock {shlex.quote(spec.id)}",
+        "lock",
+    )
+
+
+def _new_refusal(spec: Spec, new: str) -> Refusal:
+    ways = f"exthost lock {shlex.quote(spec.id)}, or name it in the config"
+    asks = "exthost run asks on a terminal; or " if new == "ask" else ""
+    return Refusal(
+        "X1825",
+        f"it is new: neither the config nor {LOCK_NAME} names it, and it was found in "
+        f"{spec.manifest_file or spec.origin}",
+        f"if you trust it: {asks}{ways}",
+        "new",
+    )

@@ -1,0 +1,201 @@
+"""The text of `exthost.lock`: what was approved of each extension of a config.
+
+The file is TOML and made to be read in a diff: sorted, one line for each fact, without times, paths
+of a machine or secrets. `format_lock` returns the same text for the same records. Characters that
+an editor does not show are written as escapes.
+
+A text that cannot be used raises `LockProblem`: a conflict of a merge, a newer format, an unknown
+key. No extension of the config is started then. `discovery.lock_reader` reads the file.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from exthost.model.documents.toml_text import parse_toml
+from exthost.model.empty_mapping import empty_mapping
+from exthost.model.lock_record import LockedTool, LockRecord
+
+LOCK_NAME = "exthost.lock"
+
+# The format that this module writes, and the only one that it reads.
+_VERSION = 1
+
+_HEADER = """\
+# What was approved of each extension: its code, what it may do, and what it offers.
+# Written by `exthost lock` and `exthost approve`. Review each change of this file.
+
+version = 1
+"""
+
+_CONFLICT = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?: |$)", re.MULTILINE)
+
+# A key that needs no quotes.
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class LockProblem(Exception):
+    """A lock file cannot be used. The message says why; `line` is the line at fault, or 0."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """The content of a lock file.
+
+    path     the file
+    text     its text
+    records  the records by the ids of their extensions
+    """
+
+    path: str
+    text: str = field(default="", repr=False)
+    records: Mapping[str, LockRecord] = field(default_factory=empty_mapping)
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def parse_lock(text: str) -> dict[str, LockRecord]:
+    """Return the records in the text of a lock file. Raises LockProblem."""
+    if conflict := _CONFLICT.search(text):
+        line = text.count("\n", 0, conflict.start()) + 1
+        raise LockProblem("it has the markers of a merge conflict", line)
+    try:
+        document = parse_toml(text)
+    except RecursionError:
+        raise LockProblem("it is nested too deep") from None
+    except ValueError as error:
+        at = re.search(r"line (\d+)", str(error))
+        raise LockProblem(f"it is not valid TOML: {error}", int(at[1]) if at else 0) from None
+    version = document.pop("version", None)
+    if type(version) is int and version > _VERSION:
+        raise LockProblem(f"it has the format {version}, which needs a newer exthost")
+    if type(version) is not int or version != _VERSION:
+        raise LockProblem(f"it does not begin with `version = {_VERSION}`")
+    extensions = document.pop("extensions", {})
+    if document:
+        raise LockProblem(f"it has an unknown key: {next(iter(document))}")
+    if not isinstance(extensions, dict):
+        raise LockProblem("extensions is not a table")
+    return {id: _read_record(id, table) for id, table in extensions.items()}
+
+
+def _read_record(id: str, table: Any) -> LockRecord:
+    if not isinstance(table, dict):
+        raise LockProblem(f"extensions.{id} is not a table")
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        where = f"extensions.{id}.{key}"
+        if key == "tools":
+            values[key] = _read_tools(value, where)
+        elif key == "compiled":
+            values[key] = _read_texts_by_name(value, where)
+        elif key in _LISTS:
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                raise LockProblem(f"{where} is not a list of texts")
+            values[key] = tuple(value)
+        elif key in _TEXTS:
+            values[key] = _read_text(value, where)
+        else:
+            raise LockProblem(f"it has an unknown key: {where}")
+    return LockRecord(**values)
+
+
+def _read_text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise LockProblem(f"{where} is not a text")
+    return value
+
+
+def _read_texts_by_name(value: Any, where: str) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise LockProblem(f"{where} is not a table")
+    return {name: _read_text(text, f"{where}.{name}") for name, text in value.items()}
+
+
+def _read_tools(value: Any, where: str) -> dict[str, LockedTool]:
+    if not isinstance(value, dict):
+        raise LockProblem(f"{where} is not a table")
+    tools = {}
+    for name, table in value.items():
+        texts = _read_texts_by_name(table, f"{where}.{name}")
+        if unknown := texts.keys() - _TOOL_KEYS:
+            raise LockProblem(f"it has an unknown key: {where}.{name}.{min(unknown)}")
+        tools[name] = LockedTool(**texts)
+    return tools
+
+
+_TOOL_KEYS = {item.name for item in fields(LockedTool)}
+
+# The keys of a record in the order in which they are written.
+_KEYS = tuple(item.name for item in fields(LockRecord))
+_LISTS = frozenset(("command", "permissions", "variables", "limits", "hooks", "capabilities"))
+_TEXTS = frozenset(_KEYS) - _LISTS - {"tools", "compiled"}
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def format_lock(records: Mapping[str, LockRecord]) -> str:
+    """Return the text of a lock file with these records."""
+    parts = [_HEADER]
+    for id in sorted(records):
+        parts += _record_lines(id, records[id])
+    return "".join(parts)
+
+
+def _record_lines(id: str, record: LockRecord) -> Iterator[str]:
+    table = f"extensions.{_key(id)}"
+    yield f"\n[{table}]\n"
+    for name in _KEYS:
+        value = getattr(record, name)
+        if name in _LISTS and value:
+            yield f"{name} = {_list(value)}\n"
+        elif name in _TEXTS and value:
+            yield f"{name} = {_text(value)}\n"
+    if record.compiled:
+        yield f"\n[{table}.compiled]\n"
+        for platform in sorted(record.compiled):
+            yield f"{_key(platform)} = {_text(record.compiled[platform])}\n"
+    for name in sorted(record.tools):
+        tool = record.tools[name]
+        yield f"\n[{table}.tools.{_key(name)}]\n"
+        for key in ("description", "schema", "annotations"):
+            if value := getattr(tool, key):
+                yield f"{key} = {_text(value)}\n"
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _quoted(name)
+
+
+def _list(texts: tuple[str, ...]) -> str:
+    """Return a list on one line, or with a line for each item if it is long."""
+    line = f"[{', '.join(map(_quoted, texts))}]"
+    if len(line) <= 80:
+        return line
+    return "[\n" + "".join(f"    {_quoted(text)},\n" for text in texts) + "]"
+
+
+def _text(text: str) -> str:
+    """Return a text, with a line of the file for each of its lines."""
+    if "\n" not in text:
+        return _quoted(text)
+    lines = "\n".join(_quoted(line)[1:-1] for line in text.split("\n"))
+    return f'"""\n{lines}"""'
+
+
+def _quoted(text: str) -> str:
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    return f"\\u{ord(character):04X}" if ord(character) < 0x10000 else f"\\U{ord(character):08X}"

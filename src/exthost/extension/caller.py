@@ -1,0 +1,10 @@
+"""Which client of the gateway makes the tool calls of the current task.
+
+A rule of the config may name a client. The gateway sets the name for the task of a call. It is the
+name that the client has for itself, and nobody has checked it.
+"""
+
+from contextvars import ContextVar
+
+CLIENT: ContextVar[str | None] = ContextVar("CLIENT", default=None)
+"""The name of the client; None if the caller is not a client of the gateway."""

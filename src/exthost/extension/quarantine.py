@@ -1,0 +1,18 @@
+"""The error for a call of a tool that is in quarantine: the tool differs from the lock of the
+config, or is new (see `model.lock_record`)."""
+
+import shlex
+
+from exthost.errors import Refused
+from exthost.model.lock_record import Quarantine
+
+
+def quarantine_error(extension: str, tool: str, quarantine: Quarantine) -> Refused:
+    """Return the error for a call of this tool."""
+    return Refused(
+        "X1822",
+        f"the tool {tool!r} is quarantined, since it differs from exthost.lock: "
+        f"{quarantine.reason}; exthost approve {shlex.quote(extension)} shows it and asks",
+        extension=extension,
+        help=f"exthost approve {shlex.quote(extension)}; until then other tools can be called",
+    )

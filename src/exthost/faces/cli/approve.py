@@ -1,0 +1,182 @@
+"""Show what differs from `exthost.lock`, the worst first, ask, and record the present state.
+
+A change of a text is shown by its words. What a text hides is flagged: invisible characters, HTML
+comments, terminal codes, very long lines, and the names of other tools. Without a NAME all
+extensions are compared. --yes agrees without asking, for scripts.
+"""
+
+import argparse
+import getpass
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from exthost.errors import Refused
+from exthost.events import Bus
+from exthost.faces.cli.common import (
+    Args,
+    add_config_option,
+    print_error,
+    say,
+    show_json,
+    show_result,
+)
+from exthost.faces.cli.config_edit import suggest_reload
+from exthost.faces.cli.lock_edit import (
+    change_as_dict,
+    lock_path,
+    print_comparison,
+    require_lock,
+    select_specs,
+    write_records,
+)
+from exthost.faces.cli.started_extension import printing_bus
+from exthost.faces.cli.target_specs import read_extensions
+from exthost.faces.cli.terminal_question import ask_on_terminal
+from exthost.faces.cli.verb_loop import run_once
+from exthost.host.audit import record_approval
+from exthost.host.lock_survey import Comparison, compare_with_lock, find_flags, merge_record
+from exthost.model.change_text import describe_change
+from exthost.model.lock_record import LockRecord
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these extensions")
+    parser.add_argument("--yes", action="store_true", help="agree without asking")
+    add_config_option(parser)
+
+
+def run(args: Args) -> int:
+    configured = read_extensions(args)
+    lock = require_lock(configured.config)
+    known_ids = {spec.id for spec in (*configured.specs, *configured.disabled)}
+    gone = [
+        Comparison(id, record, None)
+        for id, record in lock.records.items()
+        if id not in known_ids and (not args.names or id in args.names)
+    ]
+    names = [name for name in args.names if name not in {item.id for item in gone}]
+    specs = select_specs(configured, names) if names or not args.names else []
+    bus = Bus() if args.json else printing_bus()
+    comparisons: list[Comparison] = []
+
+    async def compare() -> int:
+        comparisons.extend(await compare_with_lock(specs, lock.records, bus=bus))
+        return 0
+
+    run_once(compare())
+    comparisons += gone
+    errors = [item.error for item in comparisons if item.error is not None]
+    differing = [item for item in comparisons if item.differs and item.error is None]
+    differing.sort(key=lambda item: item.changes[0].severity if item.changes else 9)
+    present = {item.id: item.now for item in comparisons if item.now is not None}
+    everything = {**lock.records, **present}
+    flags = {
+        item.id: find_flags(item.id, item.now, everything)
+        for item in differing
+        if item.now is not None
+    }
+    if not args.json:
+        for error in errors:
+            print_error(error, wants_json=False)
+        for item in differing:
+            print_comparison(item, flags.get(item.id, ()))
+    is_approved = bool(differing) and (args.yes or _ask(args, differing))
+    if is_approved:
+        seen = {item.id: item.locked for item in differing}
+
+        def change(records: dict[str, LockRecord]) -> None:
+            for item in differing:
+                if records.get(item.id) != seen[item.id]:
+                    raise _changed_error(item.id)
+                if item.now is None:
+                    del records[item.id]
+                else:
+                    records[item.id] = merge_record(item.locked, item.now)
+
+        write_records(args, configured.config, change)
+        _record(configured.config.audit_path, differing)
+    return _report(args, str(lock_path(configured.config)), differing, flags, errors, is_approved)
+
+
+def _changed_error(id: str) -> Refused:
+    return Refused(
+        "X1830",
+        f"the record of {id!r} was changed by somebody else meanwhile",
+        extension=id,
+        help="nothing was written: run exthost approve again",
+    )
+
+
+def _ask(args: Args, differing: Sequence[Comparison]) -> bool:
+    ids = ", ".join(item.id for item in differing)
+    if args.json:
+        return False
+    answer = ask_on_terminal(f"Approve {ids}? [y/N] ")
+    if answer is None:
+        raise Refused(
+            "X1828",
+            "nobody can be asked: this is not a terminal",
+            help="read the changes above, and agree with --yes",
+        )
+    return answer
+
+
+def _record(audit_path: str | None, differing: Sequence[Comparison]) -> None:
+    """Write to the audit who approved which changes."""
+    if audit_path is None:
+        return
+    for item in differing:
+        changes = [describe_change(change) for change in item.changes] or ["it is gone"]
+        record_approval(audit_path, item.id, _user(), changes)
+
+
+def _user() -> str:
+    """Return the name of the user, with that of `sudo`."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    behind = os.environ.get("SUDO_USER", "")
+    return f"{name} ({behind})" if behind and behind != name else name
+
+
+def _report(
+    args: Args,
+    path: str,
+    differing: Sequence[Comparison],
+    flags: dict[str, list[tuple[str, str]]],
+    errors: Sequence[Any],
+    is_approved: bool,
+) -> int:
+    if args.json:
+        show_json(
+            {
+                "lock": path,
+                "approved": is_approved,
+                "extensions": [
+                    {
+                        "id": item.id,
+                        "gone": item.now is None,
+                        "changes": [change_as_dict(change) for change in item.changes],
+                        "flags": [
+                            {"key": key, "text": text} for key, text in flags.get(item.id, ())
+                        ],
+                    }
+                    for item in differing
+                ],
+                "failed": [error.as_dict() for error in errors],
+            }
+        )
+    elif not differing:
+        show_result("nothing differs from the lock")
+    elif is_approved:
+        show_result(f"{path}: written; approved: {', '.join(item.id for item in differing)}")
+        suggest_reload(args)
+    else:
+        say("not approved: nothing was written")
+    sys.stdout.flush()
+    if errors:
+        return int(errors[0].exit_code)
+    return 0 if is_approved or not differing else Refused.exit_code

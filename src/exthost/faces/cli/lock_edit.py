@@ -1,0 +1,195 @@
+"""Reads and writes `exthost.lock` for the verbs that change it, and prints what changed.
+
+`lock`, `approve` and `verify` compare all or some extensions. `add`, `install`, `remove`,
+`uninstall` and `enable` write the record of one extension, if there is a lock.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from exthost.config import Config
+from exthost.config.discovery.configfile import ConfiguredExtensions, read_config
+from exthost.config.discovery.lock_reader import read_lock
+from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem, format_lock
+from exthost.errors import Evidence, NotFound, Refused
+from exthost.faces.cli.colour import paint
+from exthost.faces.cli.common import Args, config_path, say
+from exthost.faces.cli.config_edit import replace_file
+from exthost.faces.cli.config_lock import lock_config
+from exthost.faces.cli.target_specs import read_extensions
+from exthost.faces.cli.verb_loop import run_once
+from exthost.host.lock_survey import Comparison, compare_with_lock, find_flags, merge_record
+from exthost.model.change_text import describe_change
+from exthost.model.lock_record import LockChange, LockRecord, Severity
+from exthost.model.names import nearest
+from exthost.model.spec import Spec
+
+
+def lock_path(config: Config) -> Path:
+    """Return the path of the lock of a config. Raises UsageError for a config without a folder."""
+    assert config.folder is not None  # a config of the command line is a file
+    return Path(config.folder, LOCK_NAME)
+
+
+def read_existing_lock(config: Config) -> Lock | None:
+    """Return the lock of a config; None if there is none. Raises Refused if it cannot be
+    used."""
+    path = lock_path(config)
+    try:
+        return read_lock(str(path.parent))
+    except LockProblem as problem:
+        raise Refused(
+            "X1823",
+            f"{LOCK_NAME} cannot be used: {problem}",
+            help="restore it from your repository, or resolve the conflict; `exthost lock` without "
+            "a name writes a new one",
+            evidence=Evidence(path=str(path), line=problem.line),
+        ) from None
+
+
+def require_lock(config: Config) -> Lock:
+    """Return the lock of a config. Raises Refused if there is none, or if it cannot be used."""
+    lock = read_existing_lock(config)
+    if lock is None:
+        raise Refused(
+            "X1829",
+            f"there is no {LOCK_NAME} beside the config",
+            help="write one: exthost lock",
+            evidence=Evidence(path=str(lock_path(config))),
+        )
+    return lock
+
+
+def select_specs(configured: ConfiguredExtensions, names: Sequence[str]) -> list[Spec]:
+    """Return the enabled extensions of these names, or all of them without a name. Raises
+    NotFound."""
+    specs = {spec.id: spec for spec in configured.specs if spec.enabled}
+    for name in names:
+        if name not in specs:
+            suggestion = nearest(name, specs)
+            raise NotFound(
+                "X1206",
+                f"the config has no enabled extension {name!r}",
+                help=f"did you mean {suggestion!r}?" if suggestion else "see: exthost list",
+            )
+    return [specs[name] for name in dict.fromkeys(names)] if names else list(specs.values())
+
+
+def write_records(
+    args: Args,
+    config: Config,
+    change: Callable[[dict[str, LockRecord]], None],
+    *,
+    anew: bool = False,
+) -> bool:
+    """LockChange the records of the lock and write it. `change` edits them by id. With `anew` the
+    present lock is not read, unless it can be used. Return whether the file has changed."""
+    path = lock_path(config)
+    with lock_config(Path(config_path(args))):
+        try:
+            lock = read_existing_lock(config)
+        except Refused:
+            if not anew:
+                raise
+            lock = None
+        records = dict(lock.records) if lock is not None else {}
+        change(records)
+        text = format_lock(records)
+        if lock is not None and lock.text == text:
+            return False
+        replace_file(path, text)  # not `resolve`: a link could lead out of the folder
+    return True
+
+
+def record_extension(args: Args, name: str, *, replaces: bool = True) -> None:
+    """Write the record of an extension that was just added, installed or enabled, if the config has
+    a lock. Without `replaces`, a record that is there stays: what it says was approved. An
+    extension that does not start gets no record, and a message says so."""
+    configured = read_extensions(args)
+    config = configured.config
+    if config.trust.lock == "off" or (lock := read_existing_lock(config)) is None:
+        return
+    owned = [
+        spec
+        for spec in configured.specs
+        if spec.enabled
+        and (spec.id == name or (spec.package is not None and spec.package.owner == name))
+        and (replaces or spec.id not in lock.records)
+    ]
+    comparisons: list[Comparison] = []
+
+    async def compare() -> int:
+        comparisons.extend(await compare_with_lock(owned, lock.records))
+        return 0
+
+    if owned:
+        run_once(compare())
+    for item in comparisons:
+        if item.error is not None:
+            say(f"its record was not written: {item.error.message}; later: exthost lock {item.id}")
+            continue
+        assert item.now is not None
+        flags = find_flags(item.id, item.now, {**lock.records, item.id: item.now})
+        print_comparison(item if item.locked is not None else replace(item, changes=()), flags)
+        new_record = merge_record(item.locked, item.now)
+
+        def change(
+            records: dict[str, LockRecord], id: str = item.id, record: LockRecord = new_record
+        ) -> None:
+            records[id] = record
+
+        write_records(args, config, change)
+        say(f"{item.id}: recorded in {LOCK_NAME}")
+
+
+def drop_record(args: Args, name: str) -> None:
+    """Remove the record of an extension that was just removed, if the config has a lock."""
+    config = read_config(config_path(args))
+    if config.trust.lock == "off" or read_existing_lock(config) is None:
+        return
+
+    def change(records: dict[str, LockRecord]) -> None:
+        records.pop(name, None)
+
+    if write_records(args, config, change):
+        say(f"{name}: its record is removed from {LOCK_NAME}")
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+_STYLES = {Severity.PERMISSION: "error", Severity.VARIABLE: "error", Severity.PROGRAM: "error"}
+
+
+def print_comparison(comparison: Comparison, flags: Sequence[tuple[str, str]] = ()) -> None:
+    """Print the changes of one extension to stderr, a line each, and what its texts hide."""
+    if comparison.error is not None:
+        return
+    if comparison.now is None:
+        say(f"{comparison.id}: it is gone from the config")
+        return
+    title = "is new" if comparison.locked is None else "has changed"
+    if comparison.changes or flags:
+        say(f"{comparison.id} {title}:")
+    for change in comparison.changes:
+        style = _STYLES.get(change.severity, "warning")
+        mark = paint("!" if change.severity <= Severity.PROGRAM else "~", style, sys.stderr)
+        sys.stderr.write(f"  {mark} ")
+        say(describe_change(change))
+    for key, flag in flags:
+        sys.stderr.write(f"  {paint('?', 'error', sys.stderr)} ")
+        say(f"{key} has {flag}" if key != "unknown_code" else flag)
+
+
+def change_as_dict(change: LockChange) -> dict[str, Any]:
+    """Return a change as data."""
+    return {
+        "key": change.key,
+        "kind": change.kind,
+        "severity": change.severity.name.lower(),
+        "before": change.before,
+        "after": change.after,
+        "text": describe_change(change),
+    }

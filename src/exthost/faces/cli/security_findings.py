@@ -1,0 +1,167 @@
+"""Finds what is weak in a config, for `exthost doctor --security`: each finding with the line that
+fixes it. Nothing is started."""
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from exthost.config.discovery.configfile import ConfiguredExtensions
+from exthost.config.discovery.locked_specs import read_lock_state
+from exthost.config.lock_file import LOCK_NAME
+from exthost.model.spec import HostEnvRef, Spec
+from exthost.process.environment import looks_secret
+
+# The code of the diagnostic for a config that others can write.
+_OPEN_FILE = "X0113"
+
+
+class Weakness(NamedTuple):
+    """One weak point. `kind` is its class, `extension` an id or "", and `fix` the line to write or
+    to run."""
+
+    kind: str
+    extension: str
+    message: str
+    fix: str
+
+
+def find_weaknesses(configured: ConfiguredExtensions) -> list[Weakness]:
+    """Return what is weak in a config: first what concerns all of it, then each extension."""
+    found = [*_find_lock(configured), *_find_hooks(configured), *_find_open_files(configured)]
+    for spec in configured.specs:
+        if spec.enabled:
+            found += [
+                *_find_sandbox(configured, spec),
+                *_find_grants(configured, spec),
+                *_find_secrets(spec),
+                *_find_spec_hooks(spec),
+                *_find_code(spec),
+            ]
+    return found
+
+
+def _place(configured: ConfiguredExtensions, spec: Spec, line: str) -> str:
+    """Return a setting with the place in the config where it belongs."""
+    if spec.id in configured.entry_ids:
+        return f"{line}  # in the entry of {spec.id}"
+    return f"[overrides.{_key(spec.id)}] {line}"
+
+
+def _key(id: str) -> str:
+    return id if id.replace("-", "").replace("_", "").isalnum() and id.isascii() else f'"{id}"'
+
+
+def _find_lock(configured: ConfiguredExtensions) -> Iterator[Weakness]:
+    state = read_lock_state(configured.config)
+    if state.problem is not None:
+        yield Weakness("lock", "", f"{LOCK_NAME} cannot be used: {state.problem}", "exthost lock")
+    elif configured.config.trust.lock in ("off", "warn"):
+        setting = configured.config.trust.lock
+        message = f"the lock is not enforced: [trust] lock is {setting!r}"
+        yield Weakness("lock", "", message, '[trust] lock = "enforce"')
+    elif state.lock is None:
+        message = "there is no lock: a program or a tool can change without anybody noticing"
+        yield Weakness("lock", "", message, "exthost lock")
+    has_discovery = configured.config.discovery is not None
+    if has_discovery and (configured.config.trust.new or "allow") == "allow" and state.lock is None:
+        message = "every extension that appears in a search path is started unasked"
+        yield Weakness("new", "", message, '[trust] new = "ask"')
+
+
+def _find_hooks(configured: ConfiguredExtensions) -> Iterator[Weakness]:
+    for kind, policy in configured.config.hooks.items():
+        if policy == "open":
+            what = "every hook" if kind == "*" else kind
+            message = f"a call that a guard could not judge is made ({what} fails open)"
+            yield Weakness("guard", "", message, '[hooks] on_failure = "closed"')
+
+
+def _find_open_files(configured: ConfiguredExtensions) -> Iterator[Weakness]:
+    for diagnostic in configured.diagnostics:
+        if diagnostic.code == _OPEN_FILE:
+            fix = diagnostic.help.rpartition(": ")[2]
+            yield Weakness("file", "", f"{diagnostic.path}: {diagnostic.message}", fix)
+
+
+def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakness]:
+    if spec.sandbox == "off":
+        message = "its sandbox is off: it can do what you can do"
+        yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
+    elif spec.permissions is None:
+        message = "it has no sandbox: it can do what you can do"
+        yield Weakness("sandbox", spec.id, message, _place(configured, spec, "permissions = {}"))
+    elif spec.sandbox == "best-effort":
+        message = "its sandbox may be weaker than its permissions say"
+        yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
+
+
+def _find_grants(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakness]:
+    permissions = spec.permissions
+    if permissions is None or spec.sandbox == "off":
+        return
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
+    project = os.path.realpath(configured.config.folder or "/nowhere")
+    for entry in permissions.filesystem:
+        may_write = entry.endswith(":rw")
+        text = os.path.expanduser(entry.removesuffix(":rw").removesuffix(":ro"))  # noqa: PTH111
+        path = os.path.realpath(os.path.join(spec.cwd or "", text))  # noqa: PTH118
+        is_wide = path in ("/", "/etc", "/home", "/usr", "/var", "/root") or path == home
+        if is_wide or f"{home}/".startswith(f"{path.rstrip('/')}/"):
+            message = f"the grant {entry} covers the files of everything on this machine, or yours"
+        elif may_write and f"{project}/".startswith(f"{path.rstrip('/')}/"):
+            message = f"the grant {entry} lets it write the whole project"
+        else:
+            continue
+        narrow = _place(configured, spec, 'permissions.filesystem = ["./data"]')
+        yield Weakness("grant", spec.id, message, narrow)
+    if permissions.network and any(entry.endswith(":rw") for entry in permissions.filesystem):
+        message = "it can read and write granted files, and send them anywhere (network = true)"
+        fix = _place(configured, spec, "permissions.network = false")
+        yield Weakness("grant", spec.id, message, fix)
+
+
+def _find_secrets(spec: Spec) -> Iterator[Weakness]:
+    for name, value in spec.env.items():
+        if looks_secret(name) and value and not isinstance(value, HostEnvRef):
+            message = f"the value of {name} is in plain text in {spec.origin or 'the config'}"
+            yield Weakness("secret", spec.id, message, f'env.{name} = {{ from = "{name}" }}')
+    for word in spec.argv[1:]:
+        name = word.partition("=")[0].lstrip("-")
+        if word.startswith("-") and looks_secret(name.replace("-", "_")):
+            message = f"its command line has {word.partition('=')[0]}, which every process can read"
+            variable = name.replace("-", "_").upper()
+            yield Weakness(
+                "secret", spec.id, message, f'env.{variable} = {{ from = "{variable}" }}'
+            )
+
+
+def _find_spec_hooks(spec: Spec) -> Iterator[Weakness]:
+    for kind, policy in spec.hooks.items():
+        if policy == "open":
+            what = "its hooks" if kind == "*" else kind
+            message = f"a call that it could not judge is made ({what} fail open)"
+            yield Weakness("guard", spec.id, message, 'hooks = { on_failure = "closed" }')
+
+
+def _find_code(spec: Spec) -> Iterator[Weakness]:
+    if spec.lock is not None and spec.lock.record.unknown_code:
+        message = f"the lock does not cover its code: {spec.lock.record.unknown_code}"
+        yield Weakness("lock", spec.id, message, "run a script or an exact version: npx NAME@1.2.3")
+    paths = [word for word in spec.argv if "/" in word or word.endswith((".py", ".js"))]
+    for word in paths:
+        path = os.path.join(spec.cwd or "", word)  # noqa: PTH118
+        for place in (path, os.path.dirname(os.path.realpath(path))):  # noqa: PTH120
+            if _is_world_writable(place):
+                message = f"everybody on this machine can write {place}, which it runs"
+                yield Weakness("file", spec.id, message, f"chmod o-w {shlex.quote(place)}")
+
+
+def _is_world_writable(path: str) -> bool:
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return False
+    is_sticky = stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)
+    return bool(status.st_mode & stat.S_IWOTH) and not is_sticky

@@ -1,0 +1,60 @@
+"""Asks the client of a call whether the call may be made, if a rule or a hook requests that.
+
+The question is an elicitation: a form with one checkbox. Only a client that has declared
+elicitation is asked. The answer belongs to the one request that it was sent for. Anything but an
+accepted form with the box checked is a no.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from exthost.extension.confirmation import Confirm, Confirmation
+from exthost.faces.gateway.exchanges import Exchange, can_answer
+from exthost.faces.gateway.mcp_values import replace_surrogates
+from exthost.wire import jsontext
+
+_METHOD: Final = "elicitation/create"
+
+# A person can read about so many characters of arguments. The message says how many are missing.
+_MAX_ARGUMENT_CHARS: Final = 4000
+
+
+def make_confirm(exchange: Exchange) -> Confirm | None:
+    """Return a function that asks the client of this exchange; None if the client cannot be
+    asked."""
+    if not can_answer(exchange.ctx.session, _METHOD, {}):
+        return None
+
+    async def confirm(confirmation: Confirmation) -> bool:
+        answer = await exchange.ask(_METHOD, _make_params(confirmation))
+        content = answer.get("content") if isinstance(answer, Mapping) else None
+        if not isinstance(content, Mapping) or answer.get("action") != "accept":
+            return False
+        return content.get("agree") is True
+
+    return confirm
+
+
+def _make_params(confirmation: Confirmation) -> dict[str, Any]:
+    event = confirmation.event
+    arguments = jsontext.encode(event.get("arguments")).decode()
+    missing = len(arguments) - _MAX_ARGUMENT_CHARS
+    if missing > 0:
+        shown = arguments[:_MAX_ARGUMENT_CHARS]
+        arguments = f"{shown} … and {missing:,} more characters that are not shown"
+    asker = f"[{confirmation.extension}] asks: " if confirmation.extension else ""
+    lines = (
+        f"{asker}{confirmation.message}",
+        f"tool: {event.get('tool_name', confirmation.hook)}",
+        f"arguments: {arguments}",
+    )
+    return {
+        "message": replace_surrogates("\n".join(lines)),
+        "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "agree": {"type": "boolean", "title": "Call the tool?", "default": False}
+            },
+            "required": ["agree"],
+        },
+    }

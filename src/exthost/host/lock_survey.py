@@ -1,0 +1,150 @@
+"""Compares the extensions of a config with its lock, for `exthost lock`, `approve` and `verify`.
+
+An extension is started to see what it offers, as the config says and in its sandbox, and ended. Its
+files are read before the start and afterwards: a package that changes meanwhile, as when npx
+installs it at the first start, is started once more.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from exthost.config.discovery.locked_specs import without_lock
+from exthost.dialects import find
+from exthost.errors import ExthostError, Refused
+from exthost.events import Bus
+from exthost.host.connection import Connection
+from exthost.launch.locked_code import StartState, platform_name, read_start_state
+from exthost.launch.plan import prepare
+from exthost.model.lock_record import (
+    LockChange,
+    LockRecord,
+    compare_records,
+    compare_start,
+    with_offer,
+)
+from exthost.model.spec import Spec
+from exthost.model.text_review import find_hidden_parts
+
+# How many extensions are started at a time.
+_PARALLEL_STARTS = 4
+
+# How often an extension is started whose files change meanwhile.
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One extension compared with its record.
+
+    locked   its record in the lock; None if there is none
+    now      its present state; None if the extension is gone, or `error` is set
+    changes  how they differ, the worst first
+    error    why the present state is not known
+    """
+
+    id: str
+    locked: LockRecord | None
+    now: LockRecord | None
+    changes: tuple[LockChange, ...] = ()
+    error: ExthostError | None = None
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.changes) or self.locked is None or self.now is None
+
+
+async def compare_with_lock(
+    specs: Iterable[Spec],
+    records: Mapping[str, LockRecord],
+    *,
+    offline: bool = False,
+    bus: Bus | None = None,
+) -> list[Comparison]:
+    """Compare these extensions with their records, in this order. With `offline`, nothing is
+    started, and what they offer is not compared."""
+    turns = asyncio.Semaphore(_PARALLEL_STARTS)
+
+    async def compare(spec: Spec) -> Comparison:
+        locked = records.get(spec.id)
+        async with turns:
+            try:
+                state, now = await _read_present(without_lock(spec), offline, bus)
+            except ExthostError as error:
+                return Comparison(spec.id, locked, None, (), error)
+        if locked is None:
+            return Comparison(spec.id, None, now, tuple(_everything_new(now)))
+        find_changes = compare_start if offline else compare_records
+        changes = state.explain(find_changes(locked, now, platform_name()))
+        return Comparison(spec.id, locked, now, tuple(changes))
+
+    return list(await asyncio.gather(*map(compare, specs)))
+
+
+def _everything_new(now: LockRecord) -> list[LockChange]:
+    """Return the changes from nothing to a record."""
+    return [
+        change
+        for change in compare_records(LockRecord(), now, platform_name())
+        if change.path[0] != "unknown_code"
+    ]
+
+
+async def _read_present(
+    spec: Spec, offline: bool, bus: Bus | None
+) -> tuple[StartState, LockRecord]:
+    """Return an extension as it is now, and its record with what it offers. Raises ExthostError."""
+    environ = dict(os.environ)
+    before = await asyncio.to_thread(_read_state, spec, environ)
+    if offline:
+        return before, before.record
+    for _ in range(_ATTEMPTS):
+        async with Connection(spec, environ=environ, events=bus) as extension:
+            offer = extension.offer
+        now = await asyncio.to_thread(_read_state, spec, environ)
+        if now.record == before.record:
+            return now, with_offer(now.record, offer)
+        before = now
+    raise Refused(
+        "X1826",
+        "its files change whenever it is started, so there is nothing to lock",
+        extension=spec.id,
+        help="let it write to its state folder or to a folder that is granted with :rw, and not "
+        "beside its code",
+    )
+
+
+def _read_state(spec: Spec, environ: Mapping[str, str]) -> StartState:
+    plan = prepare(spec, find.find_dialect_of(spec), environ).plan
+    return read_start_state(spec, plan, environ)
+
+
+def merge_record(locked: LockRecord | None, now: LockRecord) -> LockRecord:
+    """Return the present state as it is written to the lock: the digests of the compiled files of
+    other platforms stay if nothing else of the code has changed."""
+    if locked is None or (locked.program, locked.package) != (now.program, now.package):
+        return now
+    others = {name: text for name, text in locked.compiled.items() if name != platform_name()}
+    return replace(now, compiled={**others, **now.compiled})
+
+
+def find_flags(
+    id: str, record: LockRecord, records: Mapping[str, LockRecord]
+) -> list[tuple[str, str]]:
+    """Return what the texts of a record hide, as pairs of a key and a finding. `records` are all
+    records of the config, whose tools a text should not name."""
+    others = [name for other, item in records.items() if other != id for name in item.tools]
+    texts: Sequence[tuple[str, str]] = [
+        ("instructions", record.instructions),
+        *(
+            (f"tools.{name}.{part}", text)
+            for name, tool in sorted(record.tools.items())
+            for part, text in (("description", tool.description), ("annotations", tool.annotations))
+        ),
+        *((f"tools.{name}", name) for name in sorted(record.tools)),
+    ]
+    flags = [(key, flag) for key, text in texts for flag in find_hidden_parts(text, others)]
+    if record.unknown_code:
+        flags.insert(0, ("unknown_code", f"its code is not covered: {record.unknown_code}"))
+    return flags

@@ -1,0 +1,395 @@
+"""Compares what a start would run with the record of the extension in `exthost.lock`.
+
+`read_start_state` returns the present state as a record without an offer: the command, the digests
+of its code, and what the config lets the extension do. The same extension has the same record on
+two machines: folders of a machine are replaced by marks (`./` is the folder of the config, `~/` the
+home folder, `{package}/` the folder of a discovered package), the interpreter is a name and a
+version, and compiled files have a digest for each platform. Values of variables, and arguments that
+look like secrets, are not recorded.
+
+The listing of a folder is stored in the host's state folder, so that the error for a later
+difference can name the file that differs (see `package_tree`).
+"""
+
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import NamedTuple
+
+from exthost.errors import Evidence, Refused
+from exthost.launch.command_code import PROGRAM_FOLDERS, CodeKind, ProgramCode, find_code
+from exthost.launch.integrity import package_root
+from exthost.launch.package_tree import PackageTree, UnusableTree, first_difference
+from exthost.launch.portable_tree import PortableCode, read_portable
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.lock_record import LockChange, LockRecord, SpecLock, compare_start
+from exthost.model.spec import Permissions, Spec
+from exthost.process.environment import looks_secret
+from exthost.process.small_files import read_start
+from exthost.process.state_root import state_root
+
+# How much of a package-lock.json is read.
+_LOCKFILE_BYTES = 32 * 1024 * 1024
+
+_VERSION_FOLDER = re.compile(r"v?([0-9]+\.[0-9]+)(?:\.[0-9]+)?")
+_VERSIONED_NAME = re.compile(r"([a-z]+)-?([0-9]+\.[0-9]+).*")
+_NODE_VERSION = re.compile(rb"#define NODE_(MAJOR|MINOR)_VERSION ([0-9]+)")
+
+# In place of the value of an argument that looks like a secret.
+_SECRET = "{secret}"
+
+
+@cache
+def platform_name() -> str:
+    """Return the name of this platform in a lock: `linux-x86_64`."""
+    return f"{sys.platform}-{platform.machine()}"
+
+
+class Bytecode(NamedTuple):
+    """The compiled Python files beside the code of an extension, which its lock does not cover.
+
+    folder  the folder that the lock covers; "" if it covers the program alone
+    caches  the folders with these files
+    """
+
+    folder: str = ""
+    caches: tuple[str, ...] = ()
+
+
+class StartCheck(NamedTuple):
+    """How a start differs from the lock, the worst first, and its compiled Python files."""
+
+    changes: list[LockChange]
+    bytecode: Bytecode
+
+
+def check_start(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> StartCheck:
+    """Compare the next start of a locked extension with its lock. Reads all files of the package:
+    call it in a thread. Raises Refused if a file cannot be read."""
+    assert spec.lock is not None
+    state = read_start_state(spec, plan, environ)
+    changes = state.explain(compare_start(spec.lock.record, state.record, platform_name()))
+    return StartCheck(changes, state.bytecode)
+
+
+def read_start_state(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> "StartState":
+    """Return an extension as it would be started now. Reads all files of the package: call it in a
+    thread. Raises Refused if a file cannot be read."""
+    code = _read_code(spec, plan, environ)
+    return StartState(_make_record(spec, code, environ), code, _state(environ))
+
+
+def _state(environ: Mapping[str, str]) -> str:
+    """Return the folder with listings and digests of folders."""
+    return os.path.join(state_root(environ), "locks")  # noqa: PTH118
+
+
+def mismatch_error(spec: Spec, changes: Sequence[LockChange]) -> Refused:
+    """Return the error for an extension that differs from its record."""
+    lock, change = spec.lock, changes[0]
+    assert isinstance(lock, SpecLock)
+    line = lock.line_of(spec.id, change)
+    more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
+    where = f"line {line} of {os.path.basename(lock.path)}" if line else lock.path  # noqa: PTH119
+    return Refused(
+        "X1820",
+        f"it differs from {where}: {change}{more}",
+        extension=spec.id,
+        help=f"exthost approve {spec.id} shows every change and asks; or put back what was locked",
+        evidence=Evidence(
+            path=lock.path, line=line, key=change.key, details=tuple(map(str, changes[1:]))
+        ),
+    )
+
+
+def _find_folder(spec: Spec, code: ProgramCode) -> str:
+    """Return the real path of the folder that a lock covers with all its files; "" if it covers the
+    program alone. This is the folder of the extension (`package_root`), else the folder of its
+    script, or the virtual environment in which the script is installed. A folder is not covered
+    if the config is in it: other files of the project change without harm."""
+    root = package_root(spec)
+    if not root and code.kind is CodeKind.FILE and code.interpreter and code.is_certain:
+        root = os.path.dirname(os.path.realpath(code.path))  # noqa: PTH120
+        if os.path.basename(root) in PROGRAM_FOLDERS:  # noqa: PTH119
+            root = os.path.dirname(root)  # noqa: PTH120
+            if not os.path.isfile(f"{root}/pyvenv.cfg"):  # noqa: PTH113
+                return ""
+    if not root:
+        return ""
+    root = os.path.realpath(root)
+    for folder in (os.path.expanduser("~"), os.path.dirname(spec.config_file) or "/"):  # noqa: PTH111, PTH120
+        if f"{os.path.realpath(folder)}/".startswith(f"{root.rstrip('/')}/"):
+            return ""
+    return root
+
+
+class _Code:
+    """The code of an extension, as it is now.
+
+    program, package  the files, by the keys of a record; None if there are none
+    folder            the real path of the folder of `package`
+    """
+
+    def __init__(self, code: ProgramCode) -> None:
+        self.code = code
+        self.unknown = "" if code.is_certain or code.version else code.reason
+        self.program: PortableCode | None = None
+        self.package: PortableCode | None = None
+        self.manifest = ""
+        self.folder = ""
+
+    @property
+    def trees(self) -> list[PortableCode]:
+        return [tree for tree in (self.program, self.package) if tree is not None]
+
+
+def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Code:
+    result = _Code(find_code(plan.argv, plan.cwd, plan.env))
+    marks, cache = _folders(spec, environ), _state(environ)
+    code = result.code
+    try:
+        if spec.manifest_file:
+            result.manifest = _mark(read_portable(spec.manifest_file, marks, cache=cache).digest)
+        if spec.pool.engine is not None and spec.pool.files != "sent":
+            result.unknown = "it runs on other machines"
+            return result
+        folder = result.folder = _find_folder(spec, code)
+        if folder:
+            result.package = read_portable(folder, marks, _writable_folders(spec), cache)
+        real = os.path.realpath(code.path) if code.path else ""
+        is_covered = folder and (real == folder or real.startswith(f"{folder}/"))
+        if code.path and not result.unknown and not is_covered:
+            result.program = read_portable(code.path, marks, cache=cache)
+    except UnusableTree as unusable:
+        raise Refused(
+            "X1821",
+            f"its code cannot be compared with its lock: {unusable.path}: {unusable}",
+            extension=spec.id,
+            help="remove what is in the way, or move the code to a folder of its own",
+            evidence=Evidence(path=unusable.path),
+        ) from None
+    return result
+
+
+def _make_record(spec: Spec, code: _Code, environ: Mapping[str, str]) -> LockRecord:
+    marks = _folders(spec, environ)
+    compiled = PackageTree(
+        tuple(sorted(file for tree in code.trees for file in tree.compiled.files))
+    )
+    registry, integrity = _registry(code.code)
+    return LockRecord(
+        dialect=spec.dialect,
+        source="" if spec.source == "process" else spec.source,
+        command=_portable_command(spec, marks),
+        folder=_portable(os.path.abspath(spec.cwd), marks) if spec.own_cwd and spec.cwd else "",  # noqa: PTH100
+        interpreter=_interpreter_name(code.code.interpreter) if spec.source == "process" else "",
+        program=_mark(code.program.digest) if code.program is not None else "",
+        package=_mark(code.package.digest) if code.package is not None else "",
+        manifest=code.manifest,
+        registry=registry,
+        integrity=integrity,
+        unknown_code=_portable(code.unknown, marks),
+        compiled={platform_name(): _mark(compiled.digest)} if compiled.files else {},
+        sandbox=spec.sandbox or "",
+        permissions=_describe_permissions(spec, marks),
+        env_policy=spec.env_policy or "",
+        variables=tuple(
+            sorted(
+                {
+                    *spec.env,
+                    *spec.requires.env,
+                    *(setting.secret for setting in spec.settings if setting.secret),
+                }
+            )
+        ),
+        limits=tuple(
+            f"{item.name} {value:g}"
+            for item in fields(spec.limits)
+            if (value := getattr(spec.limits, item.name)) is not None
+        ),
+    )
+
+
+def _mark(digest: str) -> str:
+    return f"sha256:{digest}" if digest else ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartState:
+    """An extension as it would be started now: `record` has no offer."""
+
+    record: LockRecord
+    _code: _Code
+    _listings: str
+
+    @property
+    def folder(self) -> str:
+        """The real path of the folder that the lock covers; "" if it covers the program alone."""
+        return self._code.folder
+
+    def list_package(self) -> list[str]:
+        """Return the relative paths of the files in that folder, without compiled ones. Raises
+        OSError if a file cannot be read."""
+        if self._code.package is None:
+            return []
+        try:
+            return [path for path, _ in self._code.package.read_files().files]
+        except UnusableTree as unusable:
+            raise OSError(0, str(unusable)) from None
+
+    @property
+    def bytecode(self) -> Bytecode:
+        """The compiled Python files beside its code."""
+        return Bytecode(
+            self.folder, tuple(path for tree in self._code.trees for path in tree.caches)
+        )
+
+    def explain(self, changes: Sequence[LockChange]) -> list[LockChange]:
+        """Return the changes. Those of a digest name the first file that differs, if that is
+        known."""
+        return [self._with_file(change) for change in changes]
+
+    def _with_file(self, change: LockChange) -> LockChange:
+        trees = {"program": self._code.program, "package": self._code.package}
+        tree = trees.get(change.key)
+        if tree is None or change.kind != "changed":
+            return change
+        digest = change.before.removeprefix("sha256:")
+        try:
+            difference = first_difference(digest, tree.read_files(), self._listings)
+        except UnusableTree:  # it has changed once more
+            return change
+        return change if difference is None else change._replace(detail=" ".join(difference))
+
+
+def _writable_folders(spec: Spec) -> list[str]:
+    """Return the folders that the extension may write: what it keeps there is not code."""
+    entries = spec.permissions.filesystem if spec.permissions is not None else ()
+    return [
+        os.path.realpath(os.path.join(spec.cwd or "", os.path.expanduser(entry[:-3])))  # noqa: PTH111, PTH118
+        for entry in entries
+        if entry.endswith(":rw")
+    ]
+
+
+# -- forms that are the same on every machine ------------------------------------------------------
+
+
+def _folders(spec: Spec, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the folders of this machine that can occur in a command, with their marks, the
+    innermost first."""
+    config = os.path.dirname(spec.config_file)  # noqa: PTH120
+    folders = [
+        (spec.package.root if spec.package is not None else "", "{package}"),
+        (config, "."),
+        (environ.get("HOME", ""), "~"),
+    ]
+    marks = {
+        path: mark
+        for folder, mark in reversed(folders)
+        for path in (folder, os.path.realpath(folder))
+        if folder and path != "/"
+    }
+    return sorted(marks.items(), key=lambda item: (-len(item[0]), item[0]))
+
+
+def _portable(text: str, marks: Sequence[tuple[str, str]]) -> str:
+    """Return a text in which marks stand for the folders."""
+    for folder, mark in marks:
+        if folder in text:
+            pattern = rf"(?<![\w./-]){re.escape(folder)}(?=/|$|[:;,'\" ])"
+            text = re.sub(pattern, mark, text)
+    return text
+
+
+def _portable_command(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the command. Of a program outside the known folders, only the name is kept: it is
+    elsewhere on another machine, and its code has a digest or is an interpreter."""
+    program, *arguments = spec.argv or ("",)
+    program = _portable(program, marks)
+    if program.startswith("/"):
+        program = os.path.basename(program)  # noqa: PTH119
+    command = [program]
+    is_secret = False
+    for argument in arguments:
+        name, equals, _ = argument.partition("=")
+        if is_secret and not argument.startswith("-"):
+            command.append(_SECRET)
+        elif equals and looks_secret(name.strip("-").replace("-", "_")):
+            command.append(f"{name}={_SECRET}")
+        else:
+            command.append(_portable(argument, marks))
+        is_secret = name.startswith("-") and looks_secret(name.strip("-").replace("-", "_"))
+    return tuple(command)
+
+
+def _describe_permissions(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    permissions = spec.permissions
+    if permissions is None:
+        return ("unrestricted",)
+    texts = ["unrestricted"] if spec.sandbox == "off" else []
+    for item in fields(Permissions):
+        value = getattr(permissions, item.name)
+        if item.name == "filesystem":
+            texts += [f"filesystem {_portable(entry, marks)}" for entry in value]
+        elif value is True:
+            texts.append(item.name)
+        elif value:
+            texts.append(f"{item.name} {value}")
+    return tuple(sorted(texts))
+
+
+def _interpreter_name(path: str) -> str:
+    """Return the name of an interpreter with its version, such as `python3.12`; the name alone if
+    no file says which version it is. The interpreter is not run for that."""
+    if not path:
+        return ""
+    real = os.path.realpath(path)
+    name = os.path.basename(real)  # noqa: PTH119
+    if match := _VERSIONED_NAME.fullmatch(name):
+        return f"{match[1]}{match[2]}"
+    name = re.sub("[0-9.]+$", "", name)
+    return f"{name}{_installed_version(real, name)}"
+
+
+def _installed_version(path: str, name: str) -> str:
+    prefix = os.path.dirname(os.path.dirname(path))  # noqa: PTH120
+    if name == "node":
+        try:
+            header = read_start(f"{prefix}/include/node/node_version.h", 64 * 1024)
+            numbers = dict(_NODE_VERSION.findall(header))
+            return f"{int(numbers[b'MAJOR'])}.{int(numbers[b'MINOR'])}"
+        except (OSError, KeyError):
+            pass
+    for folder in reversed(path.split("/")):
+        if match := _VERSION_FOLDER.fullmatch(folder):
+            return match[1]
+    try:
+        libraries = [n for n in os.listdir(f"{prefix}/lib") if n.startswith(f"{name}3.")]  # noqa: PTH208
+    except OSError:
+        return ""
+    return libraries[0].removeprefix(name) if len(libraries) == 1 else ""
+
+
+def _registry(code: ProgramCode) -> tuple[str, str]:
+    """Return the package of a registry that a command runs, and its digest in the registry, as the
+    package manager wrote it when it installed the package."""
+    if code.kind is not CodeKind.PACKAGE:
+        return "", ""
+    modules = f"{code.path}/node_modules"
+    if not os.path.isdir(modules):  # noqa: PTH112
+        return f"pypi:{code.name}@{code.version}", ""
+    for file in (f"{modules}/.package-lock.json", f"{code.path}/package-lock.json"):
+        try:
+            packages = json.loads(read_start(file, _LOCKFILE_BYTES))["packages"]
+            return f"npm:{code.name}@{code.version}", str(
+                packages[f"node_modules/{code.name}"]["integrity"]
+            )
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            continue
+    return f"npm:{code.name}@{code.version}", ""

@@ -1,0 +1,267 @@
+"""Computes digests of code that are the same on two machines.
+
+The listing of a folder has each file with its digest, as in `package_tree`. It differs in this:
+
+- Left out are `.git` at the top, caches (`__pycache__` among them: Python does not read them in a
+  locked extension, see `launch.bytecode`), and `RECORD` of installed Python packages.
+- Compiled files, such as `.so`, `.node` and programs of the system, are listed apart: they are the
+  same only on machines of one platform. So are `.pyc` files outside `__pycache__`, which Python
+  imports by name.
+- Where a file or link names a folder of this machine, such as the first line of an installed
+  script, a mark stands for that folder.
+- The interpreter of a virtual environment is not listed; a record has its name and version. In
+  `pyvenv.cfg`, the lines that say how the environment was made do not count.
+
+A folder in which nothing has changed since it was last read is not read again (`tree_snapshot`).
+"""
+
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from exthost.launch.package_tree import MAX_BYTES, MAX_FILES, PackageTree, UnusableTree
+from exthost.launch.tree_snapshot import TreeSnapshot
+
+_CACHES = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"))
+_IGNORED_FILES = frozenset((".DS_Store", "Thumbs.db"))
+
+_COMPILED_NAME = re.compile(r".*\.(?:pyc|pyo|pyd|so|so\.[0-9.]+|dylib|dll|node|o|a|exe)")
+_COMPILED_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
+
+_VENV_NOTES = re.compile(rb"^(?:version|version_info|command|prompt|uv) *=.*\n?", re.MULTILINE)
+
+_PYTHON = re.compile(r"python[0-9.]*")
+
+# A larger file is data, and does not name folders of this machine.
+_MAX_MARKED_BYTES = 1 << 20
+
+# (folder, the mark that stands for it), the innermost folder first.
+Marks: TypeAlias = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PortableCode:
+    """The files of a program or package.
+
+    digest        of the files that are the same on every machine; "" if there are none
+    compiled      the compiled files
+    caches        the folders with compiled Python files, which are left out
+    read_files    returns the files that `digest` covers; may read them again, and raise
+                  UnusableTree
+    """
+
+    digest: str
+    compiled: PackageTree
+    caches: tuple[str, ...] = field(compare=False)
+    read_files: Callable[[], PackageTree] = field(compare=False, repr=False)
+
+
+class _File(NamedTuple):
+    """The digest of a file with marks in the place of folders, and whether it is compiled."""
+
+    digest: str
+    is_compiled: bool
+
+
+def _read_file(path: str, marks: Marks) -> _File:
+    """Return the digest of a file. Raises OSError."""
+    # A pipe in the place of a file must not block the start.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(fd)
+        file = _digest(fd, path, status, marks)
+        after = os.fstat(fd)
+    finally:
+        os.close(fd)
+    if (status.st_size, status.st_ctime_ns) != (after.st_size, after.st_ctime_ns):
+        raise OSError(0, "it changes while it is read")
+    return file
+
+
+def _digest(fd: int, path: str, status: os.stat_result, marks: Marks) -> _File:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(0, "it is not a regular file")
+    if status.st_size > MAX_BYTES:
+        raise OSError(0, f"it has more than {MAX_BYTES >> 20} MiB")
+    with open(fd, "rb", closefd=False) as file:
+        if status.st_size > _MAX_MARKED_BYTES:
+            start = file.peek(4)[:4]
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        else:
+            data = file.read()
+            start, is_marked = data[:4], False
+            if path.endswith("/pyvenv.cfg"):
+                data = _VENV_NOTES.sub(b"", data)
+            for folder, mark in marks:
+                if (encoded := os.fsencode(folder)) in data:
+                    data, is_marked = data.replace(encoded, f"\0{mark}\0".encode()), True
+            digest = hashlib.sha256(data).hexdigest() + ("*" if is_marked else "")
+    name = os.path.basename(path)  # noqa: PTH119
+    is_compiled = start.startswith(_COMPILED_MAGIC) or bool(_COMPILED_NAME.fullmatch(name))
+    is_compiled = is_compiled or name == "pyvenv.cfg"  # it names the interpreter of this machine
+    return _File(digest, is_compiled)
+
+
+def read_portable(
+    root: str, marks: Sequence[tuple[str, str]] = (), skipped: Sequence[str] = (), cache: str = ""
+) -> PortableCode:
+    """Read a folder, or a single file. `marks` stand for folders of this machine, `skipped` are the
+    real paths of folders that are left out, and `cache` is a folder for listings and snapshots.
+    Raises UnusableTree."""
+    base = os.path.realpath(root)
+    own_marks = ((base, "package"), *((folder, mark) for folder, mark in marks if folder != base))
+    tree = _Tree(base, own_marks, skipped)
+    if not cache:
+        return tree.read()
+    name = hashlib.sha256(os.fsencode(base)).hexdigest()[:32]
+    key = [list(map(list, own_marks)), list(skipped)]
+    snapshot = TreeSnapshot(os.path.join(cache, f"{name}.snapshot"), key)  # noqa: PTH118
+    if (stored := snapshot.load()) is not None:
+        with suppress(KeyError, TypeError, ValueError):  # another state of exthost wrote it
+            return PortableCode(
+                stored["digest"],
+                PackageTree(tuple((path, content) for path, content in stored["compiled"])),
+                (*stored["caches"], *tree.caches_beside()),
+                lambda: tree.read().read_files(),
+            )
+    began_ns = time.time_ns()
+    code = tree.read()
+    code.read_files().keep(cache)
+    value = {
+        "digest": code.digest,
+        "compiled": code.compiled.files,
+        "caches": code.caches if tree.is_folder else (),
+    }
+    snapshot.store(tree.paths, tree.links, value, read_since_ns=began_ns)
+    return code
+
+
+class _Tree:
+    """A folder, or a single file.
+
+    base     its real path
+    marks    stand for folders of this machine
+    skipped  the folders that are left out
+    paths    everything that was seen: files, links and folders, among them those with compiled
+             Python files
+    links    the symlinks in `paths`
+    """
+
+    def __init__(self, base: str, marks: Marks, skipped: Sequence[str]) -> None:
+        self.base = base
+        self.marks = marks
+        self.skipped = skipped
+        self.paths: list[str] = []
+        self.links: list[str] = []
+        self.is_folder = os.path.isdir(base)  # noqa: PTH112
+
+    def read(self) -> PortableCode:
+        """Read all files. Raises UnusableTree."""
+        self.paths, self.links = [], []
+        caches: list[str] = []
+        files: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
+        remaining_bytes = MAX_BYTES
+        start = len(self.base if self.is_folder else os.path.dirname(self.base)) + 1  # noqa: PTH120
+        for path in self._walk(caches) if self.is_folder else (self.base,):
+            try:
+                content, is_compiled, size = self._content(path)
+            except OSError as error:
+                raise UnusableTree(path, f"it cannot be read: {error.strerror}") from None
+            files[is_compiled].append((path[start:], content))
+            self.paths.append(path)
+            remaining_bytes -= size
+            if remaining_bytes < 0 or len(files[False]) + len(files[True]) > MAX_FILES:
+                raise UnusableTree(
+                    self.base, f"it has more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB"
+                )
+        portable, compiled = (PackageTree(tuple(sorted(files[kind]))) for kind in (False, True))
+        return PortableCode(
+            portable.digest if portable.files else "",
+            compiled,
+            (*filter(_has_files, caches), *self.caches_beside()),
+            lambda: portable,
+        )
+
+    def caches_beside(self) -> list[str]:
+        """Return the folder with compiled Python files beside a single file, if there is one."""
+        cache = f"{os.path.dirname(self.base)}/__pycache__"  # noqa: PTH120
+        return [cache] if not self.is_folder and _has_files(cache) else []
+
+    def _walk(self, caches: list[str]) -> Iterator[str]:
+        """Yield everything below the folder that is listed and not a folder itself. Append the
+        folders with compiled Python files to `caches`."""
+
+        def fail(error: OSError) -> None:
+            raise UnusableTree(str(error.filename), f"it cannot be read: {error.strerror}")
+
+        for folder, folders, names in os.walk(self.base, onerror=fail):
+            self.paths.append(folder)
+            is_dist_info = folder.endswith(".dist-info")
+            kept = []
+            for name in folders:
+                path = f"{folder}/{name}"
+                if os.path.islink(path):  # noqa: PTH114
+                    yield path
+                elif name == "__pycache__":
+                    caches.append(path)
+                    self.paths.append(path)
+                elif not (
+                    name in _CACHES
+                    or path in self.skipped
+                    or (name == ".git" and folder == self.base)
+                    or (name == ".cache" and folder.endswith("/node_modules"))
+                ):
+                    kept.append(name)
+            folders[:] = kept  # `os.walk` does not enter the others
+            for name in names:
+                if not (name in _IGNORED_FILES or (is_dist_info and name == "RECORD")):
+                    yield f"{folder}/{name}"
+
+    def _content(self, path: str) -> tuple[str, bool, int]:
+        """Return a text that describes the content at a path, whether it is compiled, and how many
+        bytes it has. Raises OSError and UnusableTree."""
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            return self._link(path)
+        if not stat.S_ISREG(status.st_mode):
+            return f"kind {stat.S_IFMT(status.st_mode):o}", False, 0
+        file = _read_file(path, self.marks)
+        kind = "program" if status.st_mode & 0o111 else "file"
+        return f"{kind} {file.digest}", file.is_compiled, status.st_size
+
+    def _link(self, path: str) -> tuple[str, bool, int]:
+        """The same as `_content`, for a symlink. A target inside the folder is listed itself."""
+        self.links.append(path)
+        target, real = os.readlink(path), os.path.realpath(path)  # noqa: PTH115
+        name = os.path.basename(real)  # noqa: PTH119
+        if _PYTHON.fullmatch(os.path.basename(path)) and _PYTHON.fullmatch(name):  # noqa: PTH119
+            # The interpreter of a virtual environment. A record has its name and version.
+            is_inside = real.startswith(f"{self.base}/")
+            return (f"link {target}" if is_inside else "link to an interpreter"), False, 0
+        for folder, mark in self.marks:
+            target = target.replace(folder, f"\0{mark}\0")
+        if real == self.base or real.startswith(f"{self.base}/"):
+            return f"link {target}", False, 0
+        if os.path.isdir(real):  # noqa: PTH112
+            raise UnusableTree(path, f"it is a link to {real}, a folder outside")
+        if not os.path.isfile(real):  # noqa: PTH113
+            return f"link {target}", False, 0
+        status = os.stat(real)  # noqa: PTH116
+        file = _read_file(real, self.marks)
+        return f"link {target} {file.digest}", file.is_compiled, status.st_size
+
+
+def _has_files(folder: str) -> bool:
+    """Return whether a folder has any file, or cannot be read."""
+    try:
+        return bool(os.listdir(folder))  # noqa: PTH208
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True

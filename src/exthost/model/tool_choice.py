@@ -1,0 +1,88 @@
+"""Chooses which tools of an extension exist for its host, by the setting `tools`. Pure.
+
+This is the one place where the tools that an extension announced become the tools that a host has.
+A tool that is not chosen is in no list and cannot be called by name. Patterns and names are those
+of the extension itself, before any renaming. `deny` takes precedence over `allow`.
+
+If the extension also has a tool of the new name of a renamed one, the name belongs to the renamed
+one, because an extension must not be able to take a name that the operator gave to another tool.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from exthost.model.documents.setting_keys import ToolSettings
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.offer import Tool
+from exthost.model.patterns import compile_pattern, fits_any
+
+_NO_CHOICE = ToolSettings()
+
+
+class HiddenTool(NamedTuple):
+    """A tool that does not exist for the host, and why."""
+
+    tool: Tool
+    reason: str
+
+
+class ChosenTools(NamedTuple):
+    """The tools of an extension: those that exist for the host, by name, and the hidden ones."""
+
+    tools: Mapping[str, Tool]
+    hidden: tuple[HiddenTool, ...] = ()
+
+
+def choose_tools(offered: Iterable[Tool], settings: ToolSettings) -> ChosenTools:
+    """Return the tools that an operator chose of those that an extension offers."""
+    if settings == _NO_CHOICE:
+        return ChosenTools({tool.name: tool for tool in offered} or EMPTY_MAPPING)
+    # An extension may announce a name twice; the last one counts, as without a choice.
+    by_name = {tool.name: tool for tool in offered}
+    names, texts = dict(settings.rename or ()), dict(settings.describe or ())
+    renamed = {names[name]: name for name in by_name if name in names}
+    tools: dict[str, Tool] = {}
+    hidden: list[HiddenTool] = []
+    for name, tool in by_name.items():
+        new_name = names.get(name, name)
+        reason = _reason_to_hide(name, settings)
+        if not reason and renamed.get(new_name, name) != name:
+            reason = f"{renamed[new_name]!r} has its name, by tools.rename"
+        if reason:
+            hidden.append(HiddenTool(tool, reason))
+            continue
+        if new_name != name:
+            tool = replace(tool, name=new_name, original_name=name)
+        if name in texts:
+            tool = replace(tool, description=texts[name])
+        tools[new_name] = tool
+    return ChosenTools(tools, tuple(hidden))
+
+
+def _reason_to_hide(name: str, settings: ToolSettings) -> str:
+    """Return why a tool of this name is hidden, or ""."""
+    for pattern in settings.deny or ():
+        if compile_pattern(pattern)(name):
+            return f"tools.deny has {pattern!r}"
+    if settings.allow is not None and not fits_any(name, settings.allow):
+        return "tools.allow has no pattern for it"
+    return ""
+
+
+def find_unused(offered: Iterable[Tool], settings: ToolSettings) -> list[str]:
+    """Return a sentence for each pattern or name of the setting that fits none of the tools."""
+    names = [tool.name for tool in offered]
+    unused = [
+        f"tools.{key} has {pattern!r}, which fits none of its tools"
+        for key, patterns in (("allow", settings.allow), ("deny", settings.deny))
+        for pattern in patterns or ()
+        if not any(map(compile_pattern(pattern), names))
+    ]
+    unused += [
+        f"tools.{key} has {name!r}, which is not one of its tools"
+        for key, pairs in (("rename", settings.rename), ("describe", settings.describe))
+        for name, _ in pairs or ()
+        if name not in names
+    ]
+    return unused

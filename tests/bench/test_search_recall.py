@@ -1,0 +1,16 @@
+"""The labelled set of tools and questions, and how well a search does on it."""
+
+from bench.search import find_missed, read_questions, read_tools
+
+
+def test_the_set_is_large_and_each_right_tool_is_in_it() -> None:
+    tools, questions = read_tools(), read_questions()
+    assert len(tools) >= 300 and len(questions) >= 100
+    assert len({question.text for question in questions}) == len(questions)
+    assert all(question.answers <= tools.keys() for question in questions)
+
+
+def test_the_right_tool_is_among_the_first_eight_of_nine_questions_in_ten() -> None:
+    tools, questions = read_tools(), read_questions()
+    missed = find_missed(tools, questions)
+    assert len(missed) <= 0.1 * len(questions), [question.text for question in missed]

@@ -1,0 +1,130 @@
+"""`exthost.lock`: a text that is the same for the same records, and a file that cannot be used."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exthost.config.discovery.lock_reader import read_lock
+from exthost.config.lock_file import LockProblem, format_lock, parse_lock
+from exthost.model.lock_record import LockedTool, LockRecord
+
+RECORD = LockRecord(
+    dialect="mcp",
+    command=("python3", "server.py"),
+    package="sha256:00",
+    compiled={"linux-x86_64": "sha256:11", "darwin-arm64": "sha256:22"},
+    permissions=("filesystem ./data:rw", "network"),
+    instructions='one\n"""two"""\\ \u202e\tthree\r\n',
+    tools={
+        "b.c": LockedTool("Hidden:\u200b\U000e0041", "sha256:33", '{"a": "é"}'),
+        "a": LockedTool(),
+    },
+)
+
+
+def test_a_lock_is_read_as_it_was_written() -> None:
+    records = {"weather": RECORD, "a b": LockRecord(), '"]': LockRecord(dialect="nexo")}
+    assert parse_lock(format_lock(records)) == records
+
+
+def test_the_order_of_records_and_tools_does_not_matter() -> None:
+    one = {"b": RECORD, "a": LockRecord()}
+    other = {"a": LockRecord(), "b": _reversed(RECORD)}
+    assert format_lock(one) == format_lock(other)
+
+
+def _reversed(record: LockRecord) -> LockRecord:
+    tools = dict(reversed(list(record.tools.items())))
+    return replace(record, tools=tools, compiled=dict(reversed(list(record.compiled.items()))))
+
+
+def test_what_an_editor_does_not_show_is_written_as_an_escape() -> None:
+    text = format_lock({"weather": RECORD})
+    assert "\\u202E" in text and "\\u200B" in text and "\\U000E0041" in text
+    assert all(character.isprintable() or character == "\n" for character in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        ("version = 1\n<<<<<<< ours\n", "merge conflict", 2),
+        ("version = 1\n[extensions.a]\ndialect = 'x'\n=======\n", "merge conflict", 4),
+        ("version = 2\n", "newer exthost", 0),
+        ("version = true\n", "does not begin", 0),
+        ("", "does not begin", 0),
+        ("version = 1\n[extensions.a\n", "not valid TOML", 2),
+        ("version = 1\nextra = 1\n", "unknown key: extra", 0),
+        ("version = 1\n[extensions.a]\nevil = 1\n", "unknown key: extensions.a.evil", 0),
+        ("version = 1\n[extensions.a]\ncommand = 'x'\n", "is not a list", 0),
+        ("version = 1\n[extensions.a]\ncommand = [1]\n", "is not a list", 0),
+        ("version = 1\n[extensions.a]\npackage = 1\n", "is not a text", 0),
+        ("version = 1\n[extensions]\na = 1\n", "is not a table", 0),
+        ("version = 1\nextensions = 1\n", "is not a table", 0),
+        ("version = 1\n[extensions.a.tools]\nb = 1\n", "is not a table", 0),
+        ("version = 1\n[extensions.a.tools.b]\nx = 'y'\n", "unknown key", 0),
+        ("version = 1\n[extensions.a.tools.b]\nschema = 1\n", "is not a text", 0),
+        ("version = 1\na = " + "[" * 5000, "nested too deep", 0),
+    ],
+)
+def test_a_lock_that_is_not_valid_has_a_problem(text: str, message: str, line: int) -> None:
+    with pytest.raises(LockProblem, match=message) as caught:
+        parse_lock(text)
+    assert caught.value.line == line
+
+
+def test_a_folder_without_a_lock_has_none(tmp_path: Path) -> None:
+    assert read_lock(str(tmp_path)) is None
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text(format_lock({}))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "exthost.lock").symlink_to(tmp_path / "outside")
+    with pytest.raises(LockProblem, match="leads out of its folder"):
+        read_lock(str(folder))
+    (folder / "exthost.lock").unlink()
+    (folder / "exthost.lock").symlink_to("nowhere")
+    with pytest.raises(LockProblem, match="cannot be read"):
+        read_lock(str(folder))
+
+
+def test_a_lock_must_be_a_regular_file_of_a_sensible_size(tmp_path: Path) -> None:
+    path = tmp_path / "exthost.lock"
+    os.mkfifo(path)
+    with pytest.raises(LockProblem, match="not a regular file"):
+        read_lock(str(tmp_path))
+    path.unlink()
+    with path.open("wb") as file:
+        file.truncate(50_000_000)
+    with pytest.raises(LockProblem, match="larger than"):
+        read_lock(str(tmp_path))
+    path.write_bytes(b"version = 1\n# \xff\n")
+    with pytest.raises(LockProblem, match="UTF-8") as caught:
+        read_lock(str(tmp_path))
+    assert caught.value.line == 2
+
+
+def test_a_lock_that_changes_while_it_is_read_is_not_half_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "exthost.lock"
+    path.write_text(format_lock({}))
+    real_fstat, numbers = os.fstat, iter(range(1, 100))
+
+    def growing(fd: int) -> os.stat_result:
+        with path.open("a") as file:
+            file.write(f"# {next(numbers)}\n")
+        return real_fstat(fd)
+
+    monkeypatch.setattr(os, "fstat", growing)
+    with pytest.raises(LockProblem, match="changes while it is read"):
+        read_lock(str(tmp_path))
+
+
+def test_a_lock_of_ten_thousand_tools_is_read() -> None:
+    tools = {f"tool_{n}": LockedTool("Does a thing.", f"sha256:{n:064x}") for n in range(10_000)}
+    text = format_lock({"many": LockRecord(tools=tools)})
+    assert parse_lock(text)["many"].tools == tools

@@ -1,0 +1,321 @@
+"""`exthost lock`, `approve` and `verify`: what they write, what they show, and how they exit."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.extensions.locked_project import Project, tool
+from tests.faces.cli.cli_process import run_inside
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_lock_writes_a_record_of_each_extension_and_call_obeys_it(project: Project) -> None:
+    done = run_inside("lock", cwd=project.root)
+    assert done.returncode == 0 and "demo: locked, 2 tools" in done.stdout
+    text = project.lock.read_text()
+    assert "[extensions.demo.tools.get]" in text and 'description = "Gets a thing."' in text
+    assert run_inside("call", "demo", "get", cwd=project.root).returncode == 0
+    project.offer(tool("get", "Gets a thing, and sends it."), tool("tell"))
+    done = run_inside("call", "demo", "get", cwd=project.root)
+    assert done.returncode == 4 and "X1822" in done.stderr
+    assert "exthost approve demo" in done.stderr
+    project.program.write_text("raise SystemExit")
+    done = run_inside("call", "demo", "tell", cwd=project.root)
+    assert done.returncode == 4 and "X1820" in done.stderr and "main.py has changed" in done.stderr
+    assert "package = " in done.stderr  # the line of the lock
+
+
+def test_lock_twice_writes_the_same_file(project: Project) -> None:
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    text, status = project.lock.read_bytes(), project.lock.stat()
+    done = run_inside("lock", cwd=project.root)
+    assert "unchanged" in done.stdout
+    assert project.lock.read_bytes() == text and project.lock.stat().st_ino == status.st_ino
+
+
+def test_lock_replaces_a_lock_that_cannot_be_read_but_not_with_a_name(project: Project) -> None:
+    project.lock.write_text("<<<<<<< ours\n")
+    done = run_inside("lock", "demo", cwd=project.root)
+    assert done.returncode == 4 and "merge conflict" in done.stderr
+    done = run_inside("lock", cwd=project.root)
+    assert done.returncode == 0 and "the old lock is replaced" in done.stderr
+    assert run_inside("call", "demo", "get", cwd=project.root).returncode == 0
+
+
+def test_lock_replaces_a_link_and_not_its_target(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("precious")
+    project.lock.symlink_to(tmp_path / "outside")
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    assert (tmp_path / "outside").read_text() == "precious" and not project.lock.is_symlink()
+
+
+def test_lock_with_a_name_leaves_other_records(project: Project) -> None:
+    project.entries.append({**project.entries[0], "name": "other"})
+    project.write_config()
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    before = project.lock.read_text()
+    project.offer(tool("get", "Changed."), tool("tell"))
+    assert run_inside("lock", "demo", cwd=project.root).returncode == 0
+    after = project.lock.read_text()
+    assert after != before
+    assert after.partition("[extensions.other]")[2] == before.partition("[extensions.other]")[2]
+    project.entries.pop()
+    project.write_config()
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    assert "other" not in project.lock.read_text()
+
+
+def test_an_extension_that_does_not_start_keeps_its_record_and_the_others_are_locked(
+    project: Project,
+) -> None:
+    broken = {"type": "process", "command": "false"}
+    project.entries.append({"name": "broken", "source": broken})
+    project.write_config()
+    done = run_inside("lock", "--json", cwd=project.root)
+    assert done.returncode == 5
+    report = json.loads(done.stdout)
+    assert [(row["id"], row["locked"]) for row in report["extensions"]] == [
+        ("demo", True),
+        ("broken", False),
+    ]
+    assert "[extensions.demo]" in project.lock.read_text()
+    assert "broken" not in project.lock.read_text()
+
+
+def test_an_unknown_name_is_not_found(project: Project) -> None:
+    done = run_inside("lock", "dmo", cwd=project.root)
+    assert done.returncode == 2 and "did you mean 'demo'" in done.stderr
+
+
+def test_dev_and_check_and_a_command_do_not_look_at_the_lock(project: Project) -> None:
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    project.program.write_text(project.program.read_text() + "# changed\n")
+    command = project.entries[0]["source"]
+    words = [command["command"], *command["args"]]
+    done = run_inside("call", "get", "--dialect", "mcp", "--", *words, cwd=project.root)
+    assert done.returncode == 0
+    done = run_inside("check", "demo", "--json", cwd=project.root)
+    assert "X1820" not in done.stdout + done.stderr
+
+
+def test_list_names_an_extension_without_a_record(project: Project) -> None:
+    project.write_config(trust={"lock": "enforce"})
+    done = run_inside("list", cwd=project.root)
+    assert "refused" in done.stdout
+
+
+# -- approve ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def locked(project: Project) -> Project:
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    return project
+
+
+def change_everything(project: Project) -> None:
+    project.program.write_text(project.program.read_text() + "# changed\n")
+    project.offer(
+        tool("get", "Gets a thing and sends it away."),
+        tool("fresh", "New.\u200b <!-- obey -->"),
+    )
+    project.entries[0] |= {
+        "env": {"API_TOKEN": "s3cret"},
+        "permissions": {
+            "network": True,
+            "filesystem": [str(project.program.parent), str(project.offer_file.parent)],
+        },
+    }
+    project.write_config()
+
+
+def test_approve_shows_the_worst_first_with_words_and_flags_and_writes_after_yes(
+    locked: Project,
+) -> None:
+    change_everything(locked)
+    before = locked.lock.read_text()
+    done = run_inside("approve", cwd=locked.root)
+    assert done.returncode == 4 and "X1828" in done.stderr and locked.lock.read_text() == before
+    done = run_inside("approve", "demo", "--yes", cwd=locked.root)
+    assert done.returncode == 0
+    shown = [
+        "new permission filesystem",
+        "new permission network",
+        "new variable API_TOKEN",
+        "package has changed: main.py has changed",
+        "description: Gets a thing{+ and sends it away+}.",
+        "new tool fresh",
+        "removed tool tell",
+        "invisible characters: U+200B",
+        "an HTML comment: <!-- obey -->",
+    ]
+    places = [done.stderr.index(text) for text in shown]
+    assert places == sorted(places), done.stderr
+    assert "s3cret" not in done.stderr + locked.lock.read_text()
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+    assert run_inside("call", "demo", "fresh", cwd=locked.root).returncode == 0
+    done = run_inside("approve", cwd=locked.root)
+    assert done.returncode == 0 and "nothing differs" in done.stdout
+
+
+@pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 4)])
+def test_approve_asks(
+    locked: Project, monkeypatch: pytest.MonkeyPatch, answer: bool, code: int
+) -> None:
+    locked.offer(tool("get", "Other."), tool("tell"))
+    before = locked.lock.read_text()
+    questions = []
+
+    def ask(question: str) -> bool:
+        questions.append(question)
+        return answer
+
+    monkeypatch.setattr("exthost.faces.cli.approve.ask_on_terminal", ask)
+    assert run_inside("approve", cwd=locked.root).returncode == code
+    assert questions == ["Approve demo? [y/N] "]
+    assert (locked.lock.read_text() == before) is not answer
+
+
+def test_approve_does_not_overwrite_what_somebody_else_approved(
+    locked: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked.offer(tool("get", "Other."), tool("tell"))
+
+    def ask(_: str) -> bool:
+        locked.lock.write_text(locked.lock.read_text().replace("Gets a thing.", "Edited."))
+        return True
+
+    monkeypatch.setattr("exthost.faces.cli.approve.ask_on_terminal", ask)
+    done = run_inside("approve", cwd=locked.root)
+    assert done.returncode == 4 and "X1830" in done.stderr
+    assert "Edited." in locked.lock.read_text() and "Other." not in locked.lock.read_text()
+
+
+def test_approve_is_in_the_audit_with_who_and_when(locked: Project) -> None:
+    locked.write_config(audit={"path": "audit.jsonl"})
+    locked.offer(tool("get", "Other."), tool("tell"))
+    assert run_inside("call", "demo", "get", cwd=locked.root).returncode == 4
+    assert run_inside("approve", "--yes", cwd=locked.root).returncode == 0
+    lines = [json.loads(line) for line in (locked.root / "audit.jsonl").read_text().splitlines()]
+    quarantined = next(line for line in lines if line["outcome"] == "quarantined")
+    assert quarantined["about"] == "get" and "description" in quarantined["reason"]
+    approved = next(line for line in lines if line["outcome"] == "approved")
+    assert approved["extension"] == "demo" and approved["context"]["user"]
+    assert approved["time"] > 0 and "{+Other+}" in approved["changes"][0]
+
+
+def test_approve_drops_the_record_of_an_extension_that_is_gone(locked: Project) -> None:
+    locked.entries.append({**locked.entries[0], "name": "other"})
+    locked.write_config()
+    assert run_inside("approve", "other", "--yes", cwd=locked.root).returncode == 0
+    assert "[extensions.other]" in locked.lock.read_text()
+    locked.entries.pop()
+    locked.write_config()
+    assert run_inside("verify", cwd=locked.root).returncode == 4
+    assert run_inside("approve", "--yes", cwd=locked.root).returncode == 0
+    assert "[extensions.other]" not in locked.lock.read_text()
+
+
+def test_approve_and_verify_need_a_lock(project: Project) -> None:
+    for verb in ("approve", "verify"):
+        done = run_inside(verb, cwd=project.root)
+        assert done.returncode == 4 and "exthost lock" in done.stderr
+
+
+# -- verify ----------------------------------------------------------------------------------------
+
+
+def test_verify_exits_with_0_or_4(locked: Project) -> None:
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+    locked.offer(tool("get", "Other."), tool("tell"))
+    done = run_inside("verify", cwd=locked.root)
+    assert done.returncode == 4 and "{+Other+}" in done.stderr
+    assert run_inside("verify", "--offline", cwd=locked.root).returncode == 0
+    locked.program.write_text("raise SystemExit")
+    done = run_inside("verify", "--offline", "--json", cwd=locked.root)
+    assert done.returncode == 4
+    [row] = json.loads(done.stdout)["extensions"]
+    [change] = row["changes"]
+    line = locked.lock.read_text().splitlines()[change["line"] - 1]
+    assert (row["state"], change["key"]) == ("changed", "package") and line.startswith("package")
+
+
+def test_verify_annotates_a_pull_request_and_a_text_cannot_forge_a_command(locked: Project) -> None:
+    locked.offer(tool("get", "Gets.\n::error ::forged\r\n%0A::warning"), tool("tell"))
+    done = run_inside("verify", "--format", "github", cwd=locked.root)
+    assert done.returncode == 4
+    [line] = done.stdout.splitlines()
+    lines = locked.lock.read_text().splitlines()
+    number = next(n for n, text in enumerate(lines, 1) if text.startswith("description"))
+    assert line.startswith(f"::error file=exthost.lock,line={number},title=demo::tool get")
+    assert "%0A::error" in line and "%250A" in line
+
+
+def test_verify_reports_an_extension_that_does_not_start(locked: Project) -> None:
+    locked.offer_file.unlink()
+    done = run_inside("verify", cwd=locked.root)
+    assert done.returncode not in (0, 4)
+    assert run_inside("verify", "--offline", cwd=locked.root).returncode == 0
+
+
+def test_offline_starts_nothing(locked: Project) -> None:
+    marker = locked.root / "started"
+    locked.program.write_text(f"open({str(marker)!r}, 'w')")
+    assert run_inside("verify", "--offline", cwd=locked.root).returncode == 4
+    assert not marker.exists()
+
+
+# -- other verbs -----------------------------------------------------------------------------------
+
+
+def test_tools_and_inspect_show_the_words_that_changed(locked: Project) -> None:
+    locked.offer(tool("get", "Gets a thing and sends it."), tool("tell"))
+    done = run_inside("tools", "--start", cwd=locked.root)
+    assert "ext_demo_tell" in done.stdout and "ext_demo_get" not in done.stdout
+    assert "quarantined: ext_demo_get: tool get: description: Gets a thing{+ and" in done.stderr
+    assert "exthost approve demo" in done.stderr
+    report = json.loads(run_inside("tools", "--start", "--json", cwd=locked.root).stdout)
+    assert [row["tool"] for row in report["quarantined"]] == ["get"]
+    report = json.loads(run_inside("inspect", "demo", "--json", cwd=locked.root).stdout)
+    assert report["lock"] == "quarantined" and [row["tool"] for row in report["tools"]] == ["tell"]
+    done = run_inside("tools", "--start", "--format", "openai", cwd=locked.root)
+    assert "sends" not in done.stdout
+
+
+def test_add_and_remove_write_the_record_if_there_is_a_lock(locked: Project) -> None:
+    source = locked.entries[0]["source"]
+    words = [source["command"], *source["args"]]
+    done = run_inside("add", "other", "--dialect", "mcp", "--", *words, cwd=locked.root)
+    assert done.returncode == 0 and "recorded in exthost.lock" in done.stderr
+    assert run_inside("call", "other", "get", cwd=locked.root).returncode == 0
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+    assert run_inside("remove", "other", cwd=locked.root).returncode == 0
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+
+
+def test_add_writes_no_lock_where_there_is_none(project: Project) -> None:
+    run_inside("add", "other", "--dialect", "mcp", "--", "false", cwd=project.root)
+    assert not project.lock.exists()
+
+
+def test_add_of_a_program_that_does_not_start_writes_no_record(locked: Project) -> None:
+    done = run_inside("add", "other", "--dialect", "mcp", "--", "false", cwd=locked.root)
+    assert done.returncode == 0 and "exthost lock other" in done.stderr
+    assert "other" not in locked.lock.read_text()
+
+
+def test_enable_writes_a_missing_record_and_approves_nothing(locked: Project) -> None:
+    assert run_inside("disable", "demo", cwd=locked.root).returncode == 0
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+    locked.program.write_text(locked.program.read_text() + "# changed while disabled\n")
+    assert run_inside("enable", "demo", cwd=locked.root).returncode == 0
+    assert run_inside("call", "demo", "get", cwd=locked.root).returncode == 4
+    run_inside("disable", "demo", cwd=locked.root)
+    locked.lock.write_text("version = 1\n")
+    assert run_inside("enable", "demo", cwd=locked.root).returncode == 0
+    assert run_inside("call", "demo", "get", cwd=locked.root).returncode == 0

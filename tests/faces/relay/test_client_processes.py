@@ -1,0 +1,150 @@
+"""Servers that cannot be shared have a process for each client, which ends with it."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.faces.gateway.client_processes import keeps_state
+from exthost.model.spec import Spec
+from tests.extensions.proc import runs
+from tests.faces.relay.relay_process import (
+    RelayClient,
+    host_pid,
+    joined,
+    server,
+    server_pids,
+    shared_config,
+    wait_until,
+    wait_until_gone,
+)
+
+SAMPLING = {"sampling": {}, "roots": {"listChanged": True}, "elicitation": {}}
+MESSAGES = {"messages": [], "maxTokens": 1}
+SAMPLE = {"method": "sampling/createMessage", "params": MESSAGES}
+
+
+def unshared(folder: Path, **settings: Any) -> Path:
+    servers = server()
+    servers["child"] |= settings
+    return shared_config(folder, {"mcp_servers": servers})
+
+
+@pytest.mark.more
+def test_each_client_has_a_process_of_a_server_that_is_not_shared(tmp_path: Path) -> None:
+    config = unshared(tmp_path, share=False)
+    with joined(config) as one:
+        assert one.text("ext_child_echo", a=1) == '{"a": 1}'
+        [first] = server_pids(config)
+        with joined(config) as other:
+            assert other.text("ext_child_echo", a=2) == '{"a": 2}'
+            assert len(server_pids(config)) == 2
+            [second] = [pid for pid in server_pids(config) if pid != first]
+            assert one.text("ext_child_echo", a=3) == '{"a": 3}'
+        wait_until_gone(second)
+        assert runs(first)
+        host = host_pid(config)
+    wait_until_gone(first, host)
+
+
+@pytest.mark.more
+def test_the_process_of_the_first_client_ends_with_it_too(tmp_path: Path) -> None:
+    config = unshared(tmp_path, share=False)
+    one = RelayClient(config)
+    one.initialize()
+    assert one.text("ext_child_echo", a=1) == '{"a": 1}'
+    [first] = server_pids(config)
+    with joined(config) as other:
+        one.close()
+        wait_until_gone(first)
+        assert other.text("ext_child_echo", a=2) == '{"a": 2}'
+        assert [tool["name"] for tool in other.ask("tools/list")["result"]["tools"]]
+        assert len(server_pids(config)) == 1
+
+
+@contextmanager
+def able(config: Path) -> Iterator[RelayClient]:
+    """A client that can do what servers ask for."""
+    client = RelayClient(config)
+    try:
+        client.initialize(capabilities=SAMPLING)
+        yield client
+    finally:
+        client.close()
+
+
+def sampled(client: RelayClient, word: str) -> Any:
+    """Call a tool that samples; answer its request with this word. Return what the tool got."""
+    call = client.start_call("ext_child_ask", **SAMPLE)
+    request = client.until("sampling/createMessage")
+    answer = {"role": "assistant", "content": {"type": "text", "text": word}, "model": "m"}
+    client.write(_reply(request["id"], answer))
+    return client.reply(call)["result"]["content"][0]["text"]
+
+
+def _reply(id: Any, result: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode() + b"\n"
+
+
+def test_a_server_that_asks_its_client_has_a_process_for_each_from_then_on(tmp_path: Path) -> None:
+    config = shared_config(tmp_path)
+    with able(config) as one, able(config) as other:
+        assert one.text("ext_child_echo", a=1) == other.text("ext_child_echo", a=1)
+        assert len(server_pids(config)) == 1
+        assert "first" in sampled(one, "first")
+        # Both at once: each client gets the request of its own call.
+        mine = one.start_call("ext_child_ask", **SAMPLE)
+        asked = one.until("sampling/createMessage")
+        assert "second" in sampled(other, "second")
+        answer = {"role": "assistant", "content": {"type": "text", "text": "third"}, "model": "m"}
+        one.write(_reply(asked["id"], answer))
+        assert "third" in one.reply(mine)["result"]["content"][0]["text"]
+        assert len(server_pids(config)) == 2
+        host = host_pid(config)
+    wait_until_gone(host)
+    with able(config) as one, able(config) as other:  # it is remembered
+        assert one.text("ext_child_echo", a=1) == other.text("ext_child_echo", a=1)
+        assert len(server_pids(config)) == 2
+
+
+@pytest.mark.more
+def test_share_true_insists(tmp_path: Path) -> None:
+    config = unshared(tmp_path, share=True)
+    with able(config) as one, able(config) as other:
+        assert "first" in sampled(one, "first")
+        assert "second" in sampled(other, "second")
+        assert len(server_pids(config)) == 1
+
+
+@pytest.mark.more
+def test_a_host_that_is_killed_leaves_no_private_process(tmp_path: Path) -> None:
+    config = unshared(tmp_path, share=False)
+    with joined(config) as one, joined(config) as other:
+        one.text("ext_child_echo", a=1)
+        other.text("ext_child_echo", a=1)
+        pids = server_pids(config)
+        assert len(pids) == 2
+        os.kill(host_pid(config), signal.SIGKILL)
+        wait_until_gone(*pids)
+        assert one.text("ext_child_echo", a=2) == other.text("ext_child_echo", a=2) == '{"a": 2}'
+        wait_until(lambda: len(server_pids(config)) == 2, "each has a process again")
+
+
+@pytest.mark.parametrize(
+    ("command", "stateful"),
+    [
+        (("npx", "-y", "@playwright/mcp@latest"), True),
+        (("npx", "-y", "@playwright/mcp"), True),
+        (("uvx", "mcp-shell-server==1.0"), True),
+        (("/usr/local/bin/chrome-devtools-mcp", "--headless"), True),
+        (("npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv"), False),
+        (("python3", "server.py"), False),
+    ],
+)
+def test_known_stateful_servers_are_recognised(command: tuple[str, ...], stateful: bool) -> None:
+    assert keeps_state(Spec(id="x", argv=command)) is stateful

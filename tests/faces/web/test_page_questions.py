@@ -1,0 +1,222 @@
+"""A rule or a hook asks a person: the page shows the question of its own call, and answers it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from exthost.errors import NotFound, Refused
+from exthost.extension.confirmation import Confirmation
+from exthost.faces.web import page_questions
+from exthost.faces.web.page_questions import PageQuestions
+from tests.extensions.harness import until
+from tests.extensions.synaps_tree import plugin
+from tests.faces.cli.cli_process import exthost
+from tests.faces.web.page_process import Page, page, showcase_config
+from tests.faces.web.test_page_api import call, client, events
+
+HIDDEN = '[overrides.showcase]\ntools = { deny = ["crash"] }\n'
+RULE = '[[rules]]\ntools = "showcase:echo"\ndo = "ask"\nreason = "look first"\n'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("questions")
+    asks = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
+    hooks = [{"hook": "before_tool_call", "tool": "ext_showcase_chart"}]
+    plugin(folder / "plugins" / "guard", asks, hooks=hooks)
+    discovery = f'[discovery]\nsearch_paths = ["{folder / "plugins"}"]\n'
+    audit = f'[audit]\npath = "{folder / "audit.jsonl"}"\n'
+    showcase_config(folder, RULE, HIDDEN, discovery, audit)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path) -> Iterator[Page]:
+    with page(folder) as found:
+        yield found
+
+
+class CallWithQuestion:
+    """A call whose question has come. `rest` are its further events."""
+
+    def __init__(self, http: httpx2.AsyncClient, question: dict[str, Any], rest: Any) -> None:
+        self.http, self.question, self.rest = http, question, rest
+
+    async def answer(self, agreed: Any, question: Any = None) -> httpx2.Response:
+        body = {"question": question or self.question["question"], "agreed": agreed}
+        return await self.http.post("api/answer", json=body)
+
+    async def end(self) -> dict[str, Any]:
+        end: dict[str, Any] = [event async for event in self.rest][-1]
+        return end
+
+
+@asynccontextmanager
+async def asked(
+    running: Page, text: str, tool: str = "echo", **more: Any
+) -> AsyncIterator[CallWithQuestion]:
+    """Call a tool and wait for its question."""
+    arguments = {"text": text} if tool == "echo" else {}
+    body = {"extension": "showcase", "tool": tool, "arguments": arguments, "timeout": 100, **more}
+    async with (
+        client(running) as http,
+        http.stream("POST", "api/call", json=body) as answer,
+    ):
+        rest = events(answer)
+        async for event in rest:
+            assert event["kind"] in ("question", "log"), event
+            if event["kind"] == "question":
+                yield CallWithQuestion(http, event, rest)
+                break
+
+
+def outcomes(folder: Path) -> list[str]:
+    lines = map(json.loads, (folder / "audit.jsonl").read_text().splitlines())
+    return [line["outcome"] for line in lines if line["method"] == "rules"]
+
+
+async def test_the_page_shows_the_call_and_a_yes_makes_it(running: Page, folder: Path) -> None:
+    async with asked(running, "a \u202e b") as question:
+        shown = question.question
+        assert "look first" in shown["message"] and shown["extension"] == ""
+        assert shown["tool"] == "ext_showcase_echo" and 0 < shown["seconds"] <= 100
+        assert shown["arguments"] == '{"text":"a \\u202e b"}', "no character hides another"
+        assert (await question.answer(True)).status_code == 200
+        assert (await question.end())["result"]["text"] == "a \u202e b"
+    assert outcomes(folder)[-1] == "agreed"
+
+
+@pytest.mark.parametrize("agreed", [False, None, "yes", 1, [True]])
+async def test_any_other_answer_is_a_no(running: Page, folder: Path, agreed: Any) -> None:
+    async with asked(running, "a") as question:
+        assert (await question.answer(agreed)).status_code == 200
+        assert (await question.end())["error"]["code"] == "X1842"
+    assert outcomes(folder)[-1] == "declined"
+
+
+async def test_an_answer_counts_once_and_for_its_own_call(running: Page) -> None:
+    async with asked(running, "first") as first, asked(running, "second") as second:
+        assert first.question["question"] != second.question["question"]
+        for unknown in ("1", "", 1, None, ["x"], "x" * 10_000):
+            body = {"question": unknown, "agreed": True}
+            refused = await first.http.post("api/answer", json=body)
+            assert refused.status_code == 404 and refused.json()["error"]["code"] == "X1846"
+        assert (await first.answer(False)).status_code == 200
+        again = await second.answer(True, question=first.question["question"])
+        assert again.status_code == 404, "the first answer has counted"
+        assert (await first.end())["error"]["code"] == "X1842"
+        assert (await second.answer(True)).status_code == 200
+        assert (await second.end())["result"]["text"] == "second"
+
+
+async def test_an_answer_needs_the_token(running: Page) -> None:
+    async with asked(running, "a") as question:
+        body = {"question": question.question["question"], "agreed": True}
+        async with client(running, Authorization="") as stranger:
+            assert (await stranger.post("api/answer", json=body)).status_code == 401
+        assert (await question.answer(False)).status_code == 200
+        assert (await question.end())["error"]["code"] == "X1842"
+
+
+async def test_no_answer_in_time_is_a_no(running: Page, folder: Path) -> None:
+    async with asked(running, "a", timeout=0.3) as question:
+        end = await question.end()
+        assert end["error"]["code"] == "X1842" and "no answer came" in end["error"]["message"]
+        assert (await question.answer(True)).status_code == 404
+    assert outcomes(folder)[-1] == "unanswered"
+
+
+@asynccontextmanager
+async def shared(running: Page) -> AsyncIterator[tuple[httpx2.AsyncClient, Any]]:
+    """Open a page, and yield its questions about calls of others, after the first empty list."""
+    async with client(running) as http, http.stream("GET", "api/questions") as answer:
+        following = events(answer)
+        assert (await anext(following))["questions"] == []
+        yield http, following
+
+
+async def test_every_open_page_is_asked_about_a_caller_that_cannot_be_asked(
+    running: Page, folder: Path
+) -> None:
+    words = ("call", "ext_showcase_echo", "text=hi")
+    refused = await asyncio.to_thread(exthost, folder, *words)
+    assert refused.returncode == 4 and "no page is open" in refused.stderr
+    async with shared(running) as (http, first), shared(running) as (_, second):
+        for agreed in (True, False):
+            calling = asyncio.ensure_future(asyncio.to_thread(exthost, folder, *words))
+            ([question], same) = [(await anext(each))["questions"] for each in (first, second)]
+            assert same == [question] and question["arguments"] == '{"text":"hi"}'
+            body = {"question": question["question"], "agreed": agreed}
+            assert (await http.post("api/answer", json=body)).status_code == 200
+            again = await http.post("api/answer", json=body | {"agreed": True})
+            assert again.status_code == 404, "the first answer counts"
+            done = await calling
+            assert done.returncode == (0 if agreed else 4), done.stderr
+            for each in (first, second):
+                assert (await anext(each))["questions"] == []
+
+
+async def test_questions_to_all_pages_are_bounded_in_number_and_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(page_questions, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(page_questions, "MAX_SHARED_QUESTIONS", 2)
+    questions = PageQuestions()
+    confirmation = Confirmation("", "?", "rules", {"tool_name": "x", "arguments": {}})
+    async with aclosing(questions.follow()) as following:
+        await anext(following)
+        asking = [questions.confirm(confirmation) for _ in range(3)]
+        errors = await asyncio.gather(*asking, return_exceptions=True)
+    assert all(isinstance(error, Refused) for error in errors)
+    assert [str(error).count("no answer came") for error in errors] == [1, 1, 0]
+    with pytest.raises(Refused, match="no page is open"):
+        await questions.confirm(confirmation)
+
+
+async def test_a_question_ends_with_its_call() -> None:
+    questions, sent = PageQuestions(), []  # type: PageQuestions, list[Any]
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    question = {"extension": "", "message": "?", "hook": "rules", "event": {}, "seconds": 1.0}
+    asking = asyncio.ensure_future(questions.ask(question, send))
+    await until(lambda: bool(sent))
+    asking.cancel()
+    with pytest.raises(NotFound):
+        questions.answer(sent[0]["question"], True)
+    await asyncio.wait([asking])
+    assert asking.cancelled()
+
+
+async def test_long_arguments_are_shown_in_part(running: Page) -> None:
+    async with asked(running, "x" * 1_000_000) as question:
+        shown = question.question["arguments"]
+        assert len(shown) < 21_000 and shown.endswith("more characters")
+        await question.answer(False)
+        await question.end()
+
+
+async def test_the_page_answers_the_questions_of_hooks(running: Page) -> None:
+    async with asked(running, "", tool="chart") as question:
+        assert (question.question["extension"], question.question["message"]) == (
+            "guard",
+            "really?",
+        )
+        assert (await question.answer(True)).status_code == 200
+        assert (await question.end())["result"]["content"][0]["type"] == "image"
+
+
+async def test_a_denied_tool_does_not_exist_for_the_page(running: Page) -> None:
+    async with client(running) as http:
+        about = (await http.get("api/extension", params={"name": "showcase"})).json()
+    names = {tool["name"] for tool in about["tools"]}
+    assert "echo" in names and "crash" not in names
+    (end,) = await call(running, extension="showcase", tool="crash", arguments={})
+    assert end["error"]["code"] == "X1202"

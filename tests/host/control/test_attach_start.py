@@ -1,0 +1,63 @@
+"""`attach(start=True)` and `sync_attach` start a host in the background, as a relay does."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import exthost
+from exthost.errors import NotFound
+from exthost.host.control.attached_host import AttachedExtension, AttachedHost
+from exthost.host.sync.sync_attached_host import SyncAttachedExtension, SyncAttachedHost
+from tests.faces.relay.relay_process import (
+    joined,
+    server_pids,
+    shared_config,
+    status,
+    wait_until_gone,
+)
+
+
+async def test_a_program_starts_the_host_which_ends_after_it(tmp_path: Path) -> None:
+    config = shared_config(tmp_path)
+    async with exthost.attach(config, start=True) as host:
+        pid = host.pid
+        assert (await host.call_tool("ext_child_echo", {"a": 1})).text == '{"a": 1}'
+        async with exthost.attach(config, start=True) as other:
+            assert other.pid == pid
+        with joined(config) as client:
+            assert client.text("ext_child_echo", a=2) == '{"a": 2}'
+            assert status(config)["host"]["pid"] == pid and len(server_pids(config)) == 1
+    wait_until_gone(pid)
+
+
+def test_the_blocking_form_does_the_same(tmp_path: Path) -> None:
+    config = shared_config(tmp_path)
+    with exthost.sync_attach(config, start=True) as host:
+        pid = host.pid
+        assert host.call_tool("ext_child_echo", {"a": 1}).text == '{"a": 1}'
+        assert host["child"].call_tool("echo", {"a": 1}).text == '{"a": 1}'
+        assert list(host) == ["child"] and host.status()[0]["id"] == "child"
+    wait_until_gone(pid)
+
+
+async def test_a_host_that_cannot_be_started_is_reported_with_the_reason(tmp_path: Path) -> None:
+    config = tmp_path / "exthost.toml"
+    config.write_text("extensions = 1\n")
+    with pytest.raises(NotFound, match="none could be started") as raised:
+        async with exthost.attach(config, start=True):
+            pass
+    assert any("X01" in line for line in raised.value.evidence.stderr)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(SyncAttachedHost, AttachedHost), (SyncAttachedExtension, AttachedExtension)],
+)
+def test_the_blocking_form_has_the_methods_and_parameters(ours: type, theirs: type) -> None:
+    internal = {"ask", "row", "run_verb", "result_reader", "call_own_tool"}
+    for name in set(dir(theirs)) - internal:
+        if name.startswith("_") or not inspect.isfunction(inspect.getattr_static(theirs, name)):
+            continue
+        parameters = inspect.signature(getattr(theirs, name)).parameters
+        assert list(inspect.signature(getattr(ours, name)).parameters) == list(parameters), name

@@ -1,0 +1,357 @@
+"""Rules judge every tool call, before the hooks; `ask` needs the answer of a person."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from bench.rules import OPTIONS, OneTool
+from exthost.config import config_from_mapping
+from exthost.errors import NotFound, Refused, UsageError
+from exthost.events import Bus, HooksSkipped, RuleApplied
+from exthost.extension.confirmation import Confirmation
+from exthost.host.guarded_calls import GuardedCalls
+from exthost.host.hooks import Hooks
+from exthost.host.ruled_calls import RuledCalls
+from exthost.model.offer import Tool
+from tests.extensions.harness import failing
+from tests.extensions.nexo_tree import CHILD as NEXO
+from tests.extensions.six_dialects import TOOLS, document
+from tests.extensions.synaps_tree import plugin
+from tests.faces.cli.cli_process import run_inside, running
+from tests.faces.gateway.gateway_process import extension, write_config
+
+ECHO = "ext_agent_echo"
+ASK = {"tools": ECHO, "do": "ask", "reason": "it may shout"}
+
+
+def agent(**settings: Any) -> dict[str, Any]:
+    return extension("agent", "nexo", "-S", "-E", str(NEXO), **settings)
+
+
+def config(folder: Path, *rules: dict[str, Any], **more: Any) -> Path:
+    audit = {"path": str(folder / "audit.jsonl")}
+    return write_config(
+        folder, {"extensions": [agent()], "rules": list(rules), "audit": audit, **more}
+    )
+
+
+def audited(folder: Path) -> list[tuple[Any, ...]]:
+    lines = (folder / "audit.jsonl").read_text().splitlines()
+    records = [record for record in map(json.loads, lines) if record["method"] == "rules"]
+    return [(one["about"], one["rule"], one["outcome"], one["reason"]) for one in records]
+
+
+async def test_each_dialect_is_denied_asked_and_allowed(tmp_path: Path) -> None:
+    names = {dialect: f"ext_{tool.extension}_{tool.name}" for dialect, tool in TOOLS.items()}
+    rules = [
+        {"tools": name, "when": {"dialect": dialect, "argument": {"no": "*"}}, "do": "deny"}
+        for dialect, name in names.items()
+    ]
+    rules += [{"tools": name, "do": "ask"} for name in names.values()]
+    asked: list[Confirmation] = []
+
+    def confirm(confirmation: Confirmation) -> bool:
+        asked.append(confirmation)
+        return True
+
+    config = write_config(tmp_path, document(tmp_path) | {"rules": rules})
+    async with exthost.Host.from_config(config, confirm=confirm) as host:
+        for dialect, tool in TOOLS.items():
+            error = await failing(host.call_tool(names[dialect], {**tool.arguments, "no": 1}))
+            assert error.code == "X1841" and isinstance(error, Refused)
+            assert tool.shown in (await host.call_tool(names[dialect], tool.arguments)).text
+    assert [one.event["tool_name"] for one in asked] == list(names.values())
+
+
+@pytest.mark.parametrize(
+    "way", ["host", "other name", "extension", "attached", "model", "sync", "cli"]
+)
+def test_every_way_to_call_a_tool_is_judged(tmp_path: Path, way: str) -> None:
+    path = config(tmp_path, {"tools": ECHO, "do": "deny", "reason": "not here"})
+
+    async def call() -> Any:
+        async with (
+            exthost.Host.from_config(path, control=True) as host,
+            exthost.attach(path) as attached,
+        ):
+            calls = {
+                "host": lambda: host.call_tool(ECHO, {"a": 1}),
+                "other name": lambda: host.call_tool("agent:echo", {"a": 1}),
+                "extension": lambda: host["agent"].call_tool("echo", {"a": 1}),
+                "attached": lambda: attached.call_tool(ECHO, {"a": 1}),
+            }
+            if way == "model":
+                use = {"type": "tool_use", "id": "1", "name": ECHO, "input": {"a": 1}}
+                [answer] = await host.run_calls([use])
+                assert answer["content"][0]["is_error"] and "not here" in str(answer)
+                return
+            error = await failing(calls[way]())
+            assert (error.code, "not here" in error.message) == ("X1841", True)
+
+    if way == "cli":
+        run = run_inside("call", ECHO, "a=1", "--config", path)
+        assert run.returncode == 4 and "X1841" in run.stderr and "not here" in run.stderr
+    elif way == "sync":
+        with exthost.SyncHost.from_config(path) as host:
+            with pytest.raises(Refused, match="not here"):
+                host.call_tool(ECHO, {"a": 1})
+            assert host.call_tool("ext_agent_cwd").text
+            with pytest.raises(Refused):
+                host["agent"].call_tool("echo", {"a": 1})
+    else:
+        asyncio.run(call())
+    assert audited(tmp_path)[0] == (ECHO, 1, "denied", "not here")
+
+
+async def test_hooks_false_skips_rules_and_the_audit_records_it(tmp_path: Path) -> None:
+    path = config(tmp_path, {"tools": "*", "do": "deny"})
+    skipped: list[HooksSkipped] = []
+    async with exthost.Host.from_config(path) as host:
+        host.events.subscribe(HooksSkipped, skipped.append)
+        assert (await host.call_tool(ECHO, {"a": 1}, hooks=False)).data == {"a": 1}
+    assert [one.tool_name for one in skipped] == [ECHO]
+
+
+def test_no_hooks_on_the_command_line_skips_rules(tmp_path: Path) -> None:
+    path = config(tmp_path, {"tools": "*", "do": "deny"})
+    run = run_inside("call", ECHO, "a=1", "--no-hooks", "--config", path)
+    assert run.returncode == 0
+    lines = map(json.loads, (tmp_path / "audit.jsonl").read_text().splitlines())
+    assert sum(line["outcome"] == "skipped" for line in lines) == 1
+
+
+async def test_a_person_sees_the_arguments_and_decides(tmp_path: Path) -> None:
+    answers = iter([True, False, "yes", 1, None])
+    asked: list[Confirmation] = []
+
+    async def confirm(confirmation: Confirmation) -> Any:
+        asked.append(confirmation)
+        return next(answers)
+
+    path = config(tmp_path, ASK)
+    async with exthost.Host.from_config(path, confirm=confirm) as host:
+        assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
+        for _ in range(4):
+            error = await failing(host.call_tool(ECHO, {"a": 1}))
+            assert error.code == "X1842" and "did not agree" in error.message
+    assert asked[0].event["arguments"] == {"a": 1} and "it may shout" in asked[0].message
+    outcomes = [row[2] for row in audited(tmp_path)]
+    assert outcomes == ["agreed", "declined", "declined", "declined", "declined"]
+
+
+async def test_without_an_answer_the_call_is_refused(tmp_path: Path) -> None:
+    async def never(_: Confirmation) -> bool:
+        await asyncio.Event().wait()
+        return True
+
+    def broken(_: Confirmation) -> bool:
+        raise ValueError("no terminal")
+
+    async with exthost.Host.from_config(config(tmp_path, ASK)) as host:
+        nobody = await failing(host.call_tool(ECHO))
+        late = await failing(host.call_tool(ECHO, confirm=never, timeout=0.05))
+        failed = await failing(host.call_tool(ECHO, confirm=broken))
+    assert [error.code for error in (nobody, late, failed)] == ["X1842"] * 3
+    assert "there is no person to ask" in nobody.message and "no answer came" in late.message
+    assert [row[2] for row in audited(tmp_path)] == ["unanswered"] * 3
+
+
+async def test_an_answer_counts_for_the_arguments_that_were_shown(tmp_path: Path) -> None:
+    arguments = {"path": "/tmp/a"}
+
+    async def confirm(_: Confirmation) -> bool:
+        arguments["path"] = "/etc/passwd"
+        return True
+
+    async with exthost.Host.from_config(config(tmp_path, ASK), confirm=confirm) as host:
+        error = await failing(host.call_tool(ECHO, arguments))
+    assert error.code == "X1843"
+
+
+async def test_the_caller_is_asked_and_another_client_cannot_answer(tmp_path: Path) -> None:
+    path = config(tmp_path, ASK)
+    asked = asyncio.Event()
+    agree: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def wait_for_answer(_: Confirmation) -> bool:
+        asked.set()
+        return await agree
+
+    def never(_: Confirmation) -> bool:
+        raise AssertionError("the wrong one was asked")
+
+    async with (
+        exthost.Host.from_config(path, control=True, confirm=never) as host,
+        exthost.attach(path, confirm=wait_for_answer) as caller,
+        exthost.attach(path, confirm=lambda _: False) as other,
+    ):
+        seen: list[RuleApplied] = []
+        host.events.subscribe(RuleApplied, seen.append)
+        call = asyncio.ensure_future(caller.call_tool(ECHO, {"a": 1}))
+        async with asyncio.timeout(60):
+            await asked.wait()
+            # The number of the open question on the connection of the caller is 1, too.
+            other._connected().answer({"question": 1, "agreed": True})
+            error = await failing(other.call_tool(ECHO, {"a": 1}))
+            assert error.code == "X1842" and not call.done()
+            agree.set_result(True)
+            assert (await call).data == {"a": 1}
+    assert [one.outcome for one in seen] == ["declined", "agreed"]
+
+
+async def test_an_answer_counts_for_one_call(tmp_path: Path) -> None:
+    asked = []
+
+    async def confirm(confirmation: Confirmation) -> bool:
+        asked.append(confirmation)
+        return bool(confirmation.event["arguments"]["a"] == 1)
+
+    async with exthost.Host.from_config(config(tmp_path, ASK), confirm=confirm) as host:
+        calls = [host.call_tool(ECHO, {"a": n}) for n in (1, 2, 1)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [isinstance(one, Refused) for one in outcomes] == [False, True, False]
+    assert len(asked) == 3
+
+
+async def test_arguments_that_a_hook_has_changed_are_judged_again(tmp_path: Path) -> None:
+    changed = {"action": "modify", "input": {"path": "/etc/passwd"}}
+    hooks = [{"hook": "before_tool_call"}]
+    told = {"hooks": {"before_tool_call": changed}, "heard": str(tmp_path / "heard")}
+    plugin(tmp_path / "plugins" / "guard", told, hooks=hooks)
+    rule = {"tools": ECHO, "when": {"argument": {"path": "/etc/*"}}, "do": "deny"}
+    path = config(tmp_path, rule, discovery={"search_paths": [str(tmp_path / "plugins")]})
+    async with exthost.Host.from_config(path) as host:
+        error = await failing(host.call_tool(ECHO, {"path": "/tmp"}))
+        assert error.code == "X1841"
+        heard = (tmp_path / "heard").read_text()
+        assert "before_tool_call" in heard
+        before = heard.count("before_tool_call")
+        await failing(host.call_tool(ECHO, {"path": "/etc/x"}))
+        assert (tmp_path / "heard").read_text().count("before_tool_call") == before, "rules first"
+
+
+async def test_allow_is_recorded_and_other_tools_are_not_judged(tmp_path: Path) -> None:
+    path = config(tmp_path, {"tools": ECHO, "do": "allow"}, {"tools": "ext_agent_e*", "do": "deny"})
+    seen: list[RuleApplied] = []
+    async with exthost.Host.from_config(path) as host:
+        host.events.subscribe(RuleApplied, seen.append)
+        for _ in range(2):
+            await host.call_tool(ECHO, {"a": 1}, context={"agent_id": "me"})
+            await host.call_tool("ext_agent_cwd")
+            assert (await failing(host.call_tool("ext_agent_env"))).code == "X1841"
+        assert isinstance(await failing(host.call_tool("ext_agent_nothing")), NotFound)
+    assert [(one.tool_name, one.outcome) for one in seen] == [
+        (ECHO, "allowed"),
+        ("ext_agent_env", "denied"),
+    ] * 2
+    assert seen[0].context == {"agent_id": "me"} and seen[0].client is None
+
+
+async def test_a_rule_that_allows_is_recorded_on_every_way(tmp_path: Path) -> None:
+    path = config(tmp_path, {"tools": ECHO, "when": {"argument": {"a": "1"}}, "do": "allow"})
+    seen: list[RuleApplied] = []
+    async with (
+        exthost.Host.from_config(path, control=True) as host,
+        exthost.attach(path) as attached,
+    ):
+        host.events.subscribe(RuleApplied, seen.append)
+        for _ in range(3):
+            await host.call_tool(ECHO, {"a": 1})
+            await attached.call_tool(ECHO, {"a": 1})
+            await host.call_tool(ECHO, {"a": 2})
+    assert [one.outcome for one in seen] == ["allowed"] * 6
+
+
+async def test_a_tool_is_judged_again_when_its_extension_changes_it() -> None:
+    rules = [
+        {"tools": "*", "when": {"read_only": True}, "do": "allow"},
+        {"tools": "*", "do": "deny"},
+    ]
+    bus = Bus()
+    judging = RuledCalls(config_from_mapping({"rules": rules}).rules, None, bus)
+    guarded = GuardedCalls(Hooks(lambda: ()), judging, bus)
+    calls = OneTool()
+    calls.current = reading = Tool("read", extra={"annotations": {"readOnlyHint": True}})
+    assert not guarded.allows("fs", reading, {}, {}), "not before its first call"
+    await guarded.run(calls, "read", {}, OPTIONS)
+    assert guarded.allows("fs", reading, {}, {}) and not guarded.is_unjudged("fs", reading)
+    assert not guarded.allows("other", reading, {}, {})
+    calls.current = Tool("read")
+    assert not guarded.allows("fs", calls.current, {}, {})
+    with pytest.raises(Refused):
+        await guarded.run(calls, "read", {}, OPTIONS)
+    guarded.mark_stale()
+    assert not guarded.allows("fs", reading, {}, {})
+
+
+async def test_a_name_that_is_not_text_is_an_error_of_the_caller(tmp_path: Path) -> None:
+    async with exthost.Host.from_config(config(tmp_path, {"tools": ECHO, "do": "deny"})) as host:
+        await host.call_tool("ext_agent_cwd")
+        error = await failing(host["agent"].call_tool([]))  # type: ignore[arg-type]
+    assert isinstance(error, UsageError)
+
+
+async def test_a_reload_applies_changed_rules(tmp_path: Path) -> None:
+    path = config(tmp_path)
+    async with exthost.Host.from_config(path) as host:
+        assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
+        config(tmp_path, {"tools": "*", "do": "deny"})
+        await host.reload()
+        assert (await failing(host.call_tool(ECHO, {"a": 1}))).code == "X1841"
+        config(tmp_path)
+        await host.reload()
+        assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
+
+
+def test_exthost_call_answers_a_rule_with_yes_or_refuses(tmp_path: Path) -> None:
+    path = config(tmp_path, ASK)
+    refused = run_inside("call", ECHO, "a=1", "--config", path)
+    assert refused.returncode == 4 and "X1842" in refused.stderr
+    agreed = run_inside("call", ECHO, "a=1", "--yes", "--config", path)
+    assert agreed.returncode == 0 and "it may shout" in agreed.stderr
+    with running(tmp_path):
+        assert run_inside("call", ECHO, "a=1", "--config", path).returncode == 4
+        assert run_inside("call", ECHO, "a=1", "--yes", "--config", path).returncode == 0
+
+
+def test_rules_test_says_which_rule_fits_and_exits_with_0(tmp_path: Path) -> None:
+    path = config(
+        tmp_path,
+        {"tools": ECHO, "when": {"argument": {"path": "/etc/*"}}, "do": "deny", "reason": "no"},
+        {"tools": "agent:*", "when": {"client": "claude-*"}, "do": "ask"},
+    )
+
+    def test(*words: str) -> Any:
+        run = run_inside("rules", "test", *words, "--json", "--config", path)
+        assert run.returncode == 0, run.stderr
+        report = json.loads(run.stdout)
+        return report["rule"], report["do"], report["reason"]
+
+    def check() -> None:
+        assert test("agent:echo", "path=/etc/x") == (1, "deny", "no")
+        assert test(ECHO, "path=/tmp") == (None, "allow", "")
+        assert test(ECHO, "--client", "claude-code") == (2, "ask", "")
+        assert test(ECHO, "--args", '{"path": ["/etc/x"]}') == (1, "deny", "no")
+
+    check()
+    with running(tmp_path):
+        check()
+    run = run_inside("rules", "test", ECHO, "path=/etc/x", "--config", path)
+    assert run.returncode == 0 and "rule 1 (ext_agent_echo) says deny: no" in run.stdout
+    assert run_inside("rules", "test", "nothing", "--config", path).returncode == 2
+
+
+def test_tools_all_shows_the_tools_that_rules_deny(tmp_path: Path) -> None:
+    path = config(
+        tmp_path,
+        {"tools": ECHO, "when": {"argument": {"a": "*"}}, "do": "deny"},
+        {"tools": "agent:env", "do": "deny", "reason": "secrets"},
+    )
+    for words in ([], ["agent"]):
+        run = run_inside("tools", *words, "--start", "--all", "--json", "--config", path)
+        [hidden] = json.loads(run.stdout)["hidden"]
+        assert (hidden["tool"], hidden["reason"]) == ("env", "rule 2 denies it: secrets")

@@ -1,0 +1,120 @@
+"""Digests of code that are the same on two machines, and that notice each change of code."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from exthost.launch.package_tree import UnusableTree
+from exthost.launch.portable_tree import read_portable
+
+
+def write(folder: Path, **files: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    return folder
+
+
+def test_two_copies_have_one_digest(tmp_path: Path) -> None:
+    one, two = (write(tmp_path / name / "app", main__py="print()") for name in ("a", "b"))
+    assert read_portable(str(one)) == read_portable(str(two))
+
+
+def test_caches_and_notes_of_an_installation_do_not_count(tmp_path: Path) -> None:
+    one, two = (write(tmp_path / name, main__py="print()") for name in ("a", "b"))
+    for cache in ("__pycache__", "sub/__pycache__", ".mypy_cache", ".git", "node_modules/.cache"):
+        (one / cache).mkdir(parents=True)
+        (one / cache / "file.pyc").write_text("anything")
+    dist_info = one / "x-1.0.dist-info"
+    dist_info.mkdir()
+    (dist_info / "RECORD").write_text("x")
+    (one / ".DS_Store").write_text("x")
+    assert read_portable(str(one)) == read_portable(str(two))
+
+
+@pytest.mark.parametrize("name", ["json.pyc", "lib.so", "lib.so.1.2", "addon.node"])
+def test_compiled_files_are_listed_apart(tmp_path: Path, name: str) -> None:
+    root = write(tmp_path / "a", main__py="print()")
+    before = read_portable(str(root))
+    (root / name).write_text("planted")
+    after = read_portable(str(root))
+    assert after.digest == before.digest
+    assert [path for path, _ in after.compiled.files] == [name]
+
+
+def test_a_program_of_the_system_is_a_compiled_file(tmp_path: Path) -> None:
+    program = tmp_path / "tool"
+    program.write_bytes(b"\x7fELF" + b"x" * 100)
+    assert not read_portable(str(program)).digest
+    assert [path for path, _ in read_portable(str(program)).compiled.files] == ["tool"]
+
+
+def test_a_folder_of_this_machine_is_marked(tmp_path: Path) -> None:
+    trees = []
+    for name in ("a", "b"):
+        home = tmp_path / name
+        root = write(home / "venv", run=f"#!{home}/venv/bin/python\nimport x\n# {home}/elsewhere\n")
+        trees.append(read_portable(str(root), [(str(home), "~")]))
+    assert trees[0] == trees[1]
+    (tmp_path / "b" / "venv" / "run").write_text(
+        "#!\0package\0/bin/python\nimport x\n# \0~\0/elsewhere\n"
+    )
+    assert read_portable(str(tmp_path / "b" / "venv"), [(str(tmp_path / "b"), "~")]) != trees[0]
+
+
+def test_the_interpreter_of_an_environment_is_not_part_of_it(tmp_path: Path) -> None:
+    trees = []
+    for name, python in (("a", sys.executable), ("b", str(tmp_path / "other" / "python3.12"))):
+        root = write(tmp_path / name, pyvenv__cfg=f"home = /usr/bin\nversion = 3.1{name}\n")
+        (root / "bin").mkdir()
+        (root / "bin" / "python").symlink_to(python)
+        trees.append(read_portable(str(root)))
+    assert trees[0] == trees[1]
+    (tmp_path / "a" / "pyvenv.cfg").write_text("home = /tmp/evil\n")
+    assert read_portable(str(tmp_path / "a")) != trees[0]
+
+
+def test_each_change_of_code_changes_the_digest(tmp_path: Path) -> None:
+    root = write(tmp_path / "a", main__py="print()", other__py="x = 1")
+    digests = {read_portable(str(root)).digest}
+    (root / "main.py").write_text("print(1)")
+    digests.add(read_portable(str(root)).digest)
+    (root / "new.py").write_text("")
+    digests.add(read_portable(str(root)).digest)
+    (root / "new.py").rename(root / "json.py")
+    digests.add(read_portable(str(root)).digest)
+    (root / "main.py").chmod(0o755)
+    digests.add(read_portable(str(root)).digest)
+    (root / "link").symlink_to("main.py")
+    digests.add(read_portable(str(root)).digest)
+    (root / "other.py").unlink()
+    digests.add(read_portable(str(root)).digest)
+    assert len(digests) == 7
+
+
+def test_a_file_that_was_read_before_is_read_again_after_a_change(tmp_path: Path) -> None:
+    root = write(tmp_path / "a", main__py="print(1)")
+    path = root / "main.py"
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    first = read_portable(str(root))
+    path.write_text("print(2)")  # of the same size, and with the same time
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    assert read_portable(str(root)) != first
+
+
+def test_a_folder_that_cannot_be_compared_is_an_error(tmp_path: Path) -> None:
+    root = write(tmp_path / "a", main__py="print()")
+    (root / "outside").symlink_to("/usr/lib")
+    with pytest.raises(UnusableTree, match="a folder outside"):
+        read_portable(str(root))
+    with pytest.raises(UnusableTree, match="cannot be read"):
+        read_portable(str(tmp_path / "missing"))
+
+
+def test_what_an_extension_may_write_is_not_code(tmp_path: Path) -> None:
+    root = write(tmp_path / "a", main__py="print()")
+    before = read_portable(str(root))
+    write(root / "data", state__json="{}")
+    assert read_portable(str(root), skipped=[str(root / "data")]) == before
