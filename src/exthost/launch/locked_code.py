@@ -4,8 +4,9 @@
 of its code, and what the config lets the extension do. The same extension has the same record on
 two machines: folders of a machine are replaced by marks (`./` is the folder of the config, `~/` the
 home folder, `{package}/` the folder of a discovered package), the interpreter is a name and a
-version, and compiled files have a digest for each platform. Values of variables, and arguments that
-look like secrets, are not recorded.
+version, and compiled files have a digest for each platform. Values of variables, and arguments and
+parts of URLs that look like secrets, are not recorded. Of a remote server, the URL is recorded: its
+code is on another machine, and the bridge is a part of exthost.
 
 The listing of a folder is stored in the host's state folder, so that the error for a later
 difference can name the file that differs (see `package_tree`).
@@ -22,6 +23,7 @@ from functools import cache
 from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
+from exthost.launch.bridge import is_remote
 from exthost.launch.command_code import PROGRAM_FOLDERS, CodeKind, ProgramCode, find_code
 from exthost.launch.integrity import package_root
 from exthost.launch.package_tree import PackageTree, UnusableTree, first_difference
@@ -42,6 +44,9 @@ _NODE_VERSION = re.compile(rb"#define NODE_(MAJOR|MINOR)_VERSION ([0-9]+)")
 
 # In place of the value of an argument that looks like a secret.
 _SECRET = "{secret}"
+
+_USER_OF_URL = re.compile(r"(?<=://)[^/?#\s]*@")
+_QUERY_VALUE = re.compile(r"([?&]([\w.-]+)=)[^&#\s]+")
 
 
 @cache
@@ -157,6 +162,9 @@ def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Cod
             result.manifest = _mark(read_portable(spec.manifest_file, marks, cache=cache).digest)
         if spec.pool.engine is not None and spec.pool.files != "sent":
             result.unknown = "it runs on other machines"
+            return result
+        if is_remote(spec):
+            result.unknown = "it runs on a remote server"
             return result
         folder = result.folder = _find_folder(spec, code)
         if folder:
@@ -310,7 +318,7 @@ def _portable(text: str, marks: Sequence[tuple[str, str]]) -> str:
 def _portable_command(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """Return the command. Of a program outside the known folders, only the name is kept: it is
     elsewhere on another machine, and its code has a digest or is an interpreter."""
-    program, *arguments = spec.argv or ("",)
+    program, *arguments = map(mask_url_secrets, spec.argv or ("",))
     program = _portable(program, marks)
     if program.startswith("/"):
         program = os.path.basename(program)  # noqa: PTH119
@@ -326,6 +334,20 @@ def _portable_command(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple[str
             command.append(_portable(argument, marks))
         is_secret = name.startswith("-") and looks_secret(name.strip("-").replace("-", "_"))
     return tuple(command)
+
+
+def mask_url_secrets(text: str) -> str:
+    """Return a text in which the user and the secret parameters of a URL are replaced by a mark."""
+    if "://" not in text:
+        return text
+    text = _USER_OF_URL.sub(f"{_SECRET}@", text)
+    return _QUERY_VALUE.sub(
+        # With a prefix, so that a parameter `key` looks as secret as `api_key`.
+        lambda match: (
+            match[1] + _SECRET if looks_secret(f"_{match[2].replace('-', '_')}") else match[0]
+        ),
+        text,
+    )
 
 
 def _describe_permissions(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple[str, ...]:

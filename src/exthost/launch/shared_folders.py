@@ -224,7 +224,8 @@ def _read_code(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) -> li
         if argv:
             plan = make_command(spec, find_dialect(spec.dialect), environ).plan
             # A bare name stays one: it is looked up again at the next start.
-            argv = (spec.argv[0], *plan.argv[1:]) if "/" not in spec.argv[0] else plan.argv
+            is_name = spec.source == "process" and "/" not in spec.argv[0]
+            argv = (spec.argv[0], *plan.argv[1:]) if is_name else plan.argv
             variables = plan.env
     except ExthostError:
         pass  # it cannot be started now; its files are the same

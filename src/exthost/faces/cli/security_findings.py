@@ -10,6 +10,10 @@ from typing import NamedTuple
 from exthost.config.discovery.configfile import ConfiguredExtensions
 from exthost.config.discovery.locked_specs import read_lock_state
 from exthost.config.lock_file import LOCK_NAME
+from exthost.launch.bridge import is_remote
+from exthost.launch.locked_code import mask_url_secrets
+from exthost.model.documents.remote_server import keys_of_variables
+from exthost.model.names import variable_name
 from exthost.model.spec import HostEnvRef, Spec
 from exthost.process.environment import looks_secret
 
@@ -91,7 +95,8 @@ def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weak
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
     elif spec.permissions is None:
         message = "it has no sandbox: it can do what you can do"
-        yield Weakness("sandbox", spec.id, message, _place(configured, spec, "permissions = {}"))
+        line = "permissions = { network = true }" if is_remote(spec) else "permissions = {}"
+        yield Weakness("sandbox", spec.id, message, _place(configured, spec, line))
     elif spec.sandbox == "best-effort":
         message = "its sandbox may be weaker than its permissions say"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
@@ -123,6 +128,9 @@ def _find_grants(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakn
 
 
 def _find_secrets(spec: Spec) -> Iterator[Weakness]:
+    if is_remote(spec):
+        yield from _find_remote_secrets(spec)
+        return
     for name, value in spec.env.items():
         if looks_secret(name) and value and not isinstance(value, HostEnvRef):
             message = f"the value of {name} is in plain text in {spec.origin or 'the config'}"
@@ -137,6 +145,20 @@ def _find_secrets(spec: Spec) -> Iterator[Weakness]:
             )
 
 
+def _find_remote_secrets(spec: Spec) -> Iterator[Weakness]:
+    keys = ["url"] if spec.argv and mask_url_secrets(spec.argv[0]) != spec.argv[0] else []
+    for variable, key in keys_of_variables(spec.argv).items():
+        value = spec.env.get(variable)
+        name = key.removeprefix("headers.").replace("-", "_")
+        is_secret = name.lower() in ("token", "authorization") or looks_secret(name)
+        if is_secret and value and not isinstance(value, HostEnvRef):
+            keys.append(key)
+    for key in keys:
+        message = f"the value of {key} is in plain text in {spec.origin or 'the config'}"
+        variable = variable_name(f"{spec.id}_{key.removeprefix('headers.')}")
+        yield Weakness("secret", spec.id, message, f'{key} = {{ from = "{variable}" }}')
+
+
 def _find_spec_hooks(spec: Spec) -> Iterator[Weakness]:
     for kind, policy in spec.hooks.items():
         if policy == "open":
@@ -146,7 +168,7 @@ def _find_spec_hooks(spec: Spec) -> Iterator[Weakness]:
 
 
 def _find_code(spec: Spec) -> Iterator[Weakness]:
-    if spec.lock is not None and spec.lock.record.unknown_code:
+    if spec.lock is not None and spec.lock.record.unknown_code and not is_remote(spec):
         message = f"the lock does not cover its code: {spec.lock.record.unknown_code}"
         yield Weakness("lock", spec.id, message, "run a script or an exact version: npx NAME@1.2.3")
     paths = [word for word in spec.argv if "/" in word or word.endswith((".py", ".js"))]

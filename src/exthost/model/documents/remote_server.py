@@ -6,7 +6,8 @@ every user of a machine can read the arguments of a process.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from exthost.model.documents.keys import ANY_TEXT, TEXT, VARIABLES, Key, ValueType
@@ -68,6 +69,16 @@ def bridge_arguments(fields: Mapping[str, Any]) -> BridgeArguments:
     elif transport != "auto":
         argv += ["--transport", transport]
     return BridgeArguments(tuple(argv), env, problem)
+
+
+def keys_of_variables(argv: Sequence[str]) -> dict[str, str]:
+    """Return the key of the config for each variable that these arguments name, except the URL."""
+    keys = {"EXTHOST_BRIDGE_TOKEN": "token"}
+    for option, value in pairwise(argv):
+        if option == "--header":
+            header, _, variable = value.rpartition("=")
+            keys[variable] = f"headers.{header}"
+    return keys
 
 
 def _read_url(value: Any, place: Place) -> str | None:
