@@ -27,10 +27,12 @@ def requested_calls(question: Any) -> list[tuple[str, Any]]:
 
 
 def summary(texts: list[str], images: int) -> str:
+    """Return the last answer of the model."""
     return f"It says: {'; '.join(texts)}; images: {images}"
 
 
 def count_images(request: Any) -> int:
+    """Return how many PNG images a request has, in the form of any API."""
     text = json.dumps(request)
     return text.count("data:image/png;base64,") + text.count('"image/png", "data"')
 
@@ -90,18 +92,18 @@ def completion(message: Any) -> Any:
     reason = "tool_calls" if message.get("tool_calls") else "stop"
     choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    about = {"id": "c1", "created": 1, "model": "m", "object": "chat.completion"}
-    return about | {"choices": [choice], "usage": usage}
+    fields = {"id": "c1", "created": 1, "model": "m", "object": "chat.completion"}
+    return fields | {"choices": [choice], "usage": usage}
 
 
-def chat_chunks(whole: Any) -> Iterator[Any]:
-    about = {"id": "c1", "created": 1, "model": "m", "object": "chat.completion.chunk"}
+def chat_chunks(response: Any) -> Iterator[Any]:
+    fields = {"id": "c1", "created": 1, "model": "m", "object": "chat.completion.chunk"}
 
     def chunk(delta: Any, reason: str | None = None) -> Any:
         choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
-        return about | {"choices": [choice]}
+        return fields | {"choices": [choice]}
 
-    message = whole["choices"][0]["message"]
+    message = response["choices"][0]["message"]
     yield chunk({"role": "assistant", "content": message["content"] or ""})
     for index, call in enumerate(message.get("tool_calls", ())):
         text = call["function"]["arguments"]
@@ -109,7 +111,7 @@ def chat_chunks(whole: Any) -> Iterator[Any]:
         yield chunk({"tool_calls": [first]})
         for piece in (text[:3], text[3:]):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    yield chunk({}, whole["choices"][0]["finish_reason"])
+    yield chunk({}, response["choices"][0]["finish_reason"])
 
 
 def responses(request: Any) -> Any:
@@ -127,8 +129,8 @@ def responses(request: Any) -> Any:
         ]
         text = {"type": "output_text", "text": summary(texts, count_images(items))}
         content: Any = [{**text, "annotations": []}]
-        about = {"type": "message", "id": "m1", "role": "assistant", "status": "completed"}
-        output = [about | {"content": content}]
+        fields = {"type": "message", "id": "m1", "role": "assistant", "status": "completed"}
+        output = [fields | {"content": content}]
     else:
         output = [
             {
@@ -162,16 +164,16 @@ def responses(request: Any) -> Any:
     }
 
 
-def responses_events(whole: Any) -> Iterator[Any]:
-    yield {"type": "response.created", "sequence_number": 0, "response": whole | {"output": []}}
-    for index, item in enumerate(whole["output"]):
-        begun = item | {"status": "in_progress"}
+def responses_events(response: Any) -> Iterator[Any]:
+    yield {"type": "response.created", "sequence_number": 0, "response": response | {"output": []}}
+    for index, item in enumerate(response["output"]):
+        started = item | {"status": "in_progress"}
         if item["type"] == "function_call":
-            begun["arguments"] = ""
-        about = {"sequence_number": 1, "output_index": index}
-        yield {"type": "response.output_item.added", **about, "item": begun}
-        yield {"type": "response.output_item.done", **about, "item": item}
-    yield {"type": "response.completed", "sequence_number": 2, "response": whole}
+            started["arguments"] = ""
+        fields = {"sequence_number": 1, "output_index": index}
+        yield {"type": "response.output_item.added", **fields, "item": started}
+        yield {"type": "response.output_item.done", **fields, "item": item}
+    yield {"type": "response.completed", "sequence_number": 2, "response": response}
 
 
 def anthropic(request: Any) -> Any:
@@ -187,16 +189,16 @@ def anthropic(request: Any) -> Any:
             {"type": "tool_use", "id": f"toolu_{n}", "name": name, "input": arguments}
             for n, (name, arguments) in enumerate(requested_calls(_text_of(last)))
         ]
-    about = {"id": "m1", "type": "message", "role": "assistant", "model": "m"}
+    fields = {"id": "m1", "type": "message", "role": "assistant", "model": "m"}
     reason = "end_turn" if results else "tool_use"
     ends = {"stop_reason": reason, "stop_sequence": None}
-    return about | ends | {"content": content, "usage": {"input_tokens": 1, "output_tokens": 1}}
+    return fields | ends | {"content": content, "usage": {"input_tokens": 1, "output_tokens": 1}}
 
 
-def anthropic_events(whole: Any) -> Iterator[Any]:
-    begun = whole | {"content": [], "stop_reason": None}
-    yield {"type": "message_start", "message": begun}
-    for index, block in enumerate(whole["content"]):
+def anthropic_events(response: Any) -> Iterator[Any]:
+    started = response | {"content": [], "stop_reason": None}
+    yield {"type": "message_start", "message": started}
+    for index, block in enumerate(response["content"]):
         is_call = block["type"] == "tool_use"
         nothing: dict[str, Any] = {"input": {}} if is_call else {"text": ""}
         empty = block | nothing
@@ -210,7 +212,7 @@ def anthropic_events(whole: Any) -> Iterator[Any]:
             )
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
-    ends = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    ends = {"stop_reason": response["stop_reason"], "stop_sequence": None}
     yield {"type": "message_delta", "delta": ends, "usage": {"output_tokens": 1}}
     yield {"type": "message_stop"}
 
@@ -233,13 +235,15 @@ def gemini(request: Any) -> Any:
     return {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
 
 
-def gemini_chunks(whole: Any) -> Iterator[Any]:
-    content = whole["candidates"][0]["content"]
+def gemini_chunks(response: Any) -> Iterator[Any]:
+    content = response["candidates"][0]["content"]
     for part in content["parts"]:
         yield {"candidates": [{"content": {**content, "parts": [part]}}]}
     yield {"usageMetadata": {"totalTokenCount": 2}}
 
 
+# The end of a path, the function that answers, and the function that splits an answer into the
+# parts of a stream.
 APIS = [
     ("/chat/completions", chat, chat_chunks),
     ("/responses", responses, responses_events),
@@ -253,21 +257,23 @@ APIS = [
 
 
 class Handler(BaseHTTPRequestHandler):
+    """Answers the requests of all APIs, by the end of their paths."""
+
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path = self.path.partition("?")[0]
-        [(answer, pieces)] = [(a, p) for end, a, p in APIS if path.endswith(end)]
+        [(answer, stream_parts)] = [row[1:] for row in APIS if path.endswith(row[0])]
         is_stream = request.get("stream") or "streamGenerateContent" in path
         try:
-            status, whole = 200, answer(request)
+            status, response = 200, answer(request)
         except (AssertionError, KeyError, TypeError, ValueError, IndexError) as error:
-            status, whole = 400, {"error": {"message": repr(error), "type": "fake"}}
+            status, response = 400, {"error": {"message": repr(error), "type": "fake"}}
         if status == 200 and is_stream:
-            self._send(status, "text/event-stream", b"".join(map(_event, pieces(whole))))
+            self._send(status, "text/event-stream", b"".join(map(_event, stream_parts(response))))
         else:
-            self._send(status, "application/json", json.dumps(whole).encode())
+            self._send(status, "application/json", json.dumps(response).encode())
 
     def _send(self, status: int, kind: str, body: bytes) -> None:
         self.send_response(status)

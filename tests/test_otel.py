@@ -127,8 +127,8 @@ async def test_the_trace_context_of_a_call_is_sent_where_its_dialect_has_a_place
     assert call_span.parent.span_id == caller_span.context.span_id
 
 
-def durations(reader: InMemoryMetricReader) -> list[Any]:
-    """Return the points of the histogram."""
+def read_durations(reader: InMemoryMetricReader) -> list[Any]:
+    """Return the points of the histogram of durations."""
     data = reader.get_metrics_data()
     assert data is not None
     [metric] = data.resource_metrics[0].scope_metrics[0].metrics
@@ -136,7 +136,7 @@ def durations(reader: InMemoryMetricReader) -> list[Any]:
     return list(metric.data.data_points)
 
 
-async def test_tool_calls_of_each_dialect_follow_the_conventions(
+async def test_tool_calls_of_each_dialect_follow_the_conventions_of_opentelemetry(
     provider: TracerProvider, exporter: InMemorySpanExporter
 ) -> None:
     reader = InMemoryMetricReader()
@@ -165,13 +165,16 @@ async def test_tool_calls_of_each_dialect_follow_the_conventions(
         "painter tools/list",
     }
     for name in ("divide", "paint"):
-        about = spans[f"tools/call {name}"]
-        assert about["gen_ai.tool.name"] == name and "error.type" not in about
-        assert about["mcp.method.name"] == "tools/call" and about["network.transport"] == "pipe"
+        attributes = spans[f"tools/call {name}"]
+        assert attributes["gen_ai.tool.name"] == name and "error.type" not in attributes
+        assert (
+            attributes["mcp.method.name"] == "tools/call"
+            and attributes["network.transport"] == "pipe"
+        )
     assert spans["tools/call fail"]["error.type"] == "tool_error"
     assert spans["tools/call hang"]["error.type"] == "timeout"
     assert not [key for key in spans["painter tools/list"] if not key.startswith("exthost.")]
-    points = durations(reader)
+    points = read_durations(reader)
     assert {point.attributes["gen_ai.tool.name"] for point in points} == {
         *("divide", "paint", "fail", "hang")
     }
@@ -180,7 +183,7 @@ async def test_tool_calls_of_each_dialect_follow_the_conventions(
     meters.shutdown()
 
 
-def test_a_blocking_call_names_its_tool(
+def test_the_span_of_a_blocking_call_has_the_name_of_the_tool(
     provider: TracerProvider, exporter: InMemorySpanExporter
 ) -> None:
     config = {"extensions": [config_entry("fragile", "morphir", str(FRAGILE))]}

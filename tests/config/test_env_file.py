@@ -26,17 +26,17 @@ def test_an_env_file_and_inputs_are_filled_in(
     env = {"A": "own", "KEY": "${input:api-key}"}
     args = ["${input:the-place}", "${input:unknown}"]
     server = {"command": "x", "args": args, "env": env, "envFile": "${workspaceFolder}/my.env"}
-    lost = {"command": "x", "envFile": "none.env"}
+    missing = {"command": "x", "envFile": "none.env"}
     path = tmp_path / "mcp.json"
     inputs = [{"id": "api-key", "type": "promptString", "password": True}]
-    path.write_text(json.dumps({"inputs": inputs, "servers": {"a": server, "lost": lost}}))
+    path.write_text(json.dumps({"inputs": inputs, "servers": {"a": server, "missing": missing}}))
     config = read_config(path)
     spec = config.specs[0]
     assert dict(spec.env) == {"A": "own", "B": "file", "KEY": "KEY"}
     assert isinstance(spec.env["KEY"], HostEnvRef)
     assert spec.argv == ("x", "/srv", "${input:unknown}")
     notes = sorted(note.partition(":")[0] for note in config.notes)
-    assert notes == ["a.args.1", "inputs", "lost.envFile"]
+    assert notes == ["a.args.1", "inputs", "missing.envFile"]
 
 
 PROGRAM = 'type = "process", command = "x"'
@@ -67,7 +67,7 @@ def test_a_placeholder_in_exthost_toml_is_an_error_that_shows_the_form(
     assert '{ from = "TOKEN" }' in caught.value.help and key in caught.value.evidence.key
 
 
-def test_other_texts_with_braces_are_no_placeholders(tmp_path: Path) -> None:
+def test_other_texts_with_braces_are_not_placeholders(tmp_path: Path) -> None:
     path = tmp_path / "exthost.toml"
     env: dict[str, Any] = {"A": "$HOME", "B": "{x}", "C": "${}", "D": "${EXTENSION_ROOT}/x"}
     values = ", ".join(f"{name} = {json.dumps(value)}" for name, value in env.items())
@@ -80,6 +80,6 @@ def test_a_placeholder_in_a_command_is_a_warning(tmp_path: Path, verb: str) -> N
     path = tmp_path / "exthost.toml"
     source = 'source = { type = "process", command = "python3", args = ["${TOKEN}"] }'
     path.write_text(f'[[extensions]]\nname = "a"\n{source}\n')
-    done = run_inside(verb, "--config", str(path), "--json", cwd=tmp_path)
-    assert "${TOKEN} in its command" in done.stdout and "X1818" in done.stdout
-    assert verb != "validate" or done.returncode == 0
+    result = run_inside(verb, "--config", str(path), "--json", cwd=tmp_path)
+    assert "${TOKEN} in its command" in result.stdout and "X1818" in result.stdout
+    assert verb != "validate" or result.returncode == 0

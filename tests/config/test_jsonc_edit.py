@@ -26,9 +26,11 @@ TEXTS = [
 ]
 
 
-def comments(text: str) -> list[str]:
-    strict = jsonc.without_comments(text)
-    return "".join(a for a, b in zip(text, strict, strict=True) if a != b).split("//")
+def read_comments(text: str) -> list[str]:
+    """Return the comments of a text."""
+    without_comments = jsonc.without_comments(text)
+    pairs = zip(text, without_comments, strict=True)
+    return "".join(before for before, after in pairs if before != after).split("//")
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -37,22 +39,21 @@ def test_a_member_is_set_and_removed_and_comments_stay(text: str) -> None:
     expected = {**document, "s": {**document.get("s", {}), "n": VALUE}}
     changed = set_member(text, "s", "n", VALUE)
     assert changed is not None and jsonc.loads(changed) == expected
-    assert comments(changed) == comments(text)
-    again = set_member(changed, "s", "n", VALUE)
-    assert again == changed
+    assert read_comments(changed) == read_comments(text)
+    assert set_member(changed, "s", "n", VALUE) == changed
     del expected["s"]["n"]
     removed = remove_member(changed, "s", "n")
     assert removed is not None and jsonc.loads(removed) == expected
     if "n" not in document.get("s", {}):
-        assert comments(removed) == comments(text)
+        assert read_comments(removed) == read_comments(text)
 
 
-def test_a_new_text_is_made() -> None:
-    made = set_member(" \n", "s", "n", VALUE)
-    assert made is not None and jsonc.loads(made) == {"s": {"n": VALUE}} and made.endswith("}\n")
+def test_an_empty_text_becomes_a_document() -> None:
+    text = set_member(" \n", "s", "n", VALUE)
+    assert text is not None and jsonc.loads(text) == {"s": {"n": VALUE}} and text.endswith("}\n")
 
 
 @pytest.mark.parametrize("text", ["[]", "1", '{"s": []}', '{"s": {"a"}}', "{", '{"s"', "// only"])
-def test_another_text_is_not_edited(text: str) -> None:
+def test_a_text_without_such_an_object_is_not_edited(text: str) -> None:
     assert set_member(text, "s", "n", 1) is None
     assert remove_member(text, "s", "n") is None

@@ -26,7 +26,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + kind + data + check
 
 
-# One red pixel.
+# An image of one red pixel.
 PNG = (
     b"\x89PNG\r\n\x1a\n"
     + chunk(b"IHDR", b"\0\0\0\1\0\0\0\1\x08\2\0\0\0")
@@ -79,7 +79,8 @@ def write(**message: Any) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def note(line: str) -> None:
+def record(line: str) -> None:
+    """Append a message to the file in the first argument."""
     if len(sys.argv) > 1:
         with open(sys.argv[1], "a", encoding="utf-8") as file:  # noqa: PTH123 - starts faster
             file.write(line)
@@ -91,15 +92,15 @@ def main() -> None:
         params, id = request.get("params") or {}, request.get("id")
         match request.get("method"):
             case "initialize":
-                about = {"name": "painter", "version": "1"}
+                server_info = {"name": "painter", "version": "1"}
                 version = params["protocolVersion"]
                 offered = {"protocolVersion": version, "capabilities": {"tools": {}}}
-                write(id=id, result=offered | {"serverInfo": about})
+                write(id=id, result=offered | {"serverInfo": server_info})
             case "tools/list":
                 write(id=id, result={"tools": TOOLS})
             case "tools/call":
                 if params["name"] == "hang":
-                    note(line)
+                    record(line)
                 token = (params.get("_meta") or {}).get("progressToken")
                 if token is not None and params["name"] == "add":
                     steps = {"progressToken": token, "progress": 1, "total": 2}
@@ -108,7 +109,7 @@ def main() -> None:
                 if result is not None:
                     write(id=id, result=result)
             case "notifications/cancelled":
-                note(line)
+                record(line)
             case _ if id is not None:
                 write(id=id, error={"code": -32601, "message": "no such method"})
 

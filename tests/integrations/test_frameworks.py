@@ -29,8 +29,8 @@ AGENTS = [
     ("smolagents", "smolagents", "agent.py"),
 ]
 
-# The functions of `trial.py`, and the environments in which they run.
-TRIALS = [
+# The functions of `framework_agent.py`, and the environments in which they run.
+FUNCTIONS = [
     ("pydantic_ai", "pydantic_ai"),
     ("langchain", "langchain"),
     ("openai_agents", "openai_agents"),
@@ -71,20 +71,22 @@ def test_an_agent_works_as_its_how_to_says(
 
 
 @pytest.mark.parametrize(("release", "host"), HOSTS)
-@pytest.mark.parametrize(("function", "name"), TRIALS)
-def test_a_framework_chooses_limits_follows_and_cancels_calls_with_each_kind_of_host(
+@pytest.mark.parametrize(("function", "name"), FUNCTIONS)
+def test_selection_progress_timeout_and_cancellation_work_with_each_kind_of_host(
     function: str, name: str, release: str, host: str, tmp_path: Path
 ) -> None:
     python = environment_python(f"{name}-{release}")
     folder = agent_folder("fastmcp", tmp_path)
-    shutil.copy(Path(__file__).with_name("trial.py"), folder)
-    *_, line = run_program(python, folder, "trial.py", function, host).splitlines()
-    about = json.loads(line)
-    assert about["selected"] == ["ext_painter_add"] and about["progress"] == 1
-    assert "3" in about["sum"] and "0.2 s" in about["late"]
-    assert (about["is_cancelled"], about["cancelled"], about["in_flight"]) == (True, 1, 0)
+    shutil.copy(Path(__file__).with_name("framework_agent.py"), folder)
+    *_, line = run_program(python, folder, "framework_agent.py", function, host).splitlines()
+    report = json.loads(line)
+    assert report["selected"] == ["ext_painter_add"] and report["progress"] == 1
+    assert "3" in report["sum"] and "0.2 s" in report["late"]
+    assert (report["is_cancelled"], report["cancelled"], report["in_flight"]) == (True, 1, 0)
 
 
+# A client of the how-to's server: prints the names of its tools, a structured result, the progress
+# of that call, and the results of other calls.
 CLIENT = """\
 import asyncio
 import json
@@ -94,10 +96,10 @@ from server import server
 
 
 async def main():
-    heard = []
+    reports = []
 
     async def on_progress(progress, total, message):
-        heard.append([progress, total])
+        reports.append([progress, total])
 
     async with Client(server) as client:
         names = [tool.name for tool in await client.list_tools()]
@@ -111,8 +113,10 @@ async def main():
             await call("ext_painter_crash", {}, raise_on_error=False),
             await call("double", {"number": 2}),
         ]
-        about = [[one.is_error, [str(block) for block in one.content]] for one in results]
-        print(json.dumps([names, added.structured_content, heard, about]))
+        parts = [
+            [result.is_error, [str(block) for block in result.content]] for result in results
+        ]
+        print(json.dumps([names, added.structured_content, reports, parts]))
 
 
 asyncio.run(main())
@@ -125,34 +129,37 @@ def test_a_server_of_fastmcp_works_as_its_how_to_says(release: str, tmp_path: Pa
     folder = agent_folder("fastmcp", tmp_path)
     (folder / "client.py").write_text(CLIENT)
     *_, line = run_program(python, folder, "client.py").splitlines()
-    names, added, heard, (paint, remark, shout, fail, crash, double) = json.loads(line)
+    names, added, reports, (paint, remark, shout, fail, crash, double) = json.loads(line)
     assert {"ext_painter_paint", "ext_text_shout", "ext_remark_remark", "double"} <= {*names}
-    assert added == {"sum": 3} and heard == [[1, 2]]
+    assert added == {"sum": 3} and reports == [[1, 2]]
     assert not paint[0] and "painted red" in paint[1][0] and "image/png" in paint[1][1]
     assert "fine: so" in remark[1][0] and "HELLO" in shout[1][0] and "4" in double[1][0]
     assert fail[0] and "the brush is dry" in fail[1][0]
     assert crash[0] and "it ended during crash" in crash[1][0]
 
 
+# Calls a tool that returns and a tool that hangs, without an event loop.
 BLOCKING = """\
 import sys
 
 import exthost
 
 with exthost.SyncHost.from_config("exthost.toml") as host:
+    selection = host.tools.select("painter:*")
     if sys.argv[1] == "smolagents":
         from exthost.integrations.smolagents import tools
 
-        made = {tool.name: tool for tool in tools(host.tools.select("painter:*"), timeout=0.2)}
-        print(made["ext_painter_add"](1, b=2), made["ext_painter_hang"]())
+        tools_by_name = {tool.name: tool for tool in tools(selection, timeout=0.2)}
+        print(tools_by_name["ext_painter_add"](1, b=2), tools_by_name["ext_painter_hang"]())
     else:
         from exthost.integrations.langchain import tools
 
-        made = {tool.name: tool for tool in tools(host.tools.select("painter:*"), timeout=0.2)}
+        tools_by_name = {tool.name: tool for tool in tools(selection, timeout=0.2)}
         call = {"type": "tool_call", "id": "1", "args": {}}
-        message = made["ext_painter_hang"].invoke({**call, "name": "ext_painter_hang"})
-        print(made["ext_painter_add"].invoke({"a": 1, "b": 2}), message.status, message.content)
-    print(len(made), host["painter"].stats.timeout)
+        message = tools_by_name["ext_painter_hang"].invoke({**call, "name": "ext_painter_hang"})
+        total = tools_by_name["ext_painter_add"].invoke({"a": 1, "b": 2})
+        print(total, message.status, message.content)
+    print(len(tools_by_name), host["painter"].stats.timeout)
 """
 
 

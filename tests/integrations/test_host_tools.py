@@ -1,4 +1,4 @@
-"""What the integrations share, without any framework."""
+"""`HostTools`, which all integrations use, tested without any framework."""
 
 import subprocess
 import sys
@@ -48,13 +48,13 @@ async def test_a_failure_is_an_outcome_and_a_result_keeps_its_parts() -> None:
             assert outcome.value.startswith("Error: ") and outcome.as_mcp()["isError"]
 
 
-async def test_a_selection_keeps_to_its_names_and_a_host_does_not() -> None:
+async def test_a_selection_has_only_its_tools_and_a_host_also_those_added_later() -> None:
     async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
         selected = HostTools(host.tools.select("painter:a*"))
-        every = HostTools(host)
+        all_tools = HostTools(host)
         await host.load({**ENTRY, "name": "second"})
         assert [tool.name for tool in selected.listed()] == ["ext_painter_add"]
-        assert "ext_second_add" in [tool.name for tool in every.listed()]
+        assert "ext_second_add" in [tool.name for tool in all_tools.listed()]
         await host.unload("painter")
         assert selected.listed() == []
 
@@ -77,13 +77,13 @@ def test_a_blocking_host_needs_no_event_loop() -> None:
 
 
 @pytest.mark.parametrize("value", [None, {"a": 1}, "exthost.toml"])
-def test_something_else_than_a_host_is_an_error(value: Any) -> None:
+def test_a_value_that_is_not_a_host_is_refused(value: Any) -> None:
     with pytest.raises(UsageError) as caught:
         HostTools(value)
     assert caught.value.code == "X1801"
 
 
-def test_a_framework_that_is_not_installed_is_one_sentence_with_its_extra() -> None:
+def test_the_error_for_a_missing_framework_names_the_extra() -> None:
     with pytest.raises(UsageError) as caught, framework("langchain"):
         import no_such_framework  # type: ignore[import-not-found] # noqa: F401
     assert caught.value.code == "X1800"
@@ -91,7 +91,7 @@ def test_a_framework_that_is_not_installed_is_one_sentence_with_its_extra() -> N
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_module_imports_its_framework_and_no_other_does(module: str) -> None:
+def test_only_the_module_of_a_framework_imports_it(module: str) -> None:
     # A framework may be installed here, so it is made unavailable.
     names = ["pydantic_ai", "langchain_core", "agents", "smolagents", "fastmcp"]
     program = (
@@ -100,8 +100,8 @@ def test_a_module_imports_its_framework_and_no_other_does(module: str) -> None:
         f"try:\n    import exthost.integrations.{module}\n"
         "except exthost.errors.UsageError as error:\n    print(error.code, error.help)\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
     )
     expected = f"X1800 pip install 'exthost[{MODULES[module]}]'"
-    assert done.stdout.strip() == expected, done.stderr
+    assert result.stdout.strip() == expected, result.stderr

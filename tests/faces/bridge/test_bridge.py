@@ -24,7 +24,8 @@ from tests.faces.bridge.running import remote_server
 LIMITS = {"handshake": "90s", "start": "120s"}
 
 
-def config(url: Any, **keys: Any) -> dict[str, Any]:
+def make_config(url: Any, **keys: Any) -> dict[str, Any]:
+    """Return a config with one remote server."""
     return {"mcp_servers": {"far": {"url": url, "limits": LIMITS, **keys}}}
 
 
@@ -42,23 +43,23 @@ async def test_a_remote_server_is_called_like_any_other(
     with remote_server(transport) as url:
         entry = {"headers": {"X-Team": {"from": "TEAM"}}, "options": {"era": era}}
         names = {**environ, "TEAM": "docs"}
-        async with exthost.Host.from_config(config(url, **entry), environ=names) as host:
+        async with exthost.Host.from_config(make_config(url, **entry), environ=names) as host:
             assert host["far"].cause is None
             assert (await host.call_tool("ext_far_add", {"a": 1, "b": 2})).data == {"result": 3}
             reported: list[Any] = []
             work = {"steps": 3}
             result = await host.call_tool("far:work", work, on_progress=reported.append)
-            assert result.text == "done" and [step.progress for step in reported] == [1, 2, 3]
+            assert result.text == "result" and [step.progress for step in reported] == [1, 2, 3]
             assert (await host.call_tool("far:headers", {})).text == "docs"
             assert "docs" not in " ".join(host["far"].argv)
 
 
 @pytest.mark.more
-async def test_a_server_that_dies_in_the_middle_of_an_answer_fails_the_call(
+async def test_a_call_fails_if_the_server_ends_during_its_answer(
     environ: dict[str, str],
 ) -> None:
     with remote_server("http") as url:
-        async with exthost.Host.from_config(config(url), environ=environ) as host:
+        async with exthost.Host.from_config(make_config(url), environ=environ) as host:
             with pytest.raises(CallFailed, match="without a response"):
                 await host.call_tool("far:die", {}, timeout=60)
             with pytest.raises(ExtensionGone) as caught:
@@ -72,11 +73,11 @@ async def test_a_token_is_passed_by_reference_and_a_missing_one_is_reported(
 ) -> None:
     with remote_server("http", "--token", "hush") as url:
         names = {**environ, "TOKEN": "hush"}
-        entry = config({"from": "URL"}, token={"from": "TOKEN"})
+        entry = make_config({"from": "URL"}, token={"from": "TOKEN"})
         async with exthost.Host.from_config(entry, environ={**names, "URL": url}) as host:
             assert (await host.call_tool("far:add", {"a": 1, "b": 2})).data == {"result": 3}
             assert "hush" not in repr(host["far"].spec)
-        async with exthost.Host.from_config(config(url), environ=environ) as host:
+        async with exthost.Host.from_config(make_config(url), environ=environ) as host:
             error = host["far"].cause
             assert isinstance(error, HandshakeFailed | ExtensionGone)
             assert "requires a login" in "\n".join(error.evidence.stderr)
@@ -85,14 +86,14 @@ async def test_a_token_is_passed_by_reference_and_a_missing_one_is_reported(
 @pytest.mark.more
 async def test_a_server_that_cannot_be_reached_fails_the_start(environ: dict[str, str]) -> None:
     async with exthost.Host.from_config(
-        config("http://127.0.0.1:9/mcp", restart={"strategy": "never"}), environ=environ
+        make_config("http://127.0.0.1:9/mcp", restart={"strategy": "never"}), environ=environ
     ) as host:
         error = host["far"].cause
         assert error is not None and "cannot be reached" in "\n".join(error.evidence.stderr)
 
 
 async def test_a_remote_server_needs_the_network(environ: dict[str, str]) -> None:
-    entry = config("https://example.org/mcp", permissions={"network": False})
+    entry = make_config("https://example.org/mcp", permissions={"network": False})
     async with exthost.Host.from_config(entry, environ=environ) as host:
         error = host["far"].cause
         assert isinstance(error, Refused) and error.code == "X1805"
@@ -102,7 +103,9 @@ async def test_without_the_package_a_remote_server_is_refused(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.launch.bridge.find_spec", lambda _: None)
-    async with exthost.Host.from_config(config("https://example.org/mcp"), environ=environ) as host:
+    async with exthost.Host.from_config(
+        make_config("https://example.org/mcp"), environ=environ
+    ) as host:
         error = host["far"].cause
         assert isinstance(error, Refused) and error.code == "X1804"
         assert "exthost[bridge]" in error.help
@@ -110,14 +113,14 @@ async def test_without_the_package_a_remote_server_is_refused(
 
 @pytest.mark.parametrize("arguments", [["ftp://h"], ["nothing"], ["--url-from", "NOT_SET"], []])
 def test_wrong_arguments_are_reported(arguments: list[str]) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "exthost", "bridge", *arguments, "--json"],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 2 and json.loads(done.stdout)["error"]["code"] == "X1810"
+    assert result.returncode == 2 and json.loads(result.stdout)["error"]["code"] == "X1810"
 
 
 # -- logins ----------------------------------------------------------------------------------------
@@ -131,8 +134,8 @@ async def test_tokens_are_kept_in_a_file_that_only_the_user_can_read(tmp_path: P
     await tokens.set_tokens(OAuthToken(access_token="hush"))
     assert stat.S_IMODE(tokens.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(tokens.path.parent.stat().st_mode) == 0o700
-    read = await tokens.get_tokens()
-    assert read is not None and read.access_token == "hush"
+    stored = await tokens.get_tokens()
+    assert stored is not None and stored.access_token == "hush"
     tokens.path.chmod(0o644)
     with pytest.raises(Refused) as caught:
         await tokens.get_tokens()
@@ -152,18 +155,18 @@ async def test_a_login_that_never_returns_ends_at_its_time_limit(tmp_path: Path)
         assert caught.value.code == "X1808"
 
 
-async def test_the_answer_of_a_browser_is_received(
+async def test_the_redirect_of_a_browser_completes_the_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    opened_urls: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened_urls.append)
     async with browser_login("https://h.example/mcp", TokenFile(tmp_path)) as login:
         context = login.context
         assert context.redirect_handler is not None and context.callback_handler is not None
         assert context.client_metadata.redirect_uris is not None
         redirect = str(context.client_metadata.redirect_uris[0])
         await context.redirect_handler("https://h.example/authorize")
-        assert opened == ["https://h.example/authorize"]
+        assert opened_urls == ["https://h.example/authorize"]
         with pytest.raises(Refused):
             await context.redirect_handler("file:///etc/passwd")
         assert "404" in await _get(redirect.replace("/callback", "/favicon.ico"))
@@ -191,6 +194,6 @@ async def _get(url: str) -> str:
     return answer.decode()
 
 
-def test_each_url_has_a_folder_of_its_own(environ: dict[str, str]) -> None:
+def test_each_url_has_a_separate_token_folder(environ: dict[str, str]) -> None:
     first, second = (token_folder(f"https://h/{path}", environ) for path in ("a", "b"))
     assert first != second and first.startswith(environ["EXTHOST_HOME"])

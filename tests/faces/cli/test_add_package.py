@@ -1,4 +1,4 @@
-"""`exthost add --from`: packages of registries, and MCP bundles."""
+"""`exthost add --from` adds packages of registries and MCP bundles to the config."""
 
 import json
 import os
@@ -41,30 +41,32 @@ PACKAGE = {
 }
 
 
-def add(folder: Path, *words: str) -> Any:
+def add(folder: Path, *arguments: str) -> Any:
+    """Run `exthost add --json` in a folder; return the finished process."""
     environ = {**os.environ, "EXTHOST_HOME": str(folder / "state")}
-    return run_inside("add", *words, "--json", cwd=folder, env=environ)
+    return run_inside("add", *arguments, "--json", cwd=folder, env=environ)
 
 
-def server_json(folder: Path, **members: Any) -> str:
+def write_server_json(folder: Path, **members: Any) -> str:
+    """Write the description of a server in the registry; return the path."""
     path = folder / "server.json"
     path.write_text(json.dumps({"name": "io.github.acme/weather", "version": "1.4.0", **members}))
     return str(path)
 
 
-def entries(folder: Path) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = tomllib.loads((folder / "exthost.toml").read_text())[
-        "extensions"
-    ]
+def read_entries(folder: Path) -> list[dict[str, Any]]:
+    """Return the entries of the config."""
+    document = tomllib.loads((folder / "exthost.toml").read_text())
+    entries: list[dict[str, Any]] = document["extensions"]
     return entries
 
 
 def test_a_package_of_the_registry_is_added_with_its_version_and_its_inputs(tmp_path: Path) -> None:
-    file = server_json(tmp_path, packages=[PACKAGE])
-    done = add(tmp_path, "--from", file, "--set", "folder=/srv/data")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["variables"] == ["API_KEY", "AUTH"]
-    assert entries(tmp_path) == [
+    file = write_server_json(tmp_path, packages=[PACKAGE])
+    result = add(tmp_path, "--from", file, "--set", "folder=/srv/data")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["variables"] == ["API_KEY", "AUTH"]
+    assert read_entries(tmp_path) == [
         {
             "name": "weather",
             "dialect": "mcp",
@@ -79,30 +81,30 @@ def test_a_package_of_the_registry_is_added_with_its_version_and_its_inputs(tmp_
             },
         }
     ]
-    again = add(tmp_path, "--from", file, "--set", "folder=/srv/data")
-    assert json.loads(again.stdout)["error"]["code"] == "X1312"
+    second = add(tmp_path, "--from", file, "--set", "folder=/srv/data")
+    assert json.loads(second.stdout)["error"]["code"] == "X1312"
 
 
 def test_without_a_terminal_a_missing_value_names_its_option(tmp_path: Path) -> None:
-    done = add(tmp_path, "--from", server_json(tmp_path, packages=[PACKAGE]))
-    error = json.loads(done.stdout)["error"]
-    assert (done.returncode, error["code"]) == (2, "X1812") and "--set folder=" in error["help"]
+    result = add(tmp_path, "--from", write_server_json(tmp_path, packages=[PACKAGE]))
+    error = json.loads(result.stdout)["error"]
+    assert (result.returncode, error["code"]) == (2, "X1812") and "--set folder=" in error["help"]
     assert not (tmp_path / "exthost.toml").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("arguments", "message"),
     [
         (["--set", "folder=/a", "--set", "units=miles"], "must be one of metric, us"),
         (["--set", "folder=/a", "--set", "fodler=/b"], "has no input 'fodler'"),
     ],
 )
-def test_a_wrong_value_is_reported(tmp_path: Path, words: list[str], text: str) -> None:
-    done = add(tmp_path, "--from", server_json(tmp_path, packages=[PACKAGE]), *words)
-    assert text in json.loads(done.stdout)["error"]["message"]
+def test_a_wrong_value_is_reported(tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = add(tmp_path, "--from", write_server_json(tmp_path, packages=[PACKAGE]), *arguments)
+    assert message in json.loads(result.stdout)["error"]["message"]
 
 
-def test_a_remote_of_the_registry_is_a_remote_server(tmp_path: Path) -> None:
+def test_a_remote_server_of_the_registry_is_added(tmp_path: Path) -> None:
     headers = [
         {
             "name": "Authorization",
@@ -117,9 +119,11 @@ def test_a_remote_of_the_registry_is_a_remote_server(tmp_path: Path) -> None:
         "headers": headers,
     }
     remote["variables"] = {"tenant": {"isRequired": True}}
-    done = add(tmp_path, "--from", server_json(tmp_path, remotes=[remote]), "--set", "tenant=a")
-    assert done.returncode == 0, done.stdout
-    assert entries(tmp_path)[0]["source"] == {
+    result = add(
+        tmp_path, "--from", write_server_json(tmp_path, remotes=[remote]), "--set", "tenant=a"
+    )
+    assert result.returncode == 0, result.stdout
+    assert read_entries(tmp_path)[0]["source"] == {
         "type": "http",
         "url": "https://a.example.org/mcp",
         "transport": "sse",
@@ -140,12 +144,12 @@ def test_a_remote_of_the_registry_is_a_remote_server(tmp_path: Path) -> None:
         {"registryType": "oci", "identifier": "--privileged"},
     ],
 )
-def test_a_package_that_could_run_something_else_is_refused(
+def test_a_package_whose_fields_could_run_another_command_is_refused(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    file = server_json(tmp_path, packages=[{**PACKAGE, **change}])
-    done = add(tmp_path, "--from", file, "--set", "folder=/a")
-    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (4, "X1815")
+    file = write_server_json(tmp_path, packages=[{**PACKAGE, **change}])
+    result = add(tmp_path, "--from", file, "--set", "folder=/a")
+    assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (4, "X1815")
     assert not (tmp_path / "exthost.toml").exists()
 
 
@@ -153,8 +157,8 @@ def test_a_package_that_could_run_something_else_is_refused(
 def test_a_file_that_is_not_a_server_json_is_reported(tmp_path: Path, text: str) -> None:
     path = tmp_path / "server.json"
     path.write_text(text)
-    done = add(tmp_path, "--from", str(path))
-    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (3, "X1814")
+    result = add(tmp_path, "--from", str(path))
+    assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (3, "X1814")
     missing = add(tmp_path, "--from", "no-such-file.json")
     assert json.loads(missing.stdout)["error"]["code"] == "X1814"
 
@@ -162,7 +166,7 @@ def test_a_file_that_is_not_a_server_json_is_reported(tmp_path: Path, text: str)
 def test_a_named_version_is_pinned_without_a_registry(tmp_path: Path) -> None:
     assert add(tmp_path, "--from", "npm:@acme/weather@1.2.3").returncode == 0
     assert add(tmp_path, "tide", "--from", "pypi:acme-tide==2.0").returncode == 0
-    weather, tide = (entry["source"] for entry in entries(tmp_path))
+    weather, tide = (entry["source"] for entry in read_entries(tmp_path))
     assert (weather["command"], weather["args"]) == ("npx", ["-y", "@acme/weather@1.2.3"])
     assert (tide["command"], tide["args"]) == ("uvx", ["acme-tide@2.0"])
     refused = add(tmp_path, "--from", "npm:-y@1.0.0")
@@ -172,9 +176,9 @@ def test_a_named_version_is_pinned_without_a_registry(tmp_path: Path) -> None:
 @pytest.mark.more
 @pytest.mark.parametrize("name", ["npm:is-number", "pypi:six"])
 def test_the_newest_version_is_looked_up_and_pinned(tmp_path: Path, name: str) -> None:
-    done = add(tmp_path, "a", "--from", name)
-    assert done.returncode == 0, done.stdout
-    package = entries(tmp_path)[0]["source"]["args"][-1]
+    result = add(tmp_path, "a", "--from", name)
+    assert result.returncode == 0, result.stdout
+    package = read_entries(tmp_path)[0]["source"]["args"][-1]
     assert package.rpartition("@")[2][0].isdigit()
     missing = add(tmp_path, "b", "--from", f"{name}-no-such-package-of-exthost")
     assert json.loads(missing.stdout)["error"]["code"] == "X1813"
@@ -200,6 +204,7 @@ def test_secrets_are_not_asked_for_and_other_values_are(
 
 # -- bundles ---------------------------------------------------------------------------------------
 
+# A server with a tool that returns variables of its environment.
 SERVER = """\
 import os
 from exthost.sdk import Extension
@@ -236,7 +241,8 @@ MANIFEST = {
 }
 
 
-def bundle(folder: Path, members: dict[str, str] | None = None) -> Path:
+def write_bundle(folder: Path, members: dict[str, str] | None = None) -> Path:
+    """Write a bundle with a server and these other files; return the path."""
     path = folder / "a.mcpb"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(MANIFEST))
@@ -247,51 +253,63 @@ def bundle(folder: Path, members: dict[str, str] | None = None) -> Path:
 
 
 def test_a_bundle_is_unpacked_and_runs(tmp_path: Path) -> None:
-    done = add(tmp_path, "--from", str(bundle(tmp_path)), "--set", "city=Lima")
-    assert done.returncode == 0, done.stdout
-    assert json.loads(done.stdout)["variables"] == ["KEY"]
+    added = add(tmp_path, "--from", str(write_bundle(tmp_path)), "--set", "city=Lima")
+    assert added.returncode == 0, added.stdout
+    assert json.loads(added.stdout)["variables"] == ["KEY"]
     environ = {**os.environ, "EXTHOST_HOME": str(tmp_path / "state"), "KEY": "k"}
     config = tmp_path / "exthost.toml"
     with exthost.SyncHost.from_config(config, environ=environ) as host:
         result = host.call_tool("bundled:where", {"text": "in"}, timeout=60)
         assert result.text == "in Lima k"
-    folder = Path(entries(tmp_path)[0]["cwd"])
+    folder = Path(read_entries(tmp_path)[0]["cwd"])
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     assert "k" not in config.read_text().split()
 
 
+def test_an_added_package_is_recorded_in_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", "k")
+    (tmp_path / "exthost.toml").touch()
+    assert run_inside("lock", cwd=tmp_path).returncode == 0
+    added = add(tmp_path, "--from", str(write_bundle(tmp_path)), "--set", "city=Lima")
+    assert added.returncode == 0 and "bundled: recorded in exthost.lock" in added.stderr
+    [record] = tomllib.loads((tmp_path / "exthost.lock").read_text())["extensions"].values()
+    assert list(record["tools"]) == ["where"] and record["package"].startswith("sha256:")
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "..\\evil", "server/main.py"])
 def test_a_bundle_with_a_path_outside_is_refused(tmp_path: Path, name: str) -> None:
-    path = bundle(tmp_path, {name: "evil"})
-    done = add(tmp_path, "--from", str(path), "--set", "city=Lima")
-    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (4, "X1815")
+    path = write_bundle(tmp_path, {name: "evil"})
+    result = add(tmp_path, "--from", str(path), "--set", "city=Lima")
+    assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (4, "X1815")
     assert not list(tmp_path.rglob("evil*")) and not (tmp_path / "state/bundles").exists()
 
 
 def test_a_bundle_with_a_link_is_refused(tmp_path: Path) -> None:
-    path = bundle(tmp_path)
+    path = write_bundle(tmp_path)
     with zipfile.ZipFile(path, "a") as archive:
         link = zipfile.ZipInfo("link")
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
         archive.writestr(link, "/etc")
-    done = add(tmp_path, "--from", str(path), "--set", "city=Lima")
-    assert json.loads(done.stdout)["error"]["code"] == "X1815"
+    result = add(tmp_path, "--from", str(path), "--set", "city=Lima")
+    assert json.loads(result.stdout)["error"]["code"] == "X1815"
 
 
 def test_a_bundle_with_too_much_data_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.faces.cli.bundle_files._MAX_BYTES", 1000)
-    path = bundle(tmp_path, {"bomb": "x" * 2000})
-    done = add(tmp_path, "--from", str(path), "--set", "city=Lima")
-    assert json.loads(done.stdout)["error"]["code"] == "X1815"
+    path = write_bundle(tmp_path, {"bomb": "x" * 2000})
+    result = add(tmp_path, "--from", str(path), "--set", "city=Lima")
+    assert json.loads(result.stdout)["error"]["code"] == "X1815"
 
 
 @pytest.mark.parametrize("data", [b"", b"not a zip", b"PK\x03\x04 broken"])
 def test_a_file_that_is_not_a_bundle_is_reported(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.mcpb"
     path.write_bytes(data)
-    done = add(tmp_path, "--from", str(path))
-    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (3, "X1814")
+    result = add(tmp_path, "--from", str(path))
+    assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (3, "X1814")

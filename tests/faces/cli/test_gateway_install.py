@@ -1,4 +1,4 @@
-"""`exthost gateway install`: the gateway in the config files of MCP clients."""
+"""`exthost gateway install` adds the gateway to the config files of MCP clients."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from exthost.faces.cli.gateway import CLIENT_NAMES
 from exthost.model.documents import jsonc
 from tests.faces.cli.cli_process import run_inside
 
+# The config file of each client in the home folder, and the key of its servers.
 FILES = {
     "claude-desktop": (".config/Claude/claude_desktop_config.json", "mcpServers"),
     "claude-code": (".claude.json", "mcpServers"),
@@ -30,18 +31,20 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def install(home: Path, *words: str) -> Any:
-    kept = {
+def install(home: Path, *arguments: str) -> Any:
+    """Run `exthost gateway install --json`; return its report with the exit code."""
+    other_variables = {
         key: value
         for key, value in os.environ.items()
         if key not in ("XDG_CONFIG_HOME", "CODEX_HOME")
     }
-    environ = {**kept, "HOME": str(home)}
-    done = run_inside("gateway", "install", *words, "--json", cwd=home, env=environ)
-    return json.loads(done.stdout) | {"exit": done.returncode}
+    environ = {**other_variables, "HOME": str(home)}
+    result = run_inside("gateway", "install", *arguments, "--json", cwd=home, env=environ)
+    return json.loads(result.stdout) | {"exit": result.returncode}
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_config_file(path: Path) -> dict[str, Any]:
+    """Return the document in a TOML or JSON file."""
     text = path.read_text()
     document: dict[str, Any] = tomllib.loads(text) if path.suffix == ".toml" else jsonc.loads(text)
     return document
@@ -51,17 +54,17 @@ def read(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("client", CLIENT_NAMES)
 def test_the_gateway_is_installed_and_removed(home: Path, client: str) -> None:
     file, section = home / FILES[client][0], FILES[client][1]
-    shown = install(home, client, "--print")
-    assert shown["exit"] == 0 and not shown["changed"] and not file.exists()
+    printed = install(home, client, "--print")
+    assert printed["exit"] == 0 and not printed["changed"] and not file.exists()
     first = install(home, client)
     assert first["changed"] and first["path"] == str(file)
-    entry = read(file)[section]["exthost"]
-    assert entry == first["entry"] == shown["entry"]
+    entry = read_config_file(file)[section]["exthost"]
+    assert entry == first["entry"] == printed["entry"]
     assert entry["args"][-3:] == ["gateway", "--config", str(home / "exthost.toml")]
     assert Path(entry["command"]).is_absolute() and Path(entry["command"]).exists()
     assert not install(home, client)["changed"]
     assert install(home, client, "--remove")["changed"]
-    assert "exthost" not in read(file).get(section, {})
+    assert "exthost" not in read_config_file(file).get(section, {})
     assert not install(home, client, "--remove")["changed"]
 
 
@@ -99,5 +102,5 @@ def test_another_server_or_an_unreadable_file_stays_as_it_is(home: Path) -> None
         assert file.read_text() == text
     file.write_text('{"mcpServers": {"exthost": {"command": "y"}}}')
     assert install(home, "cursor", "--name", "tools")["changed"]
-    assert set(read(file)["mcpServers"]) == {"exthost", "tools"}
+    assert set(read_config_file(file)["mcpServers"]) == {"exthost", "tools"}
     assert not install(home, "cursor", "--remove")["changed"]

@@ -13,29 +13,33 @@ from exthost.host.model_api.model_responses import ModelCall, read_calls
 def as_objects(value: Any) -> Any:
     """Return the same response as objects with attributes, as the APIs' packages have them."""
     if isinstance(value, dict):
-        return SimpleNamespace(**{key: as_objects(one) for key, one in value.items()})
-    return [as_objects(one) for one in value] if isinstance(value, list) else value
+        return SimpleNamespace(**{key: as_objects(item) for key, item in value.items()})
+    return [as_objects(item) for item in value] if isinstance(value, list) else value
 
 
 def delta(index: int, arguments: str = "", **more: Any) -> dict[str, Any]:
+    """Return a chunk of a stream of chat completions with a part of a tool call."""
     part = {"index": index, "function": {"arguments": arguments, "name": more.pop("name", None)}}
     return {"choices": [{"index": 0, "delta": {"tool_calls": [part | more]}}]}
 
 
 def chat(*calls: Any) -> dict[str, Any]:
-    made = [
+    """Return a message of chat completions with calls, each an id, a name and arguments."""
+    tool_calls = [
         {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
         for id, name, arguments in calls
     ]
-    return {"role": "assistant", "content": None, "tool_calls": made}
+    return {"role": "assistant", "content": None, "tool_calls": tool_calls}
 
 
 def item(id: str, name: str, arguments: str, **more: Any) -> dict[str, Any]:
+    """Return a tool call in the form of the Responses API."""
     call = {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": name}
     return {**call, "arguments": arguments, **more}
 
 
 def candidate(*parts: Any) -> dict[str, Any]:
+    """Return a response of Gemini."""
     return {"candidates": [{"content": {"role": "model", "parts": list(parts)}}]}
 
 
@@ -66,9 +70,10 @@ ADDED = {"type": "response.output_item.added", "output_index": 1}
 DONE = {"type": "response.output_item.done", "output_index": 1}
 CREATED = {"type": "response.created", "response": {"output": []}}
 COMPLETED = {"type": "response.completed", "response": {"output": [{"type": "reasoning"}, ITEM]}}
-BEGUN = {**ADDED, "item": item("1", "f", "", status="in_progress")}
+ITEM_ADDED = {**ADDED, "item": item("1", "f", "", status="in_progress")}
 PART = {"functionCall": {"id": "1", "name": "f", "args": {"a": 1}}}
 
+# The forms in which each API has the call `f(a=1)` with the id "1".
 ONE_CALL = {
     "chat": [
         {"choices": [{"message": chat(("1", "f", '{"a": 1}'))}]},
@@ -79,8 +84,8 @@ ONE_CALL = {
     "responses": [
         {"object": "response", "output": [{"type": "reasoning"}, ITEM]},
         [ITEM],
-        [CREATED, BEGUN, {**DONE, "item": ITEM}],
-        [CREATED, BEGUN, {**DONE, "item": ITEM}, COMPLETED],
+        [CREATED, ITEM_ADDED, {**DONE, "item": ITEM}],
+        [CREATED, ITEM_ADDED, {**DONE, "item": ITEM}, COMPLETED],
         [CREATED, COMPLETED],
     ],
     "anthropic": [
@@ -100,7 +105,8 @@ ONE_CALL = {
 
 @pytest.mark.parametrize("convert", [lambda value: value, as_objects], ids=["dicts", "objects"])
 @pytest.mark.parametrize(
-    ("api", "response"), [(api, one) for api, several in ONE_CALL.items() for one in several]
+    ("api", "response"),
+    [(api, response) for api, responses in ONE_CALL.items() for response in responses],
 )
 def test_a_call_is_read_in_each_form(api: str, response: Any, convert: Any) -> None:
     calls = read_calls(convert(response))
@@ -132,7 +138,7 @@ def test_a_response_without_calls_has_none(response: Any) -> None:
 
 
 class Stream:
-    """A stream of an API's package that nobody has read."""
+    """A stream of an API's package that was not read."""
 
     def __aiter__(self) -> Any:
         return self
@@ -155,7 +161,7 @@ class Stream:
         ({"role": "assistant", "function_call": {"name": "f"}}, "not a model's response"),
     ],
 )
-def test_something_else_is_an_error_that_names_what_is_known(value: Any, reason: str) -> None:
+def test_the_error_for_another_value_names_the_known_responses(value: Any, reason: str) -> None:
     with pytest.raises(UsageError, match=reason) as caught:
         read_calls(value)
     assert caught.value.code == "X1330"
@@ -187,7 +193,7 @@ def test_the_parts_of_several_calls_are_joined() -> None:
         CHUNKS[:4],
         EVENTS[:4],
         EVENTS[:6],
-        [CREATED, BEGUN],
+        [CREATED, ITEM_ADDED],
         {"object": "response", "output": [item("1", "f", "", status="incomplete")]},
         {"object": "response", "output": [item("1", "f", '{"a', status="incomplete")]},
     ],

@@ -46,9 +46,9 @@ def test_a_blocking_program_calls_a_host_that_runs_elsewhere(
     with exthost.sync_attach(config) as attached:
         assert attached.call_tool("ext_text_shout", {"text": "hi"}).data == {"text": "HI"}
         assert attached["text"].call_tool("count", {"text": "a b"}).data == {"words": 2}
-        heard: list[Progress] = []
-        attached.call_tool("ext_painter_add", {"a": 1, "b": 2}, on_progress=heard.append)
-        assert len(heard) == 1
+        reports: list[Progress] = []
+        attached.call_tool("ext_painter_add", {"a": 1, "b": 2}, on_progress=reports.append)
+        assert len(reports) == 1
         block = {"type": "tool_use", "id": "1", "name": "ext_text_shout", "input": {"text": "a"}}
         [answer] = attached.run_calls([block])
         assert "A" in answer["content"][0]["content"]

@@ -1,6 +1,6 @@
 """Runs an agent of a framework with each kind of host; a program for the framework's environment.
 
-    python trial.py FRAMEWORK HOST     HOST is Host, SyncHost or attach
+    python framework_agent.py FRAMEWORK HOST     HOST is Host, SyncHost or attach
 
 Prints one line of JSON: the names that a selection offers, the answers to a structured result and
 to a time limit, and how the call of a cancelled run was counted.
@@ -61,7 +61,7 @@ async def fastmcp(host: Any, question: str, **settings: Any) -> Any:
 
     from exthost.integrations.fastmcp import ExthostProvider
 
-    server = FastMCP("trial", providers=[ExthostProvider(host, **settings)])
+    server = FastMCP("server", providers=[ExthostProvider(host, **settings)])
     _, name, arguments = question.split(" ", 2)
     async with Client(server) as client:
         result = await client.call_tool(name, json.loads(arguments), raise_on_error=False)
@@ -88,11 +88,11 @@ async def main(framework: str, kind: str) -> None:
             host = original = await stack.enter_async_context(opened)
         if kind == "attach":
             host = await stack.enter_async_context(exthost.attach("exthost.toml"))
-        about: dict[str, Any] = {"selected": selected_names(host)}
-        heard: list[Any] = []
-        about["sum"] = str(await run(host, ADD, on_progress=heard.append))
-        about["progress"] = len(heard)
-        about["late"] = str(await run(host, HANG, timeout=0.2))
+        report: dict[str, Any] = {"selected": selected_names(host)}
+        reports: list[Any] = []
+        report["sum"] = str(await run(host, ADD, on_progress=reports.append))
+        report["progress"] = len(reports)
+        report["late"] = str(await run(host, HANG, timeout=0.2))
         started = asyncio.Event()
         original.events.subscribe(
             exthost.events.CallStarted, lambda _: loop.call_soon_threadsafe(started.set)
@@ -107,9 +107,9 @@ async def main(framework: str, kind: str) -> None:
             if stats.cancelled:
                 break
             await asyncio.sleep(0.05)
-        about["is_cancelled"] = task.cancelled()
-        about["cancelled"], about["in_flight"] = stats.cancelled, stats.in_flight
-    print(json.dumps(about))
+        report["is_cancelled"] = task.cancelled()
+        report["cancelled"], report["in_flight"] = stats.cancelled, stats.in_flight
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":
