@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
-from exthost.dialects.blocking_methods import SyncStream, forward
+from exthost.dialects.blocking_methods import forward, forward_stream
 from exthost.extension.confirmation import Confirm
 from exthost.extension.misuse import already_open_error
 from exthost.extension.stats import Stats
@@ -70,16 +70,10 @@ class SyncAttachedExtension:
     call = forward(AttachedExtension.call)
     call_tool = forward(AttachedExtension.call_tool)
     notify = forward(AttachedExtension.notify)
+    stream = forward_stream(AttachedExtension.stream)
     start = forward(AttachedExtension.start)
     restart = forward(AttachedExtension.restart)
     drain = forward(AttachedExtension.drain)
-
-    def stream(
-        self, method: str, params: Any = None, *, timeout: float | None = None
-    ) -> SyncStream:
-        """Call a method that replies with a stream of events; see `AttachedExtension.stream`."""
-        opened = self._target.stream(method, params, timeout=timeout)
-        return SyncStream(opened, self._loop_thread)
 
 
 class SyncAttachedHost:
