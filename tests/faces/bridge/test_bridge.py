@@ -49,7 +49,7 @@ async def test_a_remote_server_is_called_like_any_other(
             reported: list[Any] = []
             work = {"steps": 3}
             result = await host.call_tool("far:work", work, on_progress=reported.append)
-            assert result.text == "result" and [step.progress for step in reported] == [1, 2, 3]
+            assert result.text == "done" and [step.progress for step in reported] == [1, 2, 3]
             assert (await host.call_tool("far:headers", {})).text == "docs"
             assert "docs" not in " ".join(host["far"].argv)
 
