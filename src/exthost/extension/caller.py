@@ -1,7 +1,7 @@
 """Which client of the gateway makes the tool calls of the current task.
 
 A rule of the config may name a client. The gateway sets the name for the task of a call. It is the
-name that the client has for itself, and nobody has checked it.
+name that the client declares. It is not verified.
 """
 
 from contextvars import ContextVar

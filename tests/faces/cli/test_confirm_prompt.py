@@ -125,7 +125,7 @@ def test_the_terminal_is_asked_even_if_stdin_is_a_pipe(folder: Path) -> None:
 def test_a_rule_asks_the_person_at_the_terminal(
     tmp_path: Path, way: tuple[str, ...], key: bytes
 ) -> None:
-    plugin(tmp_path / "plugins" / "tools", {"heard": str(tmp_path / "heard")})
+    plugin(tmp_path / "plugins" / "tools", {"heard": str(tmp_path / "received")})
     rule = {"tools": "tools:*", "do": "ask", "reason": "look first"}
     discovery = {"search_paths": [str(tmp_path / "plugins")]}
     write_config(tmp_path, {"discovery": discovery, "rules": [rule]})

@@ -96,7 +96,7 @@ PATIENT = """
 import sys
 from exthost.faces.cli import main
 from exthost.faces.http_server import server
-server.HEADER_SECONDS = server.IDLE_SECONDS = 300
+server.HEADER_SECONDS = server.ARRIVAL_SECONDS = server.IDLE_SECONDS = 300
 sys.exit(main())
 """
 

@@ -134,7 +134,7 @@ def _escape_unencodable_text() -> None:
     """Make stdout write characters that its encoding lacks as escapes, as stderr does. Otherwise
     they would raise UnicodeEncodeError."""
     # A stdout with another error handler can write them; one that a caller of `main` has put in
-    # place may not be a TextIOWrapper.
+    # place can be of another type.
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 

@@ -117,7 +117,7 @@ def _ask(args: Args, differing: Sequence[Comparison]) -> bool:
     if answer is None:
         raise Refused(
             "X1828",
-            "nobody can be asked: this is not a terminal",
+            "approval needs a terminal, and this is not one",
             help="read the changes above, and agree with --yes",
         )
     return answer

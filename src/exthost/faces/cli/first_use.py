@@ -27,7 +27,7 @@ def ask_about_new(args: Args, config: Config, target: str | None = None) -> None
         _show(spec)
         answer = ask_on_terminal(f"Start {spec.id} now and later? [y/N] ")
         if answer is None:
-            say(f"nobody can be asked about {spec.id}: this is not a terminal")
+            say(f"{spec.id} needs your approval, and this is not a terminal")
         elif answer:
             remember_agreement(config, spec)
             if read_lock_state(config).lock is not None:

@@ -85,7 +85,7 @@ def write_records(
     *,
     anew: bool = False,
 ) -> bool:
-    """LockChange the records of the lock and write it. `change` edits them by id. With `anew` the
+    """Change the records of the lock and write it. `change` edits them by id. With `anew` the
     present lock is not read, unless it can be used. Return whether the file has changed."""
     path = lock_path(config)
     with lock_config(Path(config_path(args))):

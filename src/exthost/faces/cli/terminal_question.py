@@ -13,7 +13,7 @@ from exthost.faces.cli.common import escape_controls
 
 
 def ask_on_terminal(question: str) -> bool | None:
-    """Return whether the answer is yes; None if nobody can be asked."""
+    """Return whether the answer is yes; None if there is no terminal."""
     if not sys.stderr.isatty():
         return None
     try:

@@ -41,7 +41,7 @@ MAX_CONNECTIONS = 2048
 
 # A new connection is not counted as one without a token before this time, as long as there is room:
 # a client with many connections may open all of them before it sends the first request.
-ARRIVAL_SECONDS = 5.0
+ARRIVAL_SECONDS = 10.0
 
 # The part of the connections that may be without a token, and the part of these for one peer.
 _STRANGERS_PART = 4

@@ -4,7 +4,7 @@ The relay of `exthost gateway` and `exthost.attach(…, start=True)` use it. The
 line runs the process, under a verb that its help does not show.
 
 The host is a process of a session of its own, and ends when its last client has been gone for the
-time of `[gateway] linger`. It leaves its parent at once, so that it is nobody's child. Its stderr
+time of `[gateway] linger`. It leaves its parent at once, so that init adopts it. Its stderr
 is a pipe to this process until it accepts clients; then the host replaces it by the file `host.out`
 beside its logs. So the end of the pipe means that the host can be joined, or that it has ended. The
 pipe ends with a NUL and a number: 0, or the exit code of a host that has ended. If several clients
