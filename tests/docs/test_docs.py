@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faces.cli.cli_process import RUN_SECONDS, run_inside, running
+from tests.faces.cli.cli_process import RUN_SECONDS, host_process, run_inside
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -163,7 +163,7 @@ def test_every_command_of_the_operators_page_prints_the_output_on_the_page(tmp_p
         block.text for block in read_blocks("docs/operate.md") if block.language == "console"
     ]
     assert len(consoles) == 3  # the number of console blocks on the page
-    with running(tmp_path):
+    with host_process(tmp_path):
         for console in consoles:
             check_console(console, tmp_path)
 

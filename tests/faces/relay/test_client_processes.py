@@ -12,7 +12,7 @@ import pytest
 
 from exthost.faces.gateway.client_processes import keeps_state
 from exthost.model.spec import Spec
-from tests.extensions.proc import runs
+from tests.extensions.proc import is_running
 from tests.faces.relay.relay_process import (
     RelayClient,
     host_pid,
@@ -47,7 +47,7 @@ def test_each_client_has_a_process_of_a_server_that_is_not_shared(tmp_path: Path
             [second] = [pid for pid in server_pids(config) if pid != first]
             assert one.text("ext_child_echo", a=3) == '{"a": 3}'
         wait_until_gone(second)
-        assert runs(first)
+        assert is_running(first)
         host = host_pid(config)
     wait_until_gone(first, host)
 
