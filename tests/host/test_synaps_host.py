@@ -382,6 +382,27 @@ async def test_the_maximum_tool_output_for_a_model_can_be_set(tmp_path: Path) ->
     assert len(last["messages"][-1]["content"][0]["content"]) == 7
 
 
+async def test_a_model_cannot_call_a_tool_that_a_rule_denies(tmp_path: Path) -> None:
+    offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
+    behaviour = {
+        "offer": offer,
+        "result": {"content": [tool_use("ext_toy_echo", "1")]},
+        "heard": str(tmp_path / "heard"),
+    }
+    write_plugin(tmp_path / "model", behaviour)
+    rule = {"tools": "ext_toy_*", "do": "deny", "reason": "not for models"}
+    config_with_rule = config(tmp_path, process_extensions=[roder_entry(tmp_path)], rules=[rule])
+    async with exthost.Host(config_with_rule) as host:
+        await error_of(host.complete("model:p:m", [], rounds=2))
+        assert host["toy"].stats.calls == 0
+    received = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
+    completions = [
+        message["params"] for message in received if message.get("method") == "provider.complete"
+    ]
+    (denied,) = completions[1]["messages"][-1]["content"]
+    assert denied["is_error"] and "not for models" in denied["content"]
+
+
 @shows("synaps-hand-10", "synaps-prov-05")
 async def test_a_model_has_the_name_plugin_provider_model(tmp_path: Path) -> None:
     offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
