@@ -80,6 +80,10 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
         rights.user_0_of_a_namespace_writes_only_if_it_is_an_ordinary_user_outside,
         rights.root_gives_up_its_uid_where_the_program_can_be_reached_without),
     "A WebAssembly module": ("tests/launch/test_wasm.py",),
+    "A remote MCP server": (
+        "tests/faces/bridge/test_bridge.py",
+        "tests/faces/bridge/test_remote_lock.py",
+    ),
     "A guard 1": ("tests/host/test_guard.py", "tests/host/test_guarded_calls.py"),
     "A guard 2": ("tests/host/test_refused_guards.py",),
     "A guard 3": ("tests/host/test_refused_guards.py",),

@@ -5,8 +5,6 @@ import json
 import os
 import socket
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from exthost.faces.bridge.relay import RemoteServer, log_in
 from exthost.faces.bridge.token_file import TokenFile
 from exthost.launch.bridge import token_folder
 from tests.faces.bridge.running import remote_server
+from tests.faces.cli.cli_process import run_inside
 
 # Starting a bridge imports the package mcp, which takes seconds on a busy machine.
 LIMITS = {"handshake": "90s", "start": "120s"}
@@ -113,13 +112,7 @@ async def test_without_the_package_a_remote_server_is_refused(
 
 @pytest.mark.parametrize("arguments", [["ftp://h"], ["nothing"], ["--url-from", "NOT_SET"], []])
 def test_wrong_arguments_are_reported(arguments: list[str]) -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "exthost", "bridge", *arguments, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    result = run_inside("bridge", *arguments, "--json")
     assert result.returncode == 2 and json.loads(result.stdout)["error"]["code"] == "X1810"
 
 
