@@ -45,6 +45,7 @@ class RemoteChild:
     """
 
     closed_paths: tuple[str, ...] = ()
+    network_proxy = None  # such an extension is refused (`network_grant`)
 
     def __init__(
         self,

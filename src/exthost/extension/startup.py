@@ -18,6 +18,7 @@ from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, LockMismatch, Spawned
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.network_activity import NetworkActivity
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.advice import (
@@ -93,6 +94,7 @@ class ProcessStarter:
     bytecode         the compiled Python files of a locked extension, which it must not run
     last_offer       the offer of the last start that succeeded; empty before the first
     limits           the effective limits of time and size
+    network          the connections of its processes through their proxies
     queue            the call queue of the extension
     on_tools_listed  called with the tools of a running process whenever they have changed
     on_new_process   functions of facets; each returns the steps that run after a handshake
@@ -111,6 +113,7 @@ class ProcessStarter:
         "handlers",
         "last_offer",
         "limits",
+        "network",
         "on_new_process",
         "on_tools_listed",
         "queue",
@@ -153,6 +156,7 @@ class ProcessStarter:
         self.uses_fallback = False
         self.bytecode = Bytecode()
         self.last_offer = NO_OFFER
+        self.network = NetworkActivity(spec.id, queue.bus)
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
@@ -483,6 +487,8 @@ class Start:
             spawned = starter.spawn(launch.plan, starter.spec.id)
         child = await self._wait_for_node(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
+        if child.network_proxy is not None:
+            child.network_proxy.watch(queue.loop, starter.network)
         if Spawned in queue.bus.listeners:
             # The system may have refused the planned cgroup: what is enforced is then less.
             lacks_cgroup = launch.plan.group is not None and not child.has_cgroup

@@ -40,6 +40,7 @@ This package starts no processes. In reading order:
                    that is requested
     extension_user the user that a root host runs a sandboxed extension as
     containment    adds the sandbox, resource limits and the cgroup to a plan
+    network_grant  plans the proxy of an extension that may reach certain hosts
     sandbox/       pure: command lines, system call filters and limits of sandboxes
     grant_advice   suggests which path to grant, and never a secret or a home folder
     advice         suggests the missing permission or variable when an extension fails

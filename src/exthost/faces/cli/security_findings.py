@@ -121,9 +121,11 @@ def _find_grants(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakn
             continue
         narrow = _place(configured, spec, 'permissions.filesystem = ["./data"]')
         yield Weakness("grant", spec.id, message, narrow)
-    if permissions.network and any(entry.endswith(":rw") for entry in permissions.filesystem):
+    if permissions.network is True and any(
+        entry.endswith(":rw") for entry in permissions.filesystem
+    ):
         message = "it can read and write granted files, and send them anywhere (network = true)"
-        fix = _place(configured, spec, "permissions.network = false")
+        fix = _place(configured, spec, 'permissions.network = ["api.example.com:443"]')
         yield Weakness("grant", spec.id, message, fix)
 
 
