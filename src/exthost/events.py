@@ -240,15 +240,15 @@ class NetworkRefused(NamedTuple):
     """The proxy of an extension refused connections that `permissions.network` does not allow.
 
     `target` is the host and the port, such as `api.example.com:443`, as the extension named them.
-    `reason` says why. `entry` is the entry of the list that would allow it. `count` is how many
-    connections to the target were refused since the last such event.
+    `reason` says why. `entry` is the entry of the list that would allow it. `connections` is
+    how many to this target were refused since the last such event.
     """
 
     extension: str
     target: str
     reason: str
     entry: str = ""
-    count: int = 1
+    connections: int = 1
 
 
 class NetworkProxyEnded(NamedTuple):

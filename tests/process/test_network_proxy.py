@@ -8,7 +8,9 @@ import resource
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -144,7 +146,9 @@ async def test_a_refusal_names_the_host_and_the_entry_and_is_reported() -> None:
         assert b'add "evil.example:443" to permissions.network' in reply.partition(b"\r\n")[0]
         socks = b"\x05\x01\x00" + b"\x05\x01\x00\x03\x0cevil.example\x01\xbb"
         assert (await proxied.ask(socks))[2:4] == b"\x05\x02"
-        await proxied.observer.until(lambda: sum(r.count for r in proxied.observer.refusals) == 2)
+        await proxied.observer.until(
+            lambda: sum(r.connections for r in proxied.observer.refusals) == 2
+        )
         first = proxied.observer.refusals[0]
         assert (first.target, first.entry) == ("evil.example:443", "evil.example:443")
         assert not proxied.observer.targets
@@ -227,10 +231,14 @@ async def test_a_proxy_that_is_killed_is_started_again_with_the_same_listener() 
 @pytest.mark.more
 async def test_a_proxy_that_ends_too_often_stays_down_and_connections_are_refused() -> None:
     async with Proxied("localhost:1") as proxied:
+
+        def has_ended(times: int) -> bool:
+            return len(proxied.observer.ends) == times
+
         for number in range(1, MAX_RESTARTS + 2):
             assert proxied.proxy.pid is not None
             os.kill(proxied.proxy.pid, signal.SIGKILL)
-            await proxied.observer.until(lambda number=number: len(proxied.observer.ends) == number)
+            await proxied.observer.until(partial(has_ended, number))
         assert proxied.observer.ends[-1][1] and proxied.proxy.pid is None
         with pytest.raises(ConnectionRefusedError):
             await proxied.connect()
@@ -305,7 +313,7 @@ def serving(*entries: str) -> Iterator[tuple[proxy_server.Server, int]]:
     def serve() -> None:
         while not is_over.is_set():
             server.loop.run_once(0.02)
-            server._expire(proxy_server.time.monotonic())
+            server._expire(time.monotonic())
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -369,7 +377,9 @@ def test_a_name_that_does_not_exist_is_reported_as_such(names: dict[str, list[st
 
 def test_a_slow_head_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_server, "HEAD_SECONDS", 0.1)
-    with serving("localhost:1") as (_, port):
-        with socket.create_connection(("127.0.0.1", port), WAIT_SECONDS) as client:
-            client.sendall(b"CONNECT local")
-            assert client.recv(1) == b""
+    with (
+        serving("localhost:1") as (_, port),
+        socket.create_connection(("127.0.0.1", port), WAIT_SECONDS) as client,
+    ):
+        client.sendall(b"CONNECT local")
+        assert client.recv(1) == b""

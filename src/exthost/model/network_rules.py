@@ -156,7 +156,7 @@ def parse_entry(text: str) -> NetworkEntry:
     if "://" in text:
         raise BadHost('it is a URL: name the host and the port, such as "api.example.com:443"')
     host_text, port_text = split_port(text)
-    ports = WEB_PORTS
+    ports: frozenset[int] | None = WEB_PORTS
     if port_text:
         ports = None if port_text == "*" else frozenset((parse_port(port_text),))
     suffix = f":{port_text}" if port_text else ""

@@ -47,7 +47,7 @@ class RefusedTarget(NamedTuple):
     target: str
     reason: str
     entry: str
-    count: int
+    connections: int
 
 
 class ProxyObserver(Protocol):

@@ -105,9 +105,11 @@ class Loop:
         callbacks: dict[int, Callable[[], None]],
         callback: Callable[[], None] | None,
     ) -> None:
+        if callback is None and fd not in callbacks:
+            return
         before = self._mask(fd)
         if callback is None:
-            callbacks.pop(fd, None)
+            del callbacks[fd]
         else:
             callbacks[fd] = callback
         after = self._mask(fd)
