@@ -302,11 +302,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
 
 @contextlib.contextmanager
-def serving(*entries: str) -> Iterator[tuple[proxy_server.Server, int]]:
+def serving(*entries: str) -> Iterator[tuple[proxy_server.ProxyServer, int]]:
     """Yield a server that runs in a thread, and its port."""
     ours, theirs = socket.socketpair()
     port = send_listener(theirs.fileno())
-    server = proxy_server.Server({"entries": list(entries)}, ours.detach())
+    server = proxy_server.ProxyServer({"entries": list(entries)}, ours.detach())
     server.loop.set_reader(server._channel.fileno(), server._take_listener)
     is_over = threading.Event()
 

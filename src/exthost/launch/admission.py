@@ -65,7 +65,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
         refuse_state_folder(spec, wasm.check_module_permissions(spec), environ)
         return NOT_SANDBOXED
     if bridge.is_remote(spec):
-        bridge.check_bridge(spec)
+        bridge.check_bridge(spec, enforced_policy(spec))
     policy = enforced_policy(spec)
     if policy is None:
         return NOT_SANDBOXED

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from exthost.errors import Evidence, Refused
+from exthost.launch.machine_check import enforced_policy
 from exthost.model.launch_plan import ProxyPolicy
 from exthost.model.network_rules import BadHost, UpstreamProxy, parse_proxy_url
 from exthost.model.spec import Spec
@@ -12,7 +13,8 @@ def plan_proxy(spec: Spec, environ: Mapping[str, str]) -> ProxyPolicy | None:
     """Return what the proxy of an extension connects to; None if it has no list of hosts. The proxy
     connects through that of the company, if the variables of the host name one. Raises Refused if
     that one is not supported, or if the extension runs on other nodes."""
-    hosts = spec.permissions.network if spec.permissions is not None else False
+    policy = enforced_policy(spec)
+    hosts = policy.network if policy is not None else False
     if not isinstance(hosts, tuple):
         return None
     if spec.pool.engine is not None:

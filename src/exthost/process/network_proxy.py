@@ -19,7 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import exthost
 from exthost.errors import SpawnFailed
 from exthost.model.launch_plan import ProxyPolicy
 from exthost.process.after_fork import replace_by_null
@@ -35,7 +34,8 @@ _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from exthost.process.proxy_server import main; main(*map(int, sys.argv[2:]))"
 )
-_PACKAGES = str(Path(exthost.__file__).parent.parent)
+# The folder that has the package exthost.
+_PACKAGES = str(Path(__file__).parents[2])
 
 # The variable by which a Python finds its libraries, if it is installed in an unusual place.
 _LIBRARY_VARIABLE = "LD_LIBRARY_PATH"

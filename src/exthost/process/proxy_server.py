@@ -82,7 +82,7 @@ class _Failure(Exception):
         self.status, self.reason = status, reason
 
 
-class Loop:
+class ReadinessLoop:
     """Calls functions when descriptors are ready."""
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ def look_up(name: str, port: int) -> Any:
 class Resolver:
     """Resolves names in other threads."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: ReadinessLoop) -> None:
         self._wanted: queue.SimpleQueue[tuple[str, int, Callable[[Any], None]] | None]
         self._wanted = queue.SimpleQueue()
         self._done: deque[tuple[Callable[[Any], None], Any]] = deque()
@@ -209,7 +209,7 @@ class Direction:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: ReadinessLoop,
         source: socket.socket,
         target: socket.socket,
         pending: bytes,
@@ -315,10 +315,10 @@ class Direction:
         self._pipe = None
 
 
-class Connection:
+class ProxyConnection:
     """One connection of the client."""
 
-    def __init__(self, server: "Server", client: socket.socket) -> None:
+    def __init__(self, server: "ProxyServer", client: socket.socket) -> None:
         self._server = server
         self._loop = server.loop
         self._client = client
@@ -610,7 +610,7 @@ def _split_authority(request: HttpRequest) -> tuple[Host, int]:
         raise BadRequest(f"the host of the request: {error}") from None
 
 
-class Server:
+class ProxyServer:
     """Accepts connections, and reports them."""
 
     def __init__(self, policy: dict[str, Any], channel: int) -> None:
@@ -620,14 +620,14 @@ class Server:
             for is_plain, name in ((False, "https_proxy"), (True, "http_proxy"))
         }
         self._no_proxy = policy.get("no_proxy", "")
-        self.loop = Loop()
+        self.loop = ReadinessLoop()
         self.resolver = Resolver(self.loop)
         self._channel = socket.socket(fileno=channel)
         self._channel.setblocking(False)
         self._listener: socket.socket | None = None
-        self._connections: set[Connection] = set()
+        self._connections: set[ProxyConnection] = set()
         # Those that wait for their request, a name or a server, the oldest first.
-        self._waiting: dict[Connection, None] = {}
+        self._waiting: dict[ProxyConnection, None] = {}
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = MAX_CONNECTIONS * _DESCRIPTORS_PER_CONNECTION + _OWN_DESCRIPTORS
         files = max(soft, min(wanted, hard)) if hard != resource.RLIM_INFINITY else wanted
@@ -660,10 +660,10 @@ class Server:
             key = OTHER_TARGETS, "", ""
         self._refused[key] = self._refused.get(key, 0) + 1
 
-    def stop_waiting(self, connection: Connection) -> None:
+    def stop_waiting(self, connection: ProxyConnection) -> None:
         self._waiting.pop(connection, None)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ProxyConnection) -> None:
         self._connections.discard(connection)
         self._waiting.pop(connection, None)
         if self._listener is not None:
@@ -733,7 +733,7 @@ class Server:
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(self, client)
+        connection = ProxyConnection(self, client)
         self._connections.add(connection)
         self._waiting[connection] = None
         connection.resume()
@@ -763,4 +763,4 @@ def main(channel: int, policy: int) -> None:
     """Run the proxy."""
     with os.fdopen(policy, "rb") as file:
         rules = json.load(file)
-    Server(rules, channel).serve()
+    ProxyServer(rules, channel).serve()

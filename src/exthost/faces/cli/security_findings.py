@@ -10,7 +10,7 @@ from typing import NamedTuple
 from exthost.config.discovery.configfile import ConfiguredExtensions
 from exthost.config.discovery.locked_specs import read_lock_state
 from exthost.config.lock_file import LOCK_NAME
-from exthost.launch.bridge import is_remote
+from exthost.launch.bridge import is_remote, server_host
 from exthost.launch.locked_code import mask_url_secrets
 from exthost.model.documents.remote_server import keys_of_variables
 from exthost.model.names import variable_name
@@ -95,7 +95,8 @@ def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weak
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
     elif spec.permissions is None:
         message = "it has no sandbox: it can do what you can do"
-        line = "permissions = { network = true }" if is_remote(spec) else "permissions = {}"
+        is_unknown = is_remote(spec) and not server_host(spec)
+        line = "permissions = { network = true }" if is_unknown else "permissions = {}"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, line))
     elif spec.sandbox == "best-effort":
         message = "its sandbox may be weaker than its permissions say"
