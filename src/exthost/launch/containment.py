@@ -31,7 +31,7 @@ from exthost.model.launch_plan import (
     LaunchPlan,
     ResourceLimit,
 )
-from exthost.model.spec import Limits, Permissions, Spec
+from exthost.model.spec import Limits, Permissions, Spec, ValueReference
 from exthost.process import cgroup_rules, cgroups
 from exthost.process.environment import Variables
 from exthost.process.procfs import send_buffer_bytes
@@ -68,7 +68,8 @@ def contain(
         if network is not None:
             variables = Variables({**plan.env, **strict.PROXY_VARIABLES})
             plan = replace(plan, env=variables, network=network)
-        return _add_sandbox(plan, limits, policy, view, visible_files(admission))
+        plan, enforced = _add_sandbox(plan, limits, policy, view, visible_files(admission))
+        return _without_core_files(spec, plan), enforced
     if wasm.is_module(spec):
         policy = wasm.with_runner_memory(spec.permissions)
     total = ceiling(limits, policy)
@@ -81,7 +82,17 @@ def contain(
     elif spec.permissions is not None:
         requested = _describe(spec.permissions)
         enforced |= {"asked_for": requested, "sandbox": str(spec.sandbox)}
-    return plan, enforced
+    return _without_core_files(spec, plan), enforced
+
+
+def _without_core_files(spec: Spec, plan: LaunchPlan) -> LaunchPlan:
+    """Return the plan of a program that leaves no core file if it crashes and the config gives it a
+    secret, which that file would contain."""
+    has_secret = any(isinstance(value, ValueReference) for value in spec.env.values())
+    if not has_secret or plan.wrapper is None:
+        return plan
+    limits = (*plan.wrapper.limits, ResourceLimit(resource.RLIMIT_CORE, 0, 0))
+    return replace(plan, wrapper=replace(plan.wrapper, limits=limits))
 
 
 def _add_sandbox(

@@ -14,7 +14,7 @@ from exthost.launch.bridge import is_remote, server_host
 from exthost.launch.locked_code import mask_url_secrets
 from exthost.model.documents.remote_server import keys_of_variables
 from exthost.model.names import variable_name
-from exthost.model.spec import HostEnvRef, Spec
+from exthost.model.spec import Spec, ValueReference
 from exthost.process.environment import looks_secret
 
 # The code of the diagnostic for a config that others can write.
@@ -135,7 +135,7 @@ def _find_secrets(spec: Spec) -> Iterator[Weakness]:
         yield from _find_remote_secrets(spec)
         return
     for name, value in spec.env.items():
-        if looks_secret(name) and value and not isinstance(value, HostEnvRef):
+        if looks_secret(name) and value and not isinstance(value, ValueReference):
             message = f"the value of {name} is in plain text in {spec.origin or 'the config'}"
             yield Weakness("secret", spec.id, message, f'env.{name} = {{ from = "{name}" }}')
     for word in spec.argv[1:]:
@@ -154,7 +154,7 @@ def _find_remote_secrets(spec: Spec) -> Iterator[Weakness]:
         value = spec.env.get(variable)
         name = key.removeprefix("headers.").replace("-", "_")
         is_secret = name.lower() in ("token", "authorization") or looks_secret(name)
-        if is_secret and value and not isinstance(value, HostEnvRef):
+        if is_secret and value and not isinstance(value, ValueReference):
             keys.append(key)
     for key in keys:
         message = f"the value of {key} is in plain text in {spec.origin or 'the config'}"

@@ -608,8 +608,9 @@ class SharedSettings:
     )
     env: Mapping[str, str] = setting(
         VARIABLES,
-        "Environment variables for it, or names of the host's own.",
-        '{ MODE = "fast", API_KEY = { from = "CONVERT_API_KEY" } }',
+        "Environment variables for it: texts, or references to a variable of the host (`from`), a "
+        "file, the output of a command, or an entry of the keyring.",
+        '{ MODE = "fast", API_KEY = { from = "CONVERT_API_KEY" }, TOKEN = { file = "token" } }',
         "{}",
         unset=EMPTY_MAPPING,
         repr=False,  # its values may be secrets
