@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -72,7 +73,7 @@ async def test_no_secret_is_found_in_what_a_host_writes(
         (inputs / name).chmod(0o600)
     program = inputs / "program.py"
     program.write_text(PROGRAM)
-    entry = {
+    entry: dict[str, Any] = {
         "name": "leaky",
         "source": {"command": sys.executable, "args": [str(program)]},
         "env": {

@@ -157,6 +157,19 @@ def test_a_reference_that_is_not_one_is_a_problem_of_the_config(reference: Any) 
         spec_from_mapping({"name": "x", "source": COMMAND, "env": {"TOKEN": reference}})
 
 
+def test_a_token_of_a_remote_server_can_be_in_a_file_and_its_url_cannot() -> None:
+    remote = {
+        "name": "far",
+        "dialect": "mcp",
+        "source": {"type": "http", "url": "https://h.example"},
+    }
+    source = {**remote["source"], "token": {"file": "token"}}  # type: ignore[dict-item]
+    spec = spec_from_mapping({**remote, "source": source})
+    assert isinstance(spec.env["EXTHOST_BRIDGE_TOKEN"], SecretSource)
+    with pytest.raises(ConfigError):
+        spec_from_mapping({**remote, "source": {"type": "http", "url": {"file": "url"}}})
+
+
 def test_a_source_says_where_the_secret_is() -> None:
     source = SecretSource.make("command", ("pass", "show"))
     assert (source.kind, source.place) == ("command", ["pass", "show"])

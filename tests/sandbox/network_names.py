@@ -1,13 +1,18 @@
 """Trials of `permissions.network` as a list: an extension that is allowed one host reaches it, and
 nothing else in any of these ways."""
 
+import asyncio
 import contextlib
+import logging
+import os
+import signal
 import socket
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+from exthost.events import Bus, NetworkProxyEnded, NetworkRefused
 from exthost.extension.extension import Extension
 from tests.sandbox.confined import explore, exploring, shared_folder
 from tests.sandbox.network import SOCKETS
@@ -87,11 +92,13 @@ def port_of(server: socket.socket) -> int:
 
 
 @contextlib.asynccontextmanager
-async def allowed_one(**permissions: Any) -> AsyncIterator[tuple[Extension, socket.socket]]:
+async def allowed_one(
+    events: Bus | None = None, **permissions: Any
+) -> AsyncIterator[tuple[Extension, socket.socket]]:
     """Yield an explorer that can reach one server, and that server."""
     with allowed_server() as server:
         grants = {"network": [f"localhost:{port_of(server)}"], **permissions}
-        async with exploring(permissions=grants) as ext:
+        async with exploring(permissions=grants, events=events) as ext:
             yield ext, server
 
 
@@ -365,6 +372,58 @@ result = subprocess.run(daemon, env={}, start_new_session=True, capture_output=T
             target = f"localhost:{other.port}"
             report = await run(ext, code, target=target, other=other.port)
             assert report.startswith("403 ConnectionRefusedError"), report
+
+
+@trial
+async def a_refusal_is_an_event_a_count_and_a_line_of_the_log() -> None:
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("exthost.extension")
+    logger.addHandler(handler)
+    try:
+        bus, refusals, arrived = Bus(), list[NetworkRefused](), asyncio.Event()
+        bus.subscribe(NetworkRefused, refusals.append)
+        bus.subscribe(NetworkRefused, lambda _: arrived.set())
+        async with allowed_one(bus) as (ext, server):
+            target = f"localhost:{port_of(server)}"
+            code = "result = [connect(target) for target in facts['targets']]"
+            targets = [target, "example.com:443"]
+            assert await run(ext, code, targets=targets) == ["200", "403"]
+            await asyncio.wait_for(arrived.wait(), WAIT_SECONDS)
+            assert [(item.target, item.entry) for item in refusals] == [("example.com:443",) * 2]
+            assert ext.stats.refused == {"example.com:443": 1}
+            assert ext.stats.reached == {target: 1}
+    finally:
+        logger.removeHandler(handler)
+    assert any('add "example.com:443" to permissions.network' in line for line in lines), lines
+
+
+@trial
+async def a_proxy_that_is_killed_is_replaced_and_reported() -> None:
+    bus, ends, ended = Bus(), list[NetworkProxyEnded](), asyncio.Event()
+    bus.subscribe(NetworkProxyEnded, ends.append)
+    bus.subscribe(NetworkProxyEnded, lambda _: ended.set())
+    async with allowed_one(bus) as (ext, server):
+        code = "result = connect(facts['target'])"
+        target = f"localhost:{port_of(server)}"
+        assert await run(ext, code, target=target) == "200"
+        (proxy,) = [pid for pid in children_of(os.getpid()) if "proxy_server" in command_of(pid)]
+        os.kill(proxy, signal.SIGKILL)
+        await asyncio.wait_for(ended.wait(), WAIT_SECONDS)
+        assert ends[0].is_restarted
+        assert await run(ext, code, target=target) == "200"
+        assert await run(ext, code, target="example.com:443") == "403"
+
+
+def children_of(parent: int) -> list[int]:
+    tasks = Path(f"/proc/{parent}/task").iterdir()
+    texts = [(task / "children").read_text() for task in tasks]
+    return [int(pid) for text in texts for pid in text.split()]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
 
 
 @trial
