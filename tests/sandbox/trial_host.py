@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
-from tests.extensions.harness import IMPATIENT
+from tests.extensions.harness import SHORT_SHUTDOWN
 
 FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py")]
 
@@ -26,7 +26,7 @@ async def impatient(
     """Connect as `exthost.connect` does, with short shutdown steps."""
     source = {"type": "process", "command": argv[0], "args": argv[1:]}
     spec = spec_from_mapping({"name": "family", "source": source, **settings})
-    extension = Extension(spec, IMPATIENT, bus=events)
+    extension = Extension(spec, SHORT_SHUTDOWN, bus=events)
     try:
         yield await extension.start()
     finally:
