@@ -7,6 +7,7 @@ import socket
 import stat
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -91,9 +92,19 @@ async def test_a_server_that_cannot_be_reached_fails_the_start(environ: dict[str
         assert error is not None and "cannot be reached" in "\n".join(error.evidence.stderr)
 
 
-async def test_a_remote_server_needs_the_network(environ: dict[str, str]) -> None:
-    entry = make_config("https://example.org/mcp", permissions={"network": False})
-    async with exthost.Host.from_config(entry, environ=environ) as host:
+@pytest.mark.more
+async def test_a_sandboxed_remote_server_reaches_its_own_host(environ: dict[str, str]) -> None:
+    with remote_server("http") as url:
+        entry = make_config(url, permissions={})
+        async with exthost.Host.from_config(entry, environ=environ) as host:
+            assert (await host.call_tool("far:add", {"a": 1, "b": 2})).data == {"result": 3}
+            assert host["far"].enforced["hosts"] == [urlsplit(url).netloc]
+
+
+async def test_a_remote_server_at_an_unknown_url_needs_the_network(environ: dict[str, str]) -> None:
+    entry = make_config({"from": "URL"}, permissions={"network": False})
+    names = {**environ, "URL": "https://example.org/mcp"}
+    async with exthost.Host.from_config(entry, environ=names) as host:
         error = host["far"].cause
         assert isinstance(error, Refused) and error.code == "X1805"
 
