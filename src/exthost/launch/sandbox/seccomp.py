@@ -22,7 +22,7 @@ cannot change anything.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
@@ -39,6 +39,8 @@ _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_SET = 0x15, 0x35, 0x45
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _ERRNO = 0x00050000
+# SECCOMP_RET_USER_NOTIF: the process waits until an observer has answered.
+_NOTIFY = 0x7FC00000
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
@@ -111,10 +113,32 @@ def program(machine: str, *, network: bool) -> bytes:
     return b"".join([*code, *_search(_verdict_ranges(verdicts))])
 
 
-def _verdict_ranges(verdicts: Mapping[int, int]) -> list[tuple[int, int]]:
+def observation_filter(
+    architecture: int,
+    observed: Iterable[int],
+    with_pointer: Mapping[int, int],
+    missing: Iterable[int],
+) -> bytes:
+    """Return a filter that sends system calls to an observer, and lets all others through.
+
+    observed      the numbers of the calls
+    with_pointer  further calls, sent only if the argument of this index is not a null pointer
+    missing       calls that fail with ENOSYS"""
+    code = [_step(_LOAD, _ARCHITECTURE), *_unless(architecture, _KILL), _step(_LOAD, _NUMBER)]
+    for number, argument in with_pointer.items():
+        lower, upper = _ARGUMENTS + 8 * argument, _ARGUMENTS + 8 * argument + 4
+        notify = [_step(_RETURN, _NOTIFY)]
+        check = [_step(_LOAD, lower), *_unless(0, _NOTIFY), _step(_LOAD, upper)]
+        code += _if(number, [*check, *_if(0, [_step(_RETURN, _ALLOW)]), *notify])
+    verdicts = dict.fromkeys(missing, _ERRNO | _ENOSYS) | dict.fromkeys(observed, _NOTIFY)
+    return b"".join([*code, *_search(_verdict_ranges(verdicts, _ALLOW))])
+
+
+def _verdict_ranges(
+    verdicts: Mapping[int, int], default: int = _ERRNO | _ENOSYS
+) -> list[tuple[int, int]]:
     """Return the ranges of call numbers that have the same verdict, in ascending order: the first
-    number of each range, and its verdict. A number without a verdict gets ENOSYS."""
-    default = _ERRNO | _ENOSYS
+    number of each range, and its verdict. A number without a verdict gets `default`."""
     ranges = [(0, verdicts.get(0, default))]
     for previous, number in pairwise(range(max(verdicts) + 2)):
         verdict = verdicts.get(number, default)
