@@ -26,6 +26,7 @@ This package starts no processes. In reading order:
     wasm_runner    runs a WebAssembly module, in a process of its own
     wasm           the command that runs a module, its permissions, its compilation
     machine_check  whether this machine can enforce the sandbox that an extension is configured for
+    apparmor       the AppArmor profile that lets bubblewrap make user namespaces, as text
     sandbox_probe  finds out by trial which sandboxes work on this machine
     command        the program, arguments and variables of an extension, before a sandbox is added
     code_paths     what a start reads as code, for an extension and for the host

@@ -12,7 +12,6 @@ The observer restricts nothing and must not be used as a sandbox. A program can 
 observed, and can change a path after it was read. The result is therefore only a proposal.
 """
 
-import ctypes
 import fcntl
 import ipaddress
 import os
@@ -38,7 +37,6 @@ from exthost.model.observed_access import (
     ObservedCall,
     PathArgument,
 )
-from exthost.process import observed_program
 from exthost.process.child import Child
 from exthost.process.dns_answers import read_answer
 
@@ -47,6 +45,9 @@ _RECEIVE, _SEND, _IS_VALID, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40082102
 _NOTIFICATION_BYTES = 80
 _CONTINUE = 1
 _REPLACE_DESCRIPTOR = 1
+
+# The script that applies the filter.
+_LAUNCHER = str(Path(__file__).with_name("observed_program.py"))
 
 _PAGE_BYTES = 4096
 _MAX_PATH_BYTES = 4096
@@ -101,7 +102,7 @@ class AccessObserver:
         )
         self._threads.append(thread)
         thread.start()
-        launcher = (sys.executable, "-I", "-S", observed_program.__file__, path)
+        launcher = (sys.executable, "-I", "-S", _LAUNCHER, path)
         try:
             return Child(replace(plan, argv=(*launcher, *plan.argv)), extension)
         except BaseException:
@@ -435,6 +436,8 @@ def _take_descriptor(pid: int, fd: int) -> socket.socket:
     Linux 6.9, so its process is opened."""
     status = Path(f"/proc/{pid}/status").read_text()
     process = int(status.partition("\nTgid:")[2].split(None, 1)[0])
+    import ctypes  # imported lazily: the import takes as long as the start of a program
+
     pidfd = os.pidfd_open(process)
     try:
         libc = ctypes.CDLL(None, use_errno=True)

@@ -286,7 +286,7 @@ def _spawn(
     channel = InitChannel(plan.wrapper, ends[0], ends[1], plan.env, *entry)
     null = subprocess.DEVNULL
     try:
-        argv = (*channel.argv_prefix, *plan.argv)
+        argv = (*channel.argv_prefix, *plan.before, *plan.argv)
         inherited_fds = (*channel.inherited, *ends[:2], *entry)
         process = _popen(replace(plan, env=channel.env), argv, (null, null, ends[2]), inherited_fds)
     except BaseException:

@@ -149,6 +149,8 @@ def _print_text(report: dict[str, Any]) -> None:
         say("  read-only in its writable folders:")
         for line in closed:
             say(escape_controls(f"    {line}"))
+    for line in report["sandbox"].get("weaker", ()):
+        say(f"  weaker than a strict sandbox: {line}")
     if warning := missing_sandbox_warning(report["sandbox"]):
         say(f"  {warning}")
     for warning in report["warnings"]:

@@ -97,7 +97,7 @@ def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weak
         message = "it has no sandbox: it can do what you can do"
         line = "permissions = { network = true }" if is_remote(spec) else "permissions = {}"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, line))
-    elif spec.sandbox == "best-effort":
+    elif spec.sandbox in ("best-effort", "landlock"):
         message = "its sandbox may be weaker than its permissions say"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
 

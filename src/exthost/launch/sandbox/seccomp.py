@@ -22,7 +22,7 @@ cannot change anything.
 """
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
@@ -80,14 +80,17 @@ _MODES: Mapping[str, int] = {
     "mknodat": 2,
     "creat": 1,
 }
+# Call → the index of the path, which is a null pointer if the call is about an open file.
+_DESCRIPTOR_CALLS: Mapping[str, int] = {"utimensat": 1}
 # Call → the indexes of the flags and of the mode.
 _OPENS: Mapping[str, tuple[int, int]] = {"open": (1, 2), "openat": (2, 3)}
 
 
-def program(machine: str, *, network: bool) -> bytes:
+def program(machine: str, *, network: bool, without: Collection[str] = ()) -> bytes:
     """Return the filter for this machine (as `uname -m` prints it), as an array of struct
-    sock_filter. `network` is whether the extension may use the network. Raises KeyError for an
-    unknown machine."""
+    sock_filter. `network` is whether the extension may use the network. The calls named in
+    `without` fail with EPERM; those of `_DESCRIPTOR_CALLS` only if they name a path. Raises
+    KeyError for an unknown machine."""
     architecture = ARCHITECTURES[machine]
     code = [
         _step(_LOAD, _ARCHITECTURE),
@@ -101,16 +104,29 @@ def program(machine: str, *, network: bool) -> bytes:
         if (number := call.number(machine)) is not None
     }
     for name, check in _checks(network).items():
-        if name in numbers:
+        if name in numbers and name not in without:
             code += _if(numbers[name], check)
+    for name, argument in _DESCRIPTOR_CALLS.items():
+        if name in without and name in numbers:
+            code += _if(numbers[name], _unless_pointer(argument))
     verdicts: dict[int, int] = {}
     for call in (*DENIED, *(() if network else GROUPS[NETWORK])):
         if (number := call.number(machine)) is not None:
             verdicts[number] = _ERRNO | _EPERM
     for call in calls(network=network):
         if (number := call.number(machine)) is not None:
-            verdicts[number] = _ALLOW
+            verdicts[number] = _ERRNO | _EPERM if call.name in without else _ALLOW
     return b"".join([*code, *_search(_verdict_ranges(verdicts))])
+
+
+def _unless_pointer(argument: int) -> list[bytes]:
+    """Return the code that allows a call if this argument is a null pointer."""
+    deny = _ERRNO | _EPERM
+    return [
+        *(_step(_LOAD, _ARGUMENTS + 8 * argument), *_unless(0, deny)),
+        *(_step(_LOAD, _ARGUMENTS + 8 * argument + 4), *_unless(0, deny)),
+        _step(_RETURN, _ALLOW),
+    ]
 
 
 def observation_filter(
