@@ -43,6 +43,7 @@ This package starts no processes. In reading order:
     containment    adds the sandbox, resource limits and the cgroup to a plan
     sandbox/       pure: command lines, system call filters and limits of sandboxes
     grant_advice   suggests which path to grant, and never a secret or a home folder
+    known_policies permissions for commonly used servers, as data
     learned_policy proposes the smallest permissions of a program, from what was observed
     path_facts     what such a proposal must know about paths of this machine
     observation    prepares the observation of an extension, and its run under a proposal
