@@ -7,6 +7,7 @@
 #                      trials as root and as an ordinary user; prints what was missing
 #   make test-pythons  the fast tests on each supported Python; prints which Pythons were missing
 #   make docs          build the documentation as a site in site/
+#   make image         build the container image
 #   make dist          build sdist and wheel in dist/, and install them on each Python
 #   make test-loaded   make test beside four busy processes and one that writes to disk
 #
@@ -74,7 +75,7 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 # The server that passes MCP's conformance suite. The suite runs against the gateway in front of it.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
-.PHONY: mutants node fastmcp integrations ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: image mutants node fastmcp integrations ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser format clean
 
@@ -250,6 +251,12 @@ dist: $(STAMP)
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 	$(BIN)/python scripts/check_dist.py $(foreach version,$(PYTHONS),$(shell sh scripts/find_python.sh python$(version)))
+
+# The container image (docs/howto/container.md). CONTAINER=podman builds it with another program.
+CONTAINER ?= docker
+IMAGE ?= exthost
+image:
+	$(CONTAINER) build --tag $(IMAGE) .
 
 # The versions that LOCKED=1 installs, without hashes and hosts, so that any index can be used.
 constraints: $(STAMP)

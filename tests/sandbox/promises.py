@@ -17,6 +17,7 @@ from tests.sandbox import (
     files,
     host_surface,
     hosts,
+    landlock,
     lifetime,
     managers,
     memory,
@@ -82,6 +83,14 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
         rights.root_is_never_left_to_one_that_may_write,
         rights.user_0_of_a_namespace_writes_only_if_it_is_an_ordinary_user_outside,
         rights.root_gives_up_its_uid_where_the_program_can_be_reached_without),
+    "An extension in the Landlock sandbox 1": (landlock.landlock_confines_reading_and_writing,),
+    "An extension in the Landlock sandbox 2": (landlock.landlock_without_network_makes_no_socket,),
+    "An extension in the Landlock sandbox 3": (
+        landlock.landlock_keeps_an_extension_from_the_host_and_its_rights,
+        landlock.landlock_is_applied_before_a_library_of_the_extension_is_loaded),
+    "An extension in the Landlock sandbox 4": (
+        landlock.landlock_refuses_code_in_a_writable_folder,
+        landlock.landlock_is_not_replaced_by_nothing_where_the_kernel_lacks_it),
     "A WebAssembly module": ("tests/launch/test_wasm.py",),
     "A remote MCP server": ("tests/faces/bridge/test_bridge.py",
         "tests/faces/bridge/test_remote_lock.py"),

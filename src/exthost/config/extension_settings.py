@@ -78,7 +78,7 @@ class ExtensionSettings(TypedDict, total=False):
     breaker: BreakerSettings
     pool: PoolSettings
     permissions: PermissionSettings
-    sandbox: Literal["strict", "best-effort", "off"]
+    sandbox: Literal["strict", "best-effort", "landlock", "off"]
     env: Mapping[str, str | Mapping[str, str]] | Sequence[str]
     env_policy: Literal["filtered", "minimal", "declared"]
     cwd: str

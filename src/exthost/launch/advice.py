@@ -16,7 +16,7 @@ from exthost.model.network_rules import BadHost, NetworkRules, parse_host
 from exthost.process.environment import Environment
 
 # The verbs that have the option -e. The user may have run another verb, or none.
-_VERBS_WITH_VARIABLES = "exthost call, inspect, check or dev"
+_VERBS_WITH_VARIABLES = "exthost call, inspect, check, dev or learn"
 
 # Names of variables that are shorter are not looked for: they occur by chance in any text.
 _MIN_NAME_LENGTH = 4

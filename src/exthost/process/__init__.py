@@ -34,6 +34,10 @@ In reading order:
     user_registry    remembers that user, so that no two extensions have the same
     environment      which environment variables an extension gets (pure)
     own_process      the host's own process: its variables and working folder
+    access_observer  observes which files a program uses, and which addresses it connects to
+    observed_program the script that puts the filter of the observer on a program
+    landlocked_program  the script that puts Landlock and a seccomp filter on a program
+    dns_answers      reads the answers of name servers (pure)
     host_protection  prevents other processes of the user from reading the host's memory
     state_root       the folder of all files of the host
     state_dirs       the paths of logs, stores and state folders

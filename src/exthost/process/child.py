@@ -316,7 +316,7 @@ def _spawn(
     )
     null = subprocess.DEVNULL
     try:
-        argv = (*channel.argv_prefix, *plan.argv)
+        argv = (*channel.argv_prefix, *plan.before, *plan.argv)
         inherited_fds = (*channel.inherited, *ends[:2], *entry, *sockets)
         process = _popen(replace(plan, env=channel.env), argv, (null, null, ends[2]), inherited_fds)
     except BaseException:

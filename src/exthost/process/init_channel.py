@@ -96,7 +96,7 @@ class InitChannel:
             self._inherited += (init,)
             options = wrapper.options
             if options:
-                self.env, loader_variables = _split_variables(env)
+                self.env, loader_variables = split_loader_variables(env)
                 for name, value in loader_variables.items():
                     options = (*options, "--setenv", name, value)
             paths = 0
@@ -215,7 +215,7 @@ def _encode_path(path: ExpectedPath) -> bytes:
     return os.fsencode(f"{os.major(device)},{os.minor(device)},{inode},{path.path}\0")
 
 
-def _split_variables(env: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+def split_loader_variables(env: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return the environment variables that the wrapper is started with, and those that the wrapper
     sets for the program only. The wrapper starts outside the sandbox, as the host's user: there, a
     variable such as LD_PRELOAD would execute code of the extension."""

@@ -34,6 +34,9 @@ longer to import than everything that the help needs. What verbs share, in readi
     security_findings    `doctor --security`: what is weak in a config
     first_use            asks about new extensions; says how the lock applies
     lock_edit            `lock`, `approve`, `verify`: writes the lock, and shows what changed
+    doctor_fix           `doctor --fix`: installs an AppArmor profile for bubblewrap
+    known_policy         `add`, `mcp`: proposes the permissions of servers that exthost knows
+    learn_run            `learn`: one run of an extension with some calls, and how they ended
     package_folders      `install`, `uninstall`; folder_copy: copies a folder that is not trusted
     python_command       the command that runs exthost in another process
     control_verbs        `start`, `stop`, `restart`

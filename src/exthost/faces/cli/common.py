@@ -82,9 +82,10 @@ def add_dialect_option(parser: argparse.ArgumentParser) -> None:
 def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sandbox",
-        choices=("strict", "best-effort", "off"),
+        choices=("strict", "best-effort", "landlock", "off"),
         help="strict: no network and only its own files, unless its permissions grant more; "
-        "best-effort: the restrictions that this machine supports; off: no sandbox",
+        "best-effort: the restrictions that this machine supports; landlock: a weaker sandbox that "
+        "needs no namespaces; off: no sandbox",
     )
     parser.add_argument(
         "--lifetime",

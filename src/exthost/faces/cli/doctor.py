@@ -32,6 +32,7 @@ from exthost.faces.cli.common import (
     show_result,
 )
 from exthost.faces.cli.diagnostic_lines import add_all_option, select_diagnostics
+from exthost.faces.cli.doctor_fix import fix_machine
 from exthost.faces.cli.extension_summary import (
     describe_sandbox,
     describe_secrets,
@@ -46,7 +47,7 @@ from exthost.faces.cli.security_findings import find_weaknesses
 from exthost.faces.cli.target_specs import find_spec, has_config, read_extensions
 from exthost.host.api.host_api import read_stored_settings
 from exthost.host.connection import Connection
-from exthost.launch import sandbox_probe
+from exthost.launch import apparmor, sandbox_probe
 from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.variables import grant_line, withheld_variables
@@ -93,11 +94,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
     parser.add_argument("--runtime", action="store_true", help="start each, and report timings")
     parser.add_argument("--security", action="store_true", help="list what is weak in the config")
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="print the AppArmor profile that lets bubblewrap make sandboxes; as root, install it",
+    )
     add_config_option(parser)
     add_all_option(parser)
 
 
 def run(args: Args) -> int:
+    if args.fix:
+        return fix_machine(args)
     if args.security:
         return _show_weaknesses(args)
     if args.target is not None:
@@ -203,11 +211,13 @@ def probe_machine() -> dict[str, Any]:
     support = sandbox_probe.find_sandbox_support()
     tree, _ = sandbox_probe.probe_pid_namespace(support)
     strict = sandbox_probe.probe_strict(support)
+    landlock = sandbox_probe.probe_landlock(support)
     base = cgroups.find_base()
     return {
         "bwrap": support.bwrap,
         "tree": _probe_as_dict(tree),
         "strict": _probe_as_dict(strict),
+        "landlock": _probe_as_dict(landlock),
         "cgroup": {
             **_probe_as_dict(base.result),
             "path": base.folder,
@@ -228,7 +238,12 @@ def _machine_findings() -> list[DoctorFinding]:
         findings.append(DoctorFinding("warning", "", "", message, probes["tree"]["fix"]))
     if not probes["strict"]["works"]:
         message = f"no permissions can be enforced here: {probes['strict']['why']}"
-        findings.append(DoctorFinding("warning", "", "", message, probes["strict"]["fix"]))
+        fix = probes["strict"]["fix"]
+        if apparmor.is_restricted():
+            fix = "exthost doctor --fix prints and installs an AppArmor profile that allows them"
+        if probes["landlock"]["works"]:
+            fix += '; or sandbox = "landlock", which is weaker'
+        findings.append(DoctorFinding("warning", "", "", message, fix))
     return findings
 
 

@@ -98,7 +98,7 @@ def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weak
         is_unknown = is_remote(spec) and not server_host(spec)
         line = "permissions = { network = true }" if is_unknown else "permissions = {}"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, line))
-    elif spec.sandbox == "best-effort":
+    elif spec.sandbox in ("best-effort", "landlock"):
         message = "its sandbox may be weaker than its permissions say"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
 

@@ -183,7 +183,7 @@ def with_launch_flags(args: Args, spec: Spec) -> Spec:
         spec = replace(spec, cwd=str(folder.absolute()), own_cwd=True)
     if args.env:
         spec = replace(spec, env={**spec.env, **dict(args.env)})
-    if args.sandbox == "strict" and permissions is None:
+    if args.sandbox in ("strict", "landlock") and permissions is None:
         permissions = Permissions()
     return replace(
         spec,

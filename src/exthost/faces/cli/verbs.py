@@ -51,6 +51,7 @@ VERB_GROUPS = {
         "info": "show everything known about an extension, without starting it",
         "validate": "check manifests and the config; show file, line and key of each mistake",
         "rules": "show which rule of the config decides about a tool call",
+        "learn": "propose the smallest permissions of an extension, by observing it",
         "lock": "record the code, permissions and tools of each extension in exthost.lock",
         "approve": "show what differs from exthost.lock, ask, and record it",
         "verify": "check that nothing differs from exthost.lock, for CI",
@@ -61,7 +62,7 @@ VERB_GROUPS = {
 VERBS = {verb: summary for group in VERB_GROUPS.values() for verb, summary in group.items()}
 
 # The verbs that take a command after `--` in place of an extension.
-COMMAND_VERBS = frozenset({"add", "call", "check", "dev", "inspect", "replay", "tools"})
+COMMAND_VERBS = frozenset({"add", "call", "check", "dev", "inspect", "learn", "replay", "tools"})
 
 # What `exthost help` shows.
 COMMON_VERBS = (

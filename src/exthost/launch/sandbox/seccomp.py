@@ -26,7 +26,7 @@ cannot change anything.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
@@ -43,6 +43,8 @@ _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_SET = 0x15, 0x35, 0x45
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _ERRNO = 0x00050000
+# SECCOMP_RET_USER_NOTIF: the process waits until an observer has answered.
+_NOTIFY = 0x7FC00000
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
@@ -82,14 +84,19 @@ _MODES: Mapping[str, int] = {
     "mknodat": 2,
     "creat": 1,
 }
+# Call → the index of the path, which is a null pointer if the call is about an open file.
+_DESCRIPTOR_CALLS: Mapping[str, int] = {"utimensat": 1}
 # Call → the indexes of the flags and of the mode.
 _OPENS: Mapping[str, tuple[int, int]] = {"open": (1, 2), "openat": (2, 3)}
 
 
-def program(machine: str, *, network: bool, proxied: bool = False) -> bytes:
+def program(
+    machine: str, *, network: bool, proxied: bool = False, without: Collection[str] = ()
+) -> bytes:
     """Return the filter for this machine (as `uname -m` prints it), as an array of struct
     sock_filter. `network` is whether the extension may use the network, `proxied` whether only
-    through a proxy. Raises KeyError for an unknown machine."""
+    through a proxy. The calls named in `without` fail with EPERM; those of `_DESCRIPTOR_CALLS` only
+    if they name a path. Raises KeyError for an unknown machine."""
     architecture = ARCHITECTURES[machine]
     code = [
         _step(_LOAD, _ARCHITECTURE),
@@ -103,22 +110,57 @@ def program(machine: str, *, network: bool, proxied: bool = False) -> bytes:
         if (number := call.number(machine)) is not None
     }
     for name, check in _checks(network, proxied).items():
-        if name in numbers:
+        if name in numbers and name not in without:
             code += _if(numbers[name], check)
+    for name, argument in _DESCRIPTOR_CALLS.items():
+        if name in without and name in numbers:
+            code += _if(numbers[name], _unless_pointer(argument))
     verdicts: dict[int, int] = {}
     for call in (*DENIED, *(() if network else GROUPS[NETWORK])):
         if (number := call.number(machine)) is not None:
             verdicts[number] = _ERRNO | _EPERM
     for call in calls(network=network):
         if (number := call.number(machine)) is not None:
-            verdicts[number] = _ALLOW
+            verdicts[number] = _ERRNO | _EPERM if call.name in without else _ALLOW
     return b"".join([*code, *_search(_verdict_ranges(verdicts))])
 
 
-def _verdict_ranges(verdicts: Mapping[int, int]) -> list[tuple[int, int]]:
+def _unless_pointer(argument: int) -> list[bytes]:
+    """Return the code that allows a call if this argument is a null pointer."""
+    deny = _ERRNO | _EPERM
+    return [
+        *(_step(_LOAD, _ARGUMENTS + 8 * argument), *_unless(0, deny)),
+        *(_step(_LOAD, _ARGUMENTS + 8 * argument + 4), *_unless(0, deny)),
+        _step(_RETURN, _ALLOW),
+    ]
+
+
+def observation_filter(
+    architecture: int,
+    observed: Iterable[int],
+    with_pointer: Mapping[int, int],
+    missing: Iterable[int],
+) -> bytes:
+    """Return a filter that sends system calls to an observer, and lets all others through.
+
+    observed      the numbers of the calls
+    with_pointer  further calls, sent only if the argument of this index is not a null pointer
+    missing       calls that fail with ENOSYS"""
+    code = [_step(_LOAD, _ARCHITECTURE), *_unless(architecture, _KILL), _step(_LOAD, _NUMBER)]
+    for number, argument in with_pointer.items():
+        lower, upper = _ARGUMENTS + 8 * argument, _ARGUMENTS + 8 * argument + 4
+        notify = [_step(_RETURN, _NOTIFY)]
+        check = [_step(_LOAD, lower), *_unless(0, _NOTIFY), _step(_LOAD, upper)]
+        code += _if(number, [*check, *_if(0, [_step(_RETURN, _ALLOW)]), *notify])
+    verdicts = dict.fromkeys(missing, _ERRNO | _ENOSYS) | dict.fromkeys(observed, _NOTIFY)
+    return b"".join([*code, *_search(_verdict_ranges(verdicts, _ALLOW))])
+
+
+def _verdict_ranges(
+    verdicts: Mapping[int, int], default: int = _ERRNO | _ENOSYS
+) -> list[tuple[int, int]]:
     """Return the ranges of call numbers that have the same verdict, in ascending order: the first
-    number of each range, and its verdict. A number without a verdict gets ENOSYS."""
-    default = _ERRNO | _ENOSYS
+    number of each range, and its verdict. A number without a verdict gets `default`."""
     ranges = [(0, verdicts.get(0, default))]
     for previous, number in pairwise(range(max(verdicts) + 2)):
         verdict = verdicts.get(number, default)

@@ -601,8 +601,9 @@ class SharedSettings:
         "(no sandbox)",
     )
     sandbox: str | None = setting(
-        one_of("strict", "best-effort", "off"),
-        "Whether permissions that cannot be enforced here refuse it.",
+        one_of("strict", "best-effort", "landlock", "off"),
+        "Whether permissions that cannot be enforced here refuse it; landlock: a weaker sandbox "
+        "that needs no namespaces.",
         '"best-effort"',
         '"strict"',
     )
