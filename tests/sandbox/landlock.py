@@ -173,6 +173,12 @@ async def landlock_is_applied_before_a_library_of_the_extension_is_loaded() -> N
         assert json.loads(plan.before[-1])["env"] == env
 
 
+@trial
+async def landlock_refuses_a_list_of_hosts() -> None:
+    with shared_folder() as place:
+        await _expect_refusal("X1853", place, permissions={"network": ["example.com:443"]})
+
+
 async def _expect_refusal(code: str, place: Path, **settings: Any) -> None:
     try:
         async with landlocked(place, **settings):

@@ -178,7 +178,7 @@ def _add_landlock(
     if isinstance(policy.network, tuple):
         raise Refused(
             "X1853",
-            "its permissions list hosts of the network, and only the strict sandbox can use a proxy",
+            "its permissions list hosts of the network, and only the strict sandbox has a proxy",
             extension=spec.id,
             help='use network = true or false, or sandbox = "strict"',
             evidence=Evidence(key="permissions.network"),
