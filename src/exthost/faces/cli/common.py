@@ -43,6 +43,8 @@ class Args(argparse.Namespace):
     sandbox: str | None = None
     lifetime: str | None = None
     name: str
+    names: list[str]
+    all: bool = False
     timeout: float | None
     failed_attempts: tuple[tuple[str, str], ...] = ()
     start_seconds: float | None = None
