@@ -73,8 +73,8 @@ export function trafficView(extension, parameters, signal) {
   element.addEventListener("keydown", (event) => {
     if (event.target.closest("input, select, pre")) return;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") { event.preventDefault(); move(event.key === "ArrowDown" ? 1 : -1); }
-    if (event.key === "Escape") close();
   });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !detail.hidden) close(); }, { signal });
   const close = () => {
     detail.hidden = true;
     chosen = null;
