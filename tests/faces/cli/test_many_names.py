@@ -82,3 +82,9 @@ def test_logs_are_filtered_by_time_level_and_text(folder: Path) -> None:
     assert found and all(line.startswith("bad: ") for line in found)
     for option, value in (("--since", "soon"), ("--grep", "("), ("--level", "loud")):
         assert exthost(folder, "logs", option, value).returncode == 2
+
+
+def test_a_full_disk_is_reported_by_logs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exthost.faces.cli.logs.free_bytes", lambda _: 0)
+    result = exthost(folder, "logs", "one", "-n", "1")
+    assert "is full: newer lines are lost" in result.stderr
