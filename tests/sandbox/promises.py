@@ -90,6 +90,7 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
         landlock.landlock_is_applied_before_a_library_of_the_extension_is_loaded),
     "An extension in the Landlock sandbox 4": (
         landlock.landlock_refuses_code_in_a_writable_folder,
+        landlock.landlock_refuses_a_list_of_hosts,
         landlock.landlock_is_not_replaced_by_nothing_where_the_kernel_lacks_it),
     "A WebAssembly module": ("tests/launch/test_wasm.py",),
     "A remote MCP server": ("tests/faces/bridge/test_bridge.py",

@@ -310,7 +310,8 @@ class Recovery:
     def give_up(self, event: Event, cause: ExthostError, reason: str = "") -> None:
         """Start no process and fail every call, until a restart is requested."""
         self._status.cause = cause
-        self._status.apply_event(event, reason or cause.message)
+        text = f"{reason}: {cause.message}" if reason else cause.message
+        self._status.apply_event(event, text)
         self._queue.close(lambda method: given_up_error(cause, reason))
 
     def open_breaker(self, make_waiting_error: ErrorFactory | None = None) -> None:

@@ -25,6 +25,7 @@ from exthost.launch.advice import (
     find_hidden_module,
     find_missing,
     suggest_grant_to_tool,
+    suggest_memory,
     suggest_network,
     suggest_variable,
 )
@@ -415,10 +416,11 @@ class Start:
         that is the likely cause."""
         launch = self._launch
         if launch is not None:
-            stderr = error.evidence.stderr
+            stderr, policy = error.evidence.stderr, self._starter.spec.permissions
             is_silent = self.session is not None and not self.session.first_output
             error.help = (
-                suggest_grant(launch.plan.wrapper, stderr)
+                suggest_memory(policy.max_memory if policy is not None else None, stderr)
+                or suggest_grant(launch.plan.wrapper, stderr)
                 or suggest_variable(launch.environment, stderr, launch.enforced)
                 or find_hidden_module(launch.plan, launch.environment, stderr)
                 or find_missing(stderr)

@@ -81,6 +81,14 @@ _NO_MODULE = re.compile(
 )
 _NO_PROGRAM = re.compile(r"sh: (?:line )?(?:\d+: )?([\w./-]+): (?:command )?not found")
 
+# Messages about memory that the system refuses, of Python, C and C++, Node, Go, Rust and Java.
+_NO_MEMORY = re.compile(
+    r"^MemoryError|[Cc]annot allocate memory|std::bad_alloc|heap out of memory"
+    r"|runtime: out of memory|memory allocation of \d+ bytes failed|java\.lang\.OutOfMemoryError"
+    r"|Could not reserve enough space",
+    re.MULTILINE,
+)
+
 # The variables that name folders with modules.
 _MODULE_VARIABLES = ("PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
 
@@ -175,12 +183,25 @@ def suggest_grant_to_tool(wrapper: Wrapper, enforced: Mapping[str, Any], text: s
     return suggest_grant(wrapper, text.splitlines())
 
 
+def suggest_memory(max_memory: int | None, stderr: Iterable[str]) -> str:
+    """Return that the limit of memory is the likely cause, if the program reports that it got no
+    memory and has a limit; otherwise ""."""
+    if max_memory is None or not _NO_MEMORY.search("\n".join(stderr)):
+        return ""
+    return (
+        f"it needs more memory than permissions.max_memory allows, which is "
+        f"{max_memory / 2**20:g} MiB: raise it, or make the program use less"
+    )
+
+
 def find_missing(stderr: Iterable[str]) -> str:
     """Return which file, module or program is missing according to stderr, and what to do; "" if an
     interpreter or a shell reports none."""
     text = "\n".join(stderr)
     if (match := _NO_FILE.search(text)) is not None:
         name = next(filter(None, match.groups()))
+        if "~" in name.split("/"):
+            return f"there is no file {name}: ~ is replaced by a shell only; write the whole path"
         return f"there is no file {name}: correct its path, or the working folder"
     if name := _missing_module(text):
         package, dot, _ = name.partition(".")
@@ -242,13 +263,25 @@ def suggest_network(
     ended      whether it has exited; if it has, and reported another error on stderr, it was not
                waiting for the network, and the note is left out"""
     text = "\n".join(stderr)
-    has_other_cause = ended and text and not _UNREACHABLE_NETWORK.search(text)
-    if not is_silent or has_other_cause or not _has_no_network(enforced):
+    is_unreachable = _UNREACHABLE_NETWORK.search(text) is not None
+    if not is_silent or (ended and text and not is_unreachable):
         return help
     if enforced.get("hosts"):
         return f"{_describe_lack(enforced, text)}; or else: {help}"
     runner = find_runner(argv[0]) if argv else None
     command = runner.install(argv[1:]) if runner is not None else ""
+    if not _has_no_network(enforced):
+        if is_unreachable:
+            install = f", or install it first ({command})" if command else ""
+            return f"it cannot reach the network: see its stderr, and check the connection{install}"
+        if runner is not None and not ended:
+            name = argv[0].rpartition("/")[2]
+            return (
+                f"{name} downloads the package at its start, and waits for the network: is its "
+                f"registry reachable? install it first{f' ({command})' if command else ''}, or "
+                f"raise limits.handshake; or else: {help}"
+            )
+        return help
     return (
         "its sandbox has no network, and a program that is fetched at its start (npx, uvx, docker) "
         "waits for it: permissions.network = true, or install it first"

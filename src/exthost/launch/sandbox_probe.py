@@ -177,6 +177,8 @@ def _find_unsupported(support: SandboxSupport) -> ProbeResult | None:
     decides."""
     if os.uname().sysname != "Linux":
         return ProbeResult(f"{os.uname().sysname} has no namespaces", "run the host on Linux")
+    if not os.path.exists("/proc/self"):  # noqa: PTH110
+        return ProbeResult("/proc is not mounted", "mount it: mount -t proc proc /proc")
     if support.machine not in INIT:
         supported = " and ".join(INIT)
         return ProbeResult(f"there is no init for {support.machine} processors", f"use {supported}")

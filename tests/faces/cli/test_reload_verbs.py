@@ -87,7 +87,7 @@ def test_an_unusable_config_changes_nothing(tmp_path: Path) -> None:
         assert pids_by_extension(tmp_path) == before
         result = run_exthost(tmp_path, "reload")  # the start is tried again and fails again
         assert result.returncode == 5 and "no-such-program" in result.stderr
-        assert result.stdout == "reloaded: nothing changed; kept the old one of one\n"
+        assert result.stdout == "reloaded: the new version of one failed, and the old one is kept\n"
         for part in ("error[X0401]: one: ", "\n  help:   ", "\n  more:   exthost explain X0401\n"):
             assert part in result.stderr
         write_config(tmp_path, extension("one"))

@@ -85,6 +85,19 @@ def test_failed_extensions_come_first_and_a_pattern_filters_the_rows() -> None:
     assert order_rows(rows, "nothing") == [] and len(table_lines([], 80)) == 1
 
 
+def test_rows_are_sorted_by_the_chosen_column() -> None:
+    rows = [row("b", rate=1.0, uptime=9.0), row("a", "failed", rate=5.0), row("c", rate=None)]
+    assert [item["id"] for item in order_rows(rows, "", "id")] == ["a", "b", "c"]
+    assert [item["id"] for item in order_rows(rows, "", "calls/s")] == ["a", "b", "c"]
+    assert [item["id"] for item in order_rows(rows, "", "uptime")] == ["b", "a", "c"]
+
+
+def test_a_wide_terminal_shows_pid_and_uptime() -> None:
+    header, line = table_lines([row("a", pids=[11, 4242], uptime=7500.0)], 120)
+    assert line[header.index("PID") - 4 :].split()[:2] == ["4242", "2h5m"]
+    assert "PID" not in table_lines([row("a")], 80)[0]
+
+
 def test_a_config_with_a_lock_has_a_column_for_it() -> None:
     rows = [
         row("a", lock="locked"),
@@ -163,18 +176,24 @@ def test_keys_select_filter_restart_stop_and_quit(folder: Path) -> None:
         screen.press(b"s")
         screen.wait_for("one: stop: stopped")
         screen.press(b"l")
-        screen.wait_for("Ctrl-C comes back")
+        screen.wait_for("q comes back")
         screen.wait_for("exthost stopped")  # a line of the log
-        screen.press(b"\x03")
+        screen.press(b"q")
         screen.wait_for("3 extensions")
         screen.press(b"t")
-        screen.wait_for("trace one: Ctrl-C comes back")
+        screen.wait_for("trace one: q comes back")
         screen.wait_for("messages of one")  # the trace has begun
         run_exthost(folder, "call", "two", "shout", "text=unseen")
         run_exthost(folder, "start", "one")
         screen.wait_for("process")  # a message about the new process
-        screen.press(b"\x03")
+        screen.press(b"\x1b")
         screen.wait_for("3 extensions")
+        screen.press(b"?")
+        screen.wait_for("Any key comes back")
+        screen.press(b"x")
+        screen.wait_for("3 extensions")
+        screen.press(b"o")
+        screen.wait_for("by id")
         screen.press(b"q")
         assert screen.end() == 0
     output = screen.output.decode()

@@ -72,6 +72,11 @@ def run(args: Args) -> int:
             "which program?" if args.name else "which name?",
             help="exthost add NAME --dialect D -- COMMAND ARGS…",
         )
+    if "--dialect" in args.command and not args.dialect:
+        say(
+            f"{args.name}: --dialect after -- is an argument of the program: if it is meant for "
+            "exthost, remove the entry and write it before --"
+        )
     check_dialect_option(args)
     path = Path(config_path(args))
     entry = apply_policy(args, args.name, _make_entry(args), args.command, path)

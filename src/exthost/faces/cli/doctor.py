@@ -47,6 +47,7 @@ from exthost.faces.cli.security_findings import find_weaknesses
 from exthost.faces.cli.target_specs import find_spec, has_config, read_extensions
 from exthost.host.api.host_api import read_stored_settings
 from exthost.host.connection import Connection
+from exthost.host.control.description import schema_warnings
 from exthost.launch import apparmor, sandbox_probe
 from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
@@ -378,6 +379,12 @@ async def _start(spec: Spec) -> tuple[dict[str, Any], list[DoctorFinding]]:
             findings = [
                 DoctorFinding("warning", spec.id, spec.origin, text)
                 for text in extension.offer.warnings
+            ]
+            findings += [
+                DoctorFinding(
+                    "warning", spec.id, spec.origin, text, "correct the schema in the extension"
+                )
+                for text in schema_warnings(extension)
             ]
             if not spec.declared_tools:  # those of a manifest are compared without a start
                 findings += _unused_pattern_findings(spec, extension.offer.tools)

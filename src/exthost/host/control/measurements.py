@@ -57,14 +57,22 @@ class Measurements:
         processes that they started are included. The percentiles are None if no call was measured
         yet."""
         durations = sorted(self._seconds.get(extension, ()))
-        clocks = descendants(*pids)
-        seconds = sum(clock for clock in clocks.values() if clock != ENDED) / 1e9
+        cpu_seconds, memory_bytes = measure_processes(pids)
         return {
             "p50_ms": percentile(durations, 0.5),
             "p99_ms": percentile(durations, 0.99),
-            "cpu_seconds": round(seconds + sum(map(reaped_seconds, clocks)), 3),
-            "memory_bytes": sum(memory_use(pid).total for pid in clocks),
+            "cpu_seconds": cpu_seconds,
+            "memory_bytes": memory_bytes,
         }
+
+
+def measure_processes(pids: Sequence[int]) -> tuple[float, int]:
+    """Return the processor time in seconds and the memory in bytes of these processes, and of those
+    that they started."""
+    clocks = descendants(*pids)
+    seconds = sum(clock for clock in clocks.values() if clock != ENDED) / 1e9
+    cpu_seconds = round(seconds + sum(map(reaped_seconds, clocks)), 3)
+    return cpu_seconds, sum(memory_use(pid).total for pid in clocks)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:

@@ -83,7 +83,11 @@ class SecretSource(ValueReference):
 def read_table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[str, Any]:
     """Read each key of a table with its reader. A key without a reader is a problem."""
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+        place.add_problem(
+            WRONG_VALUE,
+            f"must be a table, and is {describe_type(value)}",
+            _table_example(place, readers),
+        )
         return {}
     read: dict[str, Any] = {}
     for key, item in value.items():
@@ -146,7 +150,7 @@ def read_text(value: Any, place: Place) -> str | None:
         place.add_problem(WRONG_VALUE, f"must be text, and is {describe_type(value)}")
         return None
     if not value.strip():
-        place.add_problem(WRONG_VALUE, "must not be blank")
+        place.add_problem(WRONG_VALUE, "must not be blank", "write a text in the quotes")
         return None
     return _check_text(value, place)
 
@@ -350,6 +354,15 @@ _REFERENCE_READERS: Mapping[str, Reader] = {
     "command": _read_command,
     "keyring": _read_keyring_entry,
 }
+
+
+def _table_example(place: Place, readers: Mapping[str, Reader]) -> str:
+    """Return how to write this table, with one of its keys; "" if none of them has an example."""
+    for key, reader in readers.items():
+        example = getattr(reader, "example", "")  # a `Key` has one
+        if example and place.path:
+            return f"write {place.path[-1]} = {{ {key} = {example} }}"
+    return ""
 
 
 def read_json_value(value: Any, place: Place) -> Any:
