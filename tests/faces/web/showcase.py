@@ -90,7 +90,13 @@ TOOLS = {
 }
 
 
-CAPABILITIES = {"tools": {}, "resources": {}, "prompts": {}, "logging": {}, "completions": {}}
+CAPABILITIES: dict[str, Any] = {
+    "tools": {},
+    "resources": {},
+    "prompts": {},
+    "logging": {},
+    "completions": {},
+}
 LISTS = {
     "resources/list": {"resources": [{"uri": "note://1", "name": "first note"}]},
     "resources/templates/list": {
