@@ -140,7 +140,7 @@ class _LogFile(RotatingFileHandler):
         """Write these lines; log the first of several errors."""
         text = _last_lines(lines, self.maxBytes).decode()
         if self._lost_lines:
-            note = f"{self._lost_lines} lines before this one were lost: {self._reason}"
+            note = f"lines before this one were lost ({self._lost_lines}): {self._reason}"
             text = format_entry(time.time(), logging.ERROR, HOST_SOURCE, note).decode() + text
         had_failed, self._has_failed = self._has_failed, False
         self.handle(logging.makeLogRecord({"msg": text}))

@@ -125,7 +125,10 @@ def test_sighup_reads_the_config_again(tmp_path: Path) -> None:
         assert list(pids_by_extension(tmp_path)) == ["one", "two"]
 
 
-def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> None:
+def test_up_runs_a_host_in_the_background_and_down_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.faces.cli.up.free_bytes", lambda _: 0)
     dies = extension("dies", sys.executable, "-S", "-E", "-c", "raise SystemExit('no key')")
     write_config(tmp_path, extension("one"), extension("gone", "no-such-program"), dies)
     # A Python file in the working folder, which an extension could have written, is not imported.
@@ -140,7 +143,9 @@ def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> No
         for part in ("error[X0401]: gone: ", "]: dies: ", "  stderr: no key\n", "  help:   "):
             assert part in result.stderr
         assert "; exthost down ends it\n" in result.stderr
-        assert result.stderr.endswith("/host.out\n")
+        assert "/host.out\n" in result.stderr
+        assert result.returncode == 5 and "gone, dies have failed" in result.stderr
+        assert "is full: the messages of the host" in result.stderr
         second = run_exthost(tmp_path, "up", "-d")
         assert second.returncode == 2 and "X1375" in second.stderr
     finally:

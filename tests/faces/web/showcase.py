@@ -91,8 +91,6 @@ TOOLS = {
 
 
 CAPABILITIES: dict[str, Any] = {
-    name: {} for name in ("tools", "resources", "prompts", "logging", "completions")
-}
     "tools": {},
     "resources": {},
     "prompts": {},

@@ -40,6 +40,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     package_folders      `install`, `uninstall`; folder_copy: copies a folder that is not trusted
     python_command       the command that runs exthost in another process
     control_verbs        `start`, `stop`, `restart`
+    chosen_names         the names that such a verb is given, or --all
     client_host          the process of a host that was started in the background for its clients
     client_service       the MCP clients that have joined a host, and how long it stays
     host_process         `run`, `up`, `gateway`: one host with its services (background_service,

@@ -13,7 +13,7 @@ from typing import Any
 from exthost.events import StateChanged
 from exthost.extension.extension import Extension
 from exthost.faces.web.history import POINT_SECONDS, History, point_number
-from exthost.faces.web.usage import Usage
+from exthost.faces.web.resource_usage import ResourceUsage
 from exthost.host.control.status_report import StatusReport, local_pids
 from exthost.host.host import Host
 
@@ -46,7 +46,7 @@ class RowSampler:
         self._list_clients = list_clients
         self._report = report
         self._history = history
-        self._usage = Usage()
+        self._usage = ResourceUsage()
         self._rows: dict[str, tuple[int, dict[str, Any]]] = {}
         # Removed extensions, each with the number of the sample in which it was missing first.
         self._removed: dict[str, int] = {}

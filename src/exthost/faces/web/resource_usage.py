@@ -20,7 +20,7 @@ class _Sample(NamedTuple):
     cpu_seconds: float
 
 
-class Usage:
+class ResourceUsage:
     """The measurements of all extensions of one host."""
 
     def __init__(self) -> None:
