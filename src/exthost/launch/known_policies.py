@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from exthost.launch.command_options import UnknownOption, split_options
 from exthost.launch.known_programs import known_programs, program_name
-from exthost.launch.learned_policy import Network
+from exthost.launch.learned_policy import Network, usable_network
 from exthost.model.package_tables import read_tables
 from exthost.model.versionreq import NotAVersion, Version, VersionReq
 
@@ -79,8 +79,7 @@ class KnownPolicy:
 
     def as_table(self) -> dict[str, Any]:
         """Return the table `permissions` for a config."""
-        # A list of hosts becomes true where it cannot be enforced: see `observation`.
-        return {"network": bool(self.network), "filesystem": list(self.filesystem)}
+        return {"network": usable_network(self.network), "filesystem": list(self.filesystem)}
 
 
 @cache

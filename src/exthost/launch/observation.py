@@ -15,7 +15,7 @@ from exthost.dialects.base import Dialect
 from exthost.errors import Refused, UsageError
 from exthost.launch import bridge, wasm
 from exthost.launch.file_view import system_view
-from exthost.launch.learned_policy import Network, Proposal, Situation, relative_to
+from exthost.launch.learned_policy import Proposal, Situation, relative_to, usable_network
 from exthost.launch.plan import Launch, prepare
 from exthost.launch.sandbox.observed_calls import observed_calls, observer_filter
 from exthost.launch.sandbox.seccomp import ARCHITECTURES
@@ -112,12 +112,6 @@ def proposed_permissions(spec: Spec, proposal: Proposal) -> Permissions:
     return replace(
         base, network=usable_network(proposal.network), filesystem=written_entries(spec, proposal)
     )
-
-
-def usable_network(network: Network) -> bool:
-    """Return the value of `permissions.network` that this version can enforce: a list of hosts
-    becomes true."""
-    return bool(network)
 
 
 def written_entries(spec: Spec, proposal: Proposal) -> tuple[str, ...]:
