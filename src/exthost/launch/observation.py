@@ -61,7 +61,8 @@ def prepare_without_grants(spec: Spec, dialect: Dialect, environ: Mapping[str, s
 
 def with_permissions(spec: Spec, permissions: Permissions) -> Spec:
     """Return the extension with these permissions, in a sandbox that is never left out."""
-    return replace(spec, permissions=permissions, sandbox="strict")
+    sandbox = "landlock" if spec.sandbox == "landlock" else "strict"
+    return replace(spec, permissions=permissions, sandbox=sandbox)
 
 
 def find_situation(spec: Spec, launch: Launch, named: Iterable[str]) -> Situation:
