@@ -16,8 +16,8 @@ from exthost.config.cluster import ClusterSettings
 from exthost.config.discovery.configfile import read_config
 from exthost.errors import ConfigError, ExtensionGone
 from tests.cluster.remote import remote
-from tests.extensions.harness import failing, until
-from tests.extensions.proc import runs
+from tests.extensions.harness import error_of, wait_until
+from tests.extensions.proc import is_running
 
 CERTIFICATE = str(Path(__file__).parent / "certificate.pem")
 KEY = str(Path(__file__).parent / "certificate.key")
@@ -34,14 +34,14 @@ async def test_calls_stderr_and_the_exit_status_are_sent_over_tls() -> None:
         assert await extension.call("echo", large) == large
         answers = await asyncio.gather(*(extension.call("echo", n) for n in range(200)))
         assert answers == list(range(200))
-        error = await failing(extension.call("leave", {"code": 3}))
+        error = await error_of(extension.call("leave", {"code": 3}))
         assert error.evidence.exit == "exited with 3"
         assert error.evidence.stderr == ("leaving, as I was told",)
 
         assert await extension.call("echo", 2) == 2
         (pid,), child = r.node_pids, extension.stats.pid or 0
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: not runs(child) and extension.stats.crashes == 2)
+        await wait_until(lambda: not is_running(child) and extension.stats.crashes == 2)
         assert await extension.call("echo", 3) == 3
 
 
@@ -51,11 +51,11 @@ async def test_a_frozen_node_with_encrypted_connections_is_detected() -> None:
     async with remote(cluster=cluster) as r:
         extension = await r.extension.start()
         (pid,), child = r.node_pids, extension.stats.pid or 0
-        call_in_flight = asyncio.create_task(failing(extension.call("keep", 1)))
-        await until(lambda: extension.stats.in_flight == 1)
+        call_in_flight = asyncio.create_task(error_of(extension.call("keep", 1)))
+        await wait_until(lambda: extension.stats.in_flight == 1)
         os.kill(pid, signal.SIGSTOP)
         assert isinstance(await call_in_flight, ExtensionGone)
-        await until(lambda: not runs(child) and not runs(pid))
+        await wait_until(lambda: not is_running(child) and not is_running(pid))
 
 
 async def test_a_node_does_not_connect_to_a_host_with_another_certificate() -> None:

@@ -12,8 +12,8 @@ from exthost.cluster import idle_nodes
 from exthost.cluster.idle_nodes import IdleNodeProcesses
 from exthost.cluster.placer import Node, Placement
 from tests.cluster.remote import remote
-from tests.extensions.harness import until
-from tests.extensions.proc import runs
+from tests.extensions.harness import wait_until
+from tests.extensions.proc import is_running
 
 NODE = Node(id="n", name="n", free={"CPU": 1.0})
 OTHER_NODE = Node(id="m", name="m", free={"CPU": 1.0})
@@ -105,7 +105,7 @@ async def test_a_kept_process_that_is_not_used_is_released_after_a_while(
 ) -> None:
     monkeypatch.setattr(idle_nodes, "_KEPT_SECONDS", 0.01)
     kept_processes.keep(placement(1))
-    await until(lambda: kept_processes.released == [1])
+    await wait_until(lambda: kept_processes.released == [1])
     assert kept_processes.take() is None
 
 
@@ -116,7 +116,7 @@ async def test_the_next_process_of_an_extension_uses_the_same_node_process() -> 
         (node_pid,), pids = r.node_pids, [extension.stats.pid or 0]
         for _ in range(3):
             os.kill(pids[-1], signal.SIGKILL)
-            await until(lambda: extension.stats.pid not in (None, pids[-1]))
+            await wait_until(lambda: extension.stats.pid not in (None, pids[-1]))
             assert await extension.call("echo", 1) == 1
             assert r.node_pids == [node_pid]
             pids.append(extension.stats.pid or 0)
@@ -129,10 +129,10 @@ async def test_a_kept_node_process_that_was_killed_is_replaced() -> None:
         extension = await r.extension.start()
         (node_pid,) = r.node_pids
         os.kill(extension.stats.pid or 0, signal.SIGKILL)
-        await until(lambda: extension.stats.processes == 0)
+        await wait_until(lambda: extension.stats.processes == 0)
         assert r.node_pids == [node_pid]
         os.kill(node_pid, signal.SIGKILL)
-        await until(lambda: not runs(node_pid))
+        await wait_until(lambda: not is_running(node_pid))
         assert await extension.call("echo", 1) == 1
         assert node_pid not in r.node_pids
 
@@ -146,4 +146,4 @@ async def test_a_kept_node_process_ends_when_it_is_not_used(
         extension = await r.extension.start()
         (node_pid,) = r.node_pids
         os.kill(extension.stats.pid or 0, signal.SIGKILL)
-        await until(lambda: not r.node_pids and not runs(node_pid))
+        await wait_until(lambda: not r.node_pids and not is_running(node_pid))

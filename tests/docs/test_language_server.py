@@ -20,7 +20,7 @@ from exthost.authoring.testing.vectors import package_vectors, run_vectors
 from exthost.dialects import find
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone
 from exthost.events import Bus, ExtensionEvent, LogLine
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "language-server"
@@ -101,7 +101,7 @@ async def test_requests_of_the_server_are_answered() -> None:
     lines: list[str] = []
     bus.subscribe(LogLine, lambda line: lines.append(line.text))
     async with exthost.connect(SERVER, dialect=NAME, events=bus):
-        await until(lambda: "settings [null, null]" in lines)
+        await wait_until(lambda: "settings [null, null]" in lines)
 
 
 async def test_a_call_that_times_out_is_cancelled_at_the_server() -> None:
@@ -112,7 +112,7 @@ async def test_a_call_that_times_out_is_cancelled_at_the_server() -> None:
         position = {"path": "a.txt", "text": "wait", "line": 0, "character": 0}
         with pytest.raises(CallTimeout):
             await ext.call_tool("hover", position, timeout=0.2)
-        await until(lambda: "was cancelled" in lines)
+        await wait_until(lambda: "was cancelled" in lines)
 
 
 async def test_open_documents_are_opened_again_after_a_crash() -> None:
@@ -157,6 +157,7 @@ async def test_the_dialect_is_detected() -> None:
         assert ext.dialect.name == NAME
 
 
+@pytest.mark.more
 def test_the_command_line_can_use_the_dialect(installed: Path) -> None:
     report = json.loads(
         run_exthost(installed, "inspect", "--json", "--dialect", NAME, "--", *SERVER)

@@ -18,7 +18,7 @@ from exthost.host import detection
 from exthost.host.connection import connection_spec
 from exthost.host.detection import DetectedConnection
 from tests.extensions.clock import Clock
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.cli.cli_process import run_inside
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -85,9 +85,9 @@ async def test_a_slow_program_is_detected_with_its_first_process(
     opening = asyncio.ensure_future(connection.__aenter__())
     starts = tmp_path / "starts"
     try:
-        await until(starts.exists)
+        await wait_until(starts.exists)
         waits_until = time.monotonic() + 5 * short_patience
-        await until(lambda: time.monotonic() > waits_until)
+        await wait_until(lambda: time.monotonic() > waits_until)
         assert not opening.done() and connection.attempts == []
         (tmp_path / "go").touch()
         ext = await opening

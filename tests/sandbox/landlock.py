@@ -13,7 +13,7 @@ from exthost.errors import ExthostError, Refused
 from exthost.extension.extension import Extension
 from exthost.launch import sandbox_probe
 from exthost.launch.plan import prepare
-from tests.extensions.harness import IMPATIENT
+from tests.extensions.harness import SHORT_SHUTDOWN
 from tests.sandbox.confined import explore, shared_folder, system_explorer
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
@@ -168,9 +168,15 @@ async def landlock_is_applied_before_a_library_of_the_extension_is_loaded() -> N
             {"name": "family", "source": source, "sandbox": "landlock", "permissions": {}}
             | {"env": env}
         )
-        plan = prepare(spec, IMPATIENT, os.environ).plan
+        plan = prepare(spec, SHORT_SHUTDOWN, os.environ).plan
         assert "LD_PRELOAD" not in plan.env
         assert json.loads(plan.before[-1])["env"] == env
+
+
+@trial
+async def landlock_refuses_a_list_of_hosts() -> None:
+    with shared_folder() as place:
+        await _expect_refusal("X1853", place, permissions={"network": ["example.com:443"]})
 
 
 async def _expect_refusal(code: str, place: Path, **settings: Any) -> None:

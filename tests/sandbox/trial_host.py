@@ -14,17 +14,19 @@ from typing import Any, NoReturn
 
 from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
-from tests.extensions.harness import IMPATIENT
+from tests.extensions.harness import SHORT_SHUTDOWN
 
 FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py")]
 
 
 @asynccontextmanager
-async def impatient(argv: list[str], **settings: Any) -> AsyncIterator[Extension]:
+async def impatient(
+    argv: list[str], events: Any = None, **settings: Any
+) -> AsyncIterator[Extension]:
     """Connect as `exthost.connect` does, with short shutdown steps."""
     source = {"type": "process", "command": argv[0], "args": argv[1:]}
     spec = spec_from_mapping({"name": "family", "source": source, **settings})
-    extension = Extension(spec, IMPATIENT)
+    extension = Extension(spec, SHORT_SHUTDOWN, bus=events)
     try:
         yield await extension.start()
     finally:

@@ -12,6 +12,7 @@ In reading order:
     observed_access   what a program did while it was observed
     shutdown_steps    the steps by which a dialect ends a process
     probe_result      which sandboxes work on this machine
+    network_rules     which hosts an extension can connect to through its proxy
     patterns          patterns of names with `*` and `?`
     tool_choice       which tools of an extension exist for its host
     rules             which tool calls are allowed, denied, or need a person

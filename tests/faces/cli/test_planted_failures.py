@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.cli_process import run_inside, running, wait_for
+from tests.faces.cli.cli_process import host_process, run_inside, wait_for
 from tests.faces.cli.planted_failures import (
     CRASH_LOOP,
     FAILURES,
@@ -42,7 +42,7 @@ def test_the_report_of_a_failure_is_that_of_its_snapshot(failure: Failure, tmp_p
 @pytest.mark.more
 def test_the_report_of_a_crash_loop_is_that_of_its_snapshot(tmp_path: Path) -> None:
     CRASH_LOOP.write(tmp_path)
-    with running(tmp_path) as host:
+    with host_process(tmp_path) as host:
         last = wait_for(host, "x: failed")
         result = run_inside(*CRASH_LOOP.arguments, cwd=tmp_path, env=dict(os.environ))
     output = f"{last}exit {result.returncode}\n{result.stdout}{result.stderr}"

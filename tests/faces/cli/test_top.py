@@ -14,11 +14,11 @@ import pytest
 from exthost.faces.cli.key_reader import split_keys
 from exthost.faces.cli.top_layout import HEADER, arrange, order_rows, table_lines
 from exthost.faces.cli.top_rates import Rates
-from tests.extensions.harness import command as hostile_command
+from tests.extensions.harness import hostile_command as hostile_command
 from tests.faces.cli.cli_process import (
     EXTHOST,
     extension,
-    exthost,
+    run_exthost,
     run_json,
     shared_host,
     write_config,
@@ -139,7 +139,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_without_a_terminal_the_table_is_printed_once(folder: Path) -> None:
-    result = exthost(folder, "top")
+    result = run_exthost(folder, "top")
     header, first, *_ = result.stdout.splitlines()
     assert result.returncode == 0 and header.startswith("ID") and first.startswith("zz-bad")
     rows = {item["id"]: item for item in run_json(folder, "top")["extensions"]}
@@ -170,8 +170,8 @@ def test_keys_select_filter_restart_stop_and_quit(folder: Path) -> None:
         screen.press(b"t")
         screen.wait_for("trace one: Ctrl-C comes back")
         screen.wait_for("messages of one")  # the trace has begun
-        exthost(folder, "call", "two", "shout", "text=unseen")
-        exthost(folder, "start", "one")
+        run_exthost(folder, "call", "two", "shout", "text=unseen")
+        run_exthost(folder, "start", "one")
         screen.wait_for("process")  # a message about the new process
         screen.press(b"\x03")
         screen.wait_for("3 extensions")
@@ -213,4 +213,4 @@ def test_top_restores_the_terminal_however_it_ends(end: str, code: int, folder: 
 
 
 def test_top_without_a_running_host_is_an_error(tmp_path: Path) -> None:
-    assert exthost(tmp_path, "top").returncode == 2
+    assert run_exthost(tmp_path, "top").returncode == 2

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from exthost.extension.lifecycle import TABLE, State
-from tests.faces.cli.cli_process import RUN_SECONDS, exthost, run_json, run_process
+from tests.faces.cli.cli_process import RUN_SECONDS, run_exthost, run_json, run_process
 from tests.faces.web.page_process import PLUGINS, Page, page, showcase_config
 from tests.faces.web.showcase import ATTACK
 
@@ -342,5 +342,5 @@ def test_a_missing_package_and_a_token_file_without_a_service_are_errors(
     )
     result = run_process("run", "--web", "0", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
     assert result.returncode == 3 and "pip install 'exthost[web]'" in result.stderr
-    result = exthost(tmp_path, "run", "--token-file", "t")
+    result = run_exthost(tmp_path, "run", "--token-file", "t")
     assert result.returncode == 2 and "X1366" in result.stderr

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faces.cli.cli_process import exthost, run_json
+from tests.faces.cli.cli_process import run_exthost, run_json
 from tests.faces.web.browser import Browser, chromium, find_program
 from tests.faces.web.page_process import FRAGILE, PLUGINS, Page, entry, page, showcase_config
 from tests.faces.web.showcase import ATTACK
@@ -129,7 +129,7 @@ def test_a_person_answers_the_question_of_a_rule(tmp_path: Path) -> None:
         browser.wait_for("document.querySelector('img.picture')?.naturalWidth === 320")
         assert browser.evaluate("document.querySelectorAll('.question').length") == 0
         with ThreadPoolExecutor(1) as pool:
-            call = pool.submit(exthost, tmp_path, "call", "ext_showcase_echo", "text=from afar")
+            call = pool.submit(run_exthost, tmp_path, "call", "ext_showcase_echo", "text=from afar")
             browser.wait_for_text("from afar", "#questions .question")
             browser.click("#questions .agree")
             assert call.result().returncode == 0
