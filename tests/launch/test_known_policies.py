@@ -146,8 +146,9 @@ def _check_policy(server: KnownServer, folder: Path) -> None:
     program = _install(server, folder)
     arguments = [argument.replace("{data}", str(data)) for argument in server.arguments]
     grants = [entry.replace("{paths}", str(data)) for entry in server.filesystem]
+    network = server.network if isinstance(server.network, bool) else list(server.network)
     settings = {
-        "permissions": {"network": bool(server.network), "filesystem": grants},
+        "permissions": {"network": network, "filesystem": grants},
         "env": dict.fromkeys(server.env, "https://example.com/test"),
         "limits": {"start": "120s", "handshake": "120s", "call": "120s"},
     }

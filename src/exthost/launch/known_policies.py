@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from exthost.launch.command_options import UnknownOption, split_options
 from exthost.launch.known_programs import known_programs, program_name
-from exthost.launch.learned_policy import Network, usable_network
+from exthost.launch.learned_policy import Network
 from exthost.model.package_tables import read_tables
 from exthost.model.versionreq import NotAVersion, Version, VersionReq
 
@@ -79,7 +79,8 @@ class KnownPolicy:
 
     def as_table(self) -> dict[str, Any]:
         """Return the table `permissions` for a config."""
-        return {"network": usable_network(self.network), "filesystem": list(self.filesystem)}
+        network = self.network if isinstance(self.network, bool) else list(self.network)
+        return {"network": network, "filesystem": list(self.filesystem)}
 
 
 @cache
@@ -123,14 +124,12 @@ def _make_policy(
     remarks += [
         f"it needs the variable {name}: env = {{ {name} = {{ from = … }} }}" for name in server.env
     ]
-    if not server.network:
+    if server.network is not True:
         exact = "" if version else "; name an exact version, too"
         remarks.append(
             f"{runner} installs it at its first start, which needs the network: start it once with "
             f"--sandbox off{exact}"
         )
-    elif not isinstance(server.network, bool):
-        remarks.append(f"it connects to {', '.join(server.network)}")
     return KnownPolicy(
         server=server,
         network=server.network,

@@ -28,12 +28,6 @@ Network: TypeAlias = bool | tuple[str, ...]
 """`permissions.network`: all or nothing, or a list of "host:port"."""
 
 
-def usable_network(network: Network) -> bool:
-    """Return the value of `permissions.network` that this version can enforce: a list of hosts
-    becomes true."""
-    return bool(network)
-
-
 # If a program reads this many files of a folder, the folder is proposed in their place.
 _FILES_OF_A_FOLDER = 4
 

@@ -15,7 +15,7 @@ from exthost.dialects.base import Dialect
 from exthost.errors import Refused, UsageError
 from exthost.launch import bridge, wasm
 from exthost.launch.file_view import system_view
-from exthost.launch.learned_policy import Proposal, Situation, relative_to, usable_network
+from exthost.launch.learned_policy import Proposal, Situation, relative_to
 from exthost.launch.plan import Launch, prepare
 from exthost.launch.sandbox.observed_calls import observed_calls, observer_filter
 from exthost.launch.sandbox.seccomp import ARCHITECTURES
@@ -110,9 +110,7 @@ def texts_in(value: Any) -> Iterator[str]:
 def proposed_permissions(spec: Spec, proposal: Proposal) -> Permissions:
     """Return the permissions of the extension with the proposal: its limits stay as they are."""
     base = spec.permissions or Permissions()
-    return replace(
-        base, network=usable_network(proposal.network), filesystem=written_entries(spec, proposal)
-    )
+    return replace(base, network=proposal.network, filesystem=written_entries(spec, proposal))
 
 
 def written_entries(spec: Spec, proposal: Proposal) -> tuple[str, ...]:
