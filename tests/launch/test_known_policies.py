@@ -16,6 +16,7 @@ from exthost.host.connection import Connection, connection_spec
 from exthost.launch.known_policies import KnownServer, find_policy, known_servers
 from exthost.model.versionreq import VersionReq
 from tests.faces.cli.cli_process import run_inside
+from tests.sandbox.confined import shared_folder
 
 # Installing a package takes from seconds to a minute. EXTHOST_TEST_POLICIES=all tries every server;
 # otherwise only these are tried, which other tests install as well or which are small.
@@ -133,16 +134,21 @@ def _install(server: KnownServer, folder: Path) -> list[str]:
 
 @pytest.mark.more
 @pytest.mark.parametrize("server", TRIED, ids=lambda server: server.package)
-def test_a_server_works_under_its_policy(server: KnownServer, tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    data = tmp_path / "data"
-    data.mkdir(mode=0o777)
+def test_a_server_works_under_its_policy(server: KnownServer) -> None:
+    with shared_folder() as folder:
+        _check_policy(server, folder)
+
+
+def _check_policy(server: KnownServer, folder: Path) -> None:
+    data = folder / "data"
+    data.mkdir()
     data.chmod(0o777)
-    program = _install(server, tmp_path)
+    program = _install(server, folder)
     arguments = [argument.replace("{data}", str(data)) for argument in server.arguments]
     grants = [entry.replace("{paths}", str(data)) for entry in server.filesystem]
+    network = server.network if isinstance(server.network, bool) else list(server.network)
     settings = {
-        "permissions": {"network": bool(server.network), "filesystem": grants},
+        "permissions": {"network": network, "filesystem": grants},
         "env": dict.fromkeys(server.env, "https://example.com/test"),
         "limits": {"start": "120s", "handshake": "120s", "call": "120s"},
     }

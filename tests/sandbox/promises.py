@@ -84,7 +84,9 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
         rights.user_0_of_a_namespace_writes_only_if_it_is_an_ordinary_user_outside,
         rights.root_gives_up_its_uid_where_the_program_can_be_reached_without),
     "An extension in the Landlock sandbox 1": (landlock.landlock_confines_reading_and_writing,),
-    "An extension in the Landlock sandbox 2": (landlock.landlock_without_network_makes_no_socket,),
+    "An extension in the Landlock sandbox 2": (
+        landlock.landlock_without_network_makes_no_socket,
+        landlock.landlock_refuses_a_list_of_hosts),
     "An extension in the Landlock sandbox 3": (
         landlock.landlock_keeps_an_extension_from_the_host_and_its_rights,
         landlock.landlock_is_applied_before_a_library_of_the_extension_is_loaded),

@@ -79,8 +79,8 @@ class KnownPolicy:
 
     def as_table(self) -> dict[str, Any]:
         """Return the table `permissions` for a config."""
-        # A list of hosts becomes true where it cannot be enforced: see `observation`.
-        return {"network": bool(self.network), "filesystem": list(self.filesystem)}
+        network = self.network if isinstance(self.network, bool) else list(self.network)
+        return {"network": network, "filesystem": list(self.filesystem)}
 
 
 @cache
@@ -124,14 +124,12 @@ def _make_policy(
     remarks += [
         f"it needs the variable {name}: env = {{ {name} = {{ from = … }} }}" for name in server.env
     ]
-    if not server.network:
+    if server.network is not True:
         exact = "" if version else "; name an exact version, too"
         remarks.append(
             f"{runner} installs it at its first start, which needs the network: start it once with "
             f"--sandbox off{exact}"
         )
-    elif not isinstance(server.network, bool):
-        remarks.append(f"it connects to {', '.join(server.network)}")
     return KnownPolicy(
         server=server,
         network=server.network,

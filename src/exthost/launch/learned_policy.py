@@ -27,6 +27,7 @@ from exthost.model.observed_access import Destination, FileUse, Observations
 Network: TypeAlias = bool | tuple[str, ...]
 """`permissions.network`: all or nothing, or a list of "host:port"."""
 
+
 # If a program reads this many files of a folder, the folder is proposed in their place.
 _FILES_OF_A_FOLDER = 4
 

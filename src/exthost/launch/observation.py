@@ -15,7 +15,7 @@ from exthost.dialects.base import Dialect
 from exthost.errors import Refused, UsageError
 from exthost.launch import bridge, wasm
 from exthost.launch.file_view import system_view
-from exthost.launch.learned_policy import Network, Proposal, Situation, relative_to
+from exthost.launch.learned_policy import Proposal, Situation, relative_to
 from exthost.launch.plan import Launch, prepare
 from exthost.launch.sandbox.observed_calls import observed_calls, observer_filter
 from exthost.launch.sandbox.seccomp import ARCHITECTURES
@@ -61,7 +61,8 @@ def prepare_without_grants(spec: Spec, dialect: Dialect, environ: Mapping[str, s
 
 def with_permissions(spec: Spec, permissions: Permissions) -> Spec:
     """Return the extension with these permissions, in a sandbox that is never left out."""
-    return replace(spec, permissions=permissions, sandbox="strict")
+    sandbox = "landlock" if spec.sandbox == "landlock" else "strict"
+    return replace(spec, permissions=permissions, sandbox=sandbox)
 
 
 def find_situation(spec: Spec, launch: Launch, named: Iterable[str]) -> Situation:
@@ -109,15 +110,7 @@ def texts_in(value: Any) -> Iterator[str]:
 def proposed_permissions(spec: Spec, proposal: Proposal) -> Permissions:
     """Return the permissions of the extension with the proposal: its limits stay as they are."""
     base = spec.permissions or Permissions()
-    return replace(
-        base, network=usable_network(proposal.network), filesystem=written_entries(spec, proposal)
-    )
-
-
-def usable_network(network: Network) -> bool:
-    """Return the value of `permissions.network` that this version can enforce: a list of hosts
-    becomes true."""
-    return bool(network)
+    return replace(base, network=proposal.network, filesystem=written_entries(spec, proposal))
 
 
 def written_entries(spec: Spec, proposal: Proposal) -> tuple[str, ...]:

@@ -58,6 +58,11 @@ _PIDFD_GETFD = 438
 
 # A program can use any number of paths. More than these are only counted.
 _MAX_PATHS = 100_000
+_MAX_ADDRESSES = 10_000
+
+# A program that looks up names opens a socket for each. More than these are not relayed, and their
+# names are unknown.
+_MAX_RELAYED_SOCKETS = 200
 
 # How long the launched process may take until it has applied the filter. It takes a tenth of a
 # second on an idle machine.
@@ -103,11 +108,7 @@ class AccessObserver:
         self._threads.append(thread)
         thread.start()
         launcher = (sys.executable, "-I", "-S", _LAUNCHER, path)
-        try:
-            return Child(replace(plan, argv=(*launcher, *plan.argv)), extension)
-        except BaseException:
-            server.close()
-            raise
+        return Child(replace(plan, argv=(*launcher, *plan.argv)), extension)
 
     def observations(self) -> Observations:
         """Return what was observed so far."""
@@ -287,12 +288,14 @@ class AccessObserver:
                     with self._lock:
                         self._listeners[f"{'tcp' if is_stream else 'udp'} {port}"] = None
                 return False
-            if port == _DNS_PORT and not is_stream and call.use == "connect":
+            is_look_up = port == _DNS_PORT and not is_stream and call.use == "connect"
+            if is_look_up and relay.has_room:
                 ours = relay.connect(original.family, str(address), original.gettimeout())
                 with ours:
                     added = struct.pack(
                         "=QIIII",
-                        *(id, _REPLACE_DESCRIPTOR, ours.fileno(), arguments[0], os.O_CLOEXEC),
+                        *(id, _REPLACE_DESCRIPTOR, ours.fileno(), arguments[0] & 0xFFFFFFFF),
+                        os.O_CLOEXEC,
                     )
                     fcntl.ioctl(listener, _ADD_DESCRIPTOR, bytearray(added))
                 for fd in relay.new_descriptors():
@@ -301,13 +304,16 @@ class AccessObserver:
         if port != _DNS_PORT:
             destination = Destination(str(address), port, "tcp" if is_stream else "udp")
             with self._lock:
-                self._destinations[destination] = None
+                if len(self._destinations) < _MAX_ADDRESSES:
+                    self._destinations[destination] = None
+                else:
+                    self._unseen += 1
         return False
 
     def _note_answer(self, data: bytes) -> None:
         """Record the name and the addresses in an answer of a name server."""
         name, addresses = read_answer(data)
-        if name:
+        if name and len(self._looked_up) < _MAX_ADDRESSES:
             with self._lock:
                 self._looked_up[name] = None
                 for address in addresses:
@@ -346,6 +352,11 @@ class _NameRelay:
         self._peers[upstream.fileno()] = (upstream, ours, True)
         self._new += [ours.fileno(), upstream.fileno()]
         return theirs
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another socket can be relayed."""
+        return len(self._peers) < 2 * _MAX_RELAYED_SOCKETS
 
     def new_descriptors(self) -> list[int]:
         """Return the file descriptors that were opened since the last call."""

@@ -181,15 +181,15 @@ def _reaches(host: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def npm_servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def npm_servers() -> Iterator[Path]:
     if shutil.which("npm") is None or not _reaches("registry.npmjs.org"):
         pytest.skip("npm or its registry is missing")
-    folder = tmp_path_factory.mktemp("npm")
     names = ("filesystem", "memory", "everything", "sequential-thinking")
     packages = [f"@modelcontextprotocol/server-{name}" for name in names]
     options = ("--no-audit", "--no-fund", "--silent", "--ignore-scripts")
-    subprocess.run(["npm", "install", *options, *packages], cwd=folder, check=True, timeout=240)
-    return folder / "node_modules" / ".bin"
+    with shared_folder() as folder:
+        subprocess.run(["npm", "install", *options, *packages], cwd=folder, check=True, timeout=240)
+        yield folder / "node_modules" / ".bin"
 
 
 @pytest.fixture(scope="module")

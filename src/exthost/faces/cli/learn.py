@@ -206,7 +206,6 @@ class _Learning:
         self.first = RunOutcome()
         self.second = RunOutcome()
         self.difference = ""  # how the second run differs from the first; "" if it worked
-        self.used_optional = False
 
     @property
     def permissions(self) -> Permissions:
@@ -245,7 +244,6 @@ class _Learning:
             smaller, difference, second = self.proposal, self.difference, self.second
             self.proposal = self.proposal.with_optional()
             await self._try_proposal()
-            self.used_optional = not self.difference
             if self.difference:
                 self.proposal, self.difference, self.second = smaller, difference, second
         return 0
@@ -260,7 +258,7 @@ class _Learning:
             "id": self.spec.id,
             "dialect": self.spec.dialect,
             "permissions": {
-                "network": permissions.network,
+                "network": _network_value(permissions),
                 "filesystem": list(permissions.filesystem),
             },
             "proposal": self.proposal.as_data(),
@@ -284,6 +282,8 @@ def _print_result(result: _Learning) -> None:
     count = plural(len(result.calls), "call")
     if result.difference:
         say(escape_controls(f"{result.spec.id}: the second run did not work: {result.difference}"))
+        if not isinstance(proposal.network, bool):
+            say("  a program that does not use a proxy needs network = true: decide that yourself")
         if result.second.error is not None:
             print_error(result.second.error, wants_json=False)
     else:
@@ -292,8 +292,6 @@ def _print_result(result: _Learning) -> None:
     if not result.calls:
         say("  no call was made: --call 'TOOL k=v …' shows what its tools need")
     show_text(f"permissions = {_inline_table(permissions)}")
-    if not isinstance(proposal.network, bool):
-        say(f"  the hosts that it connected to: {', '.join(proposal.network)}")
 
 
 def _tier_lines(tier: Tier, result: _Learning) -> list[str]:
@@ -322,7 +320,12 @@ def _inline_table(permissions: Permissions) -> str:
 
 
 def _written_values(permissions: Permissions) -> Mapping[str, Any]:
-    return {"network": permissions.network, "filesystem": list(permissions.filesystem)}
+    return {"network": _network_value(permissions), "filesystem": list(permissions.filesystem)}
+
+
+def _network_value(permissions: Permissions) -> bool | list[str]:
+    network = permissions.network
+    return network if isinstance(network, bool) else list(network)
 
 
 def _write(args: Args, spec: Spec, permissions: Permissions) -> bool:
