@@ -157,7 +157,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         key="cigen-handshake",
-        name="cigen: shaking hands with a C plugin",
+        name="cigen: handshake with a C plugin",
         measure=cigen.starting("handshake"),
         unit="ms",
         must=10,

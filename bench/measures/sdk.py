@@ -43,7 +43,7 @@ def argv(server: tuple[str, str, str]) -> tuple[str, ...]:
     return (sys.executable, str(SERVERS / file), *([word] if word else []))
 
 
-def shake_hands(server: Bare) -> None:
+def run_handshake(server: Bare) -> None:
     """Open a session of the handshake era."""
     params = {
         "protocolVersion": "2025-11-25",
@@ -118,7 +118,7 @@ def against(
             for chosen in (subject, other):
                 name = chosen[0]
                 server = stack.enter_context(bare(argv(chosen)))
-                shake_hands(server)
+                run_handshake(server)
                 request_line = line if name == subject[0] else MCP_LINE
                 assert b"xxx" in _ask(server, request_line, 1)
                 is_slow = chosen is FASTMCP

@@ -63,7 +63,7 @@ class Event(Enum):
     ADMIT = "admit"
     REFUSE = "refuse"
     START = "start"
-    SHOOK_HANDS = "shook hands"
+    HANDSHAKE_DONE = "handshake done"
     WILL_RETRY = "will retry"
     RETRY_DUE = "retry due"
     REST = "rest"
@@ -106,7 +106,7 @@ TABLE: Final = (
     Move(State.ADMITTED, Event.START, State.STARTING),
     Move(State.ADMITTED, Event.ASKED_AGAIN, State.STARTING),
     Move(State.ADMITTED, Event.STOP, State.STOPPED),
-    Move(State.STARTING, Event.SHOOK_HANDS, State.READY),
+    Move(State.STARTING, Event.HANDSHAKE_DONE, State.READY),
     # Some reasons for a refusal show only at the spawn or the handshake, such as a wrong digest.
     Move(State.STARTING, Event.REFUSE, State.REFUSED),
     Move(State.STARTING, Event.WILL_RETRY, State.BACKOFF),

@@ -1,4 +1,4 @@
-//! A cigen provider in Rust with prost, in the manner of the plugins in the wild: it shakes hands,
+//! A cigen provider in Rust with prost, in the manner of the plugins in the wild: it completes the handshake,
 //! then expects a PlanRequest and a GenerateRequest in turn until its stdin ends.
 //!
 //! prost's derive stands in for generated code; only the fields used here are named, and the

@@ -384,7 +384,7 @@ class CheckedProcess:
 
     # -- operations --------------------------------------------------------------------------
 
-    async def shake_hands(self, steps: Handshake, seconds: float) -> Offer:
+    async def run_handshake(self, steps: Handshake, seconds: float) -> Offer:
         """Run the handshake and return the offer. `seconds` is the time limit of each request.
         Raises NoAnswer, and the errors of the dialect's handshake."""
         offer: Offer = await self._run("the handshake", steps, seconds)
