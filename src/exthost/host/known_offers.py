@@ -81,7 +81,7 @@ class KnownOffers:
             }
             data = json.dumps(document).encode()
         except (TypeError, ValueError, RecursionError):
-            return  # it has a value that is no JSON
+            return  # it has a value that is not JSON
         if self._written.get(spec.id) == data or len(data) > MAX_FILE_BYTES:
             return
         try:

@@ -6,8 +6,8 @@ older one must go: a silent one, which has sent nothing, before one that has beg
 oldest of them first. A client that connects and sends its token at once is the newest for that
 short time, so it stays, however many silent connections others open.
 
-A peer is whoever connects, as far as that is known: usually an address. A peer that has opened many
-connections loses its own, not those of other peers.
+A peer is the origin of a connection, as far as it is known: usually an address. A peer that has
+opened many connections loses its own, not those of other peers.
 """
 
 import ipaddress

@@ -3,8 +3,8 @@
 A record has three parts: what is run (command, digests of the code), what the extension may do
 (permissions, variables, limits), and what it offers (tools, hooks, instructions). The first two are
 compared before a process is started, the third after its handshake and whenever a running process
-lists its tools anew. `config.lock_file` reads and writes records, and `launch.locked_code` computes
-what is run.
+lists its tools again. `config.lock_file` reads and writes records, and `launch.locked_code`
+computes what is run.
 """
 
 import hashlib

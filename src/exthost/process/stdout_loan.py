@@ -6,7 +6,7 @@ thread cannot handle it, or is interrupted by an exception of a signal handler, 
 handles it after the loan.
 
 A thread may be stopped at any instruction for any time, by a signal handler or because it gets no
-processor. So the event loop does not wait for a thread that waits for data, and not for long for a
+processor. So the event loop does not wait for a thread that waits for data, nor for long for a
 thread that has data.
 """
 

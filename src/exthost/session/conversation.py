@@ -426,7 +426,7 @@ class Conversation:
     def _fail_unread(
         self, call: Call, error: ExthostError, why: str, effects: list[Effect]
     ) -> None:
-        """Fail a call whose reply came and cannot be read. `why` is sent to a stream's sender."""
+        """Fail a call whose reply cannot be read. `why` is sent to a stream's sender."""
         self.requests.forget(call)
         if call.reply_handler.stream is not None:
             self._stream_table.leave(call.reply_handler.stream, why, effects)

@@ -3,7 +3,7 @@ programs and environment variables, each with a fix. --runtime also starts each 
 reports its timings and differences from its manifest. The exit code is that of the first error.
 
 --security lists what is weak in the config instead: extensions without a sandbox or a lock, wide
-grants, secrets in plain text, guards that fail open, files that everybody can write."""
+grants, secrets in plain text, guards that fail open, files that every user can write."""
 
 import argparse
 import asyncio

@@ -63,8 +63,8 @@ class ClosedPath(NamedTuple):
     write nor replace it.
 
     path    an absolute path without symbolic links
-    access  "read" for what is closed; "write" for a folder above it, which stays writable: nobody
-            can rename a mount point
+    access  "read" for what is closed; "write" for a folder above it, which stays writable: a mount
+            point cannot be renamed
     reason  why it is closed, such as "code of tool: virtual environment"; users see it in listings
     """
 

@@ -51,7 +51,7 @@ class ConversationEnded(Exception):
 
 class ScriptPlayer:
     """Plays scripts of one vector, one after the other, in one conversation. `late_replies` is how
-    many replies came twice or too late."""
+    many replies arrived twice or too late."""
 
     def __init__(self, vector: Vector) -> None:
         self.dialect = vector.dialect
