@@ -134,7 +134,7 @@ def main(words: Sequence[str] | None = None) -> int:
     print(f"\n{summary(outcomes)}")
     for outcome in outcomes:
         if outcome.verdict is Verdict.FAILED:
-            print(f"\n{outcome.row.key}:\n{outcome.why}", file=sys.stderr)
+            print(f"\n{outcome.row.key}:\n{outcome.reason}", file=sys.stderr)
     return status
 
 
