@@ -2,7 +2,7 @@
 
 Each server is a Python process of its own, with an MCP tool that returns its text. What is compared
 is the processor time that a call takes there, so neither the client nor other work on the machine
-counts; where a system does not tell the processor time of another process, it is the time of the
+counts; where a system does not report the processor time of another process, it is the time of the
 call.
 """
 
@@ -89,7 +89,7 @@ def _on_processor(server: Bare, block: Callable[[], None], calls: int) -> Callab
     def measured() -> float:
         try:
             before = time.clock_gettime(clock)
-        except OSError:  # this system does not tell
+        except OSError:  # this system does not report it
             before = time.perf_counter()
             block()
             return (time.perf_counter() - before) / calls

@@ -24,7 +24,7 @@ config runs, the verbs that call or look are its clients; `--standalone` starts 
 | 7 | the process died or broke the protocol, or its breaker is open |
 | 130 | Ctrl-C |
 
-Colours are used on a terminal only, and not if `NO_COLOR` is set.
+Colours are used only on a terminal, unless `NO_COLOR` is set.
 """
 
 
