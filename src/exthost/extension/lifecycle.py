@@ -58,7 +58,7 @@ class Health(StrEnum):
 
 
 class Event(Enum):
-    """What changes the state of an extension; docs/lifecycle.md explains each event."""
+    """An event that changes the state of an extension; docs/lifecycle.md explains each."""
 
     ADMIT = "admit"
     REFUSE = "refuse"
@@ -144,7 +144,7 @@ def step(state: State, event: Event) -> State:
 
 
 class StateFacts(NamedTuple):
-    """What a state means to other code. `health_after_crash` is the health if a process of the
+    """The meaning of a state for other code. `health_after_crash` is the health if a process of the
     extension has crashed before."""
 
     lists_tools: bool

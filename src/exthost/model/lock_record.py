@@ -31,7 +31,7 @@ class LockedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockRecord:
-    """What was approved of one extension. An empty value stands for "does not have it".
+    """The approved properties of one extension. An empty value stands for "does not have it".
 
     command       the command, in which folders of this machine are replaced (`launch.locked_code`)
     folder        the working folder, if the config sets one
@@ -73,7 +73,7 @@ class LockRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecLock:
-    """What the lock of a config says about one extension.
+    """The lock of a config, for one extension.
 
     record   what was approved
     mode     "enforce", or "warn" to report differences only

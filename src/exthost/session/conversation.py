@@ -67,8 +67,8 @@ _log = logging.getLogger("exthost.session")
 NOT_TAKEN: Any = object()
 """What `Conversation.receive_result` returns for a frame that it does not take."""
 
-# What a dialect raises when it reads a reply, on purpose or by mistake. The exception of a signal
-# handler, such as a time limit, may come at the same place, and belongs to the caller.
+# The exceptions of a dialect that reads a reply, on purpose or by mistake. The exception of a
+# signal handler, such as a time limit, may come at the same place, and belongs to the caller.
 _READING_ERRORS = (
     ExthostError,
     ArithmeticError,
@@ -143,7 +143,7 @@ class Conversation:
 
     @property
     def offer(self) -> Offer:
-        """What the extension announced in the handshake, such as its tools."""
+        """The offer of the extension in the handshake, such as its tools."""
         return self._operations.offer
 
     def open(self, offer: Offer) -> None:

@@ -21,7 +21,7 @@ MAX_STREAM_BYTES = 16 * 2**20
 
 
 class Room(Enum):
-    """What to do with one more event of a stream."""
+    """The action for one more event of a stream."""
 
     KEEP = "keep it"
     PAUSE = "keep it, and pause reading"

@@ -252,7 +252,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a plugin reports about itself."""
+    """The information that a plugin reports about itself."""
 
     build: Build | None = None
     capabilities: tuple[Mapping[str, Any], ...] = ()

@@ -2,7 +2,7 @@
 
 No question is asked if stderr is not a terminal: a program reads the output of the verb then. The
 question is written to the controlling terminal, and the answer is read from it, so that stdin and
-stdout may be pipes. What was typed before the question is not an answer to it.
+stdout may be pipes. Text that was typed before the question is ignored.
 """
 
 import os

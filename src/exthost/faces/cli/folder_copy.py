@@ -27,7 +27,7 @@ _MAX_DEPTH = 100
 # The largest folder that is copied by default.
 MAX_COPY_BYTES = 2**30
 
-# What a file takes at least on most file systems.
+# The minimum size of a file on most file systems.
 _BLOCK_BYTES = 4096
 
 _CHUNK_BYTES = 1024 * 1024
