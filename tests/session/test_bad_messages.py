@@ -13,7 +13,7 @@ from tests.extensions.harness import Ledger, check_call_counts, error_of, hostil
 
 STRAY = "stray lines on stdout"
 LATE = "late or repeated replies"
-UNKNOWN = "replies to no question"
+UNKNOWN = "replies without a request"
 
 
 @pytest.mark.both_loops

@@ -389,7 +389,7 @@ class Conversation:
             raise failures.not_a_message_error(Noise(b"", "an answer without a request"))
         elif not self.requests.take_unanswered(id):
             is_old = type(id) is int and id < self.requests.next_id
-            count = Count("late or repeated replies" if is_old else "replies to no question")
+            count = Count("late or repeated replies" if is_old else "replies without a request")
             if id is None and isinstance(reply, Failure):  # it could not read a request
                 warning = "it answered with an error that names no request"
                 count = Count("errors that name no request", warning, reply.message)

@@ -34,7 +34,7 @@ from exthost.wire import jsontext
 STRAY = "stray lines on stdout"
 
 # The name under which replies with an id that no request had are counted.
-UNMATCHED = "replies to no question"
+UNMATCHED = "replies without a request"
 
 # The name under which errors without an id are counted: the child could not read some request.
 UNNAMED = "errors that name no request"

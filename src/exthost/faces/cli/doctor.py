@@ -63,8 +63,8 @@ _MAX_CONCURRENT_STARTS = 4
 # Kind of dropped input (messages that the host discarded) → what the extension's author can do.
 _FIXES_FOR_DROPPED = {
     "stray lines on stdout": "nothing but messages belongs on stdout; logs belong on stderr",
-    "late or repeated replies": "answer each request once, under its own id",
-    "replies to no question": "answer each request once, under its own id",
+    "late or repeated replies": "answer each request once, with its own id",
+    "replies without a request": "answer each request once, with its own id",
     "errors that name no request": "name the id of the request in each error; the log has the text",
     "messages over the size limit": "send less at a time, or raise limits.max_message",
 }
