@@ -4,7 +4,7 @@
 file is renamed to `….log.1`, in place of an earlier file of that name. So an extension that floods
 its stderr uses at most two files. All lines of one event-loop iteration are written together. A
 disk error is logged once and never raised, because a log must not disturb the host. A file that
-another program has deleted or moved is created again.
+somebody has deleted or moved is created again.
 """
 
 import asyncio
@@ -164,8 +164,8 @@ class _LogFile(RotatingFileHandler):
         return size > 0 and size + len(record.getMessage().encode()) > self.maxBytes
 
     def _is_at_its_path(self, fd: int) -> bool:
-        """Return whether the open file is the one that readers find: another program may have
-        deleted or moved it."""
+        """Return whether the open file is the one that readers find: somebody may have deleted or
+        moved it."""
         try:
             found = os.stat(self.baseFilename)  # noqa: PTH116 - faster than Path.stat
         except OSError:

@@ -56,7 +56,7 @@ class Function:
         context_type  the class of the parameter that gets the context of the call
         thread        whether the handler runs in a worker thread; None decides by its signature
         payload       whether the handler takes one object that the dialect makes (such as a
-                      HookEvent) instead of arguments by name
+                      HookEvent), and not arguments by name
         """
         docstring = read_docstring(handler.__doc__)
         self.handler = handler
