@@ -13,13 +13,13 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from bench import children, cores, isolate, rules, search
+from bench import children, cores, isolate, proxy, rules, search
 from bench.row import Outcome, Row, Setting, Verdict, as_json, exit_status
 from bench.rows import ROWS
 from bench.table import Layout, cells, summary
 
 # Measurements of the host's own code, which need no children and are no rows of the table.
-SEPARATE = {"search": search.main, "rules": rules.main}
+SEPARATE = {"search": search.main, "rules": rules.main, "proxy": proxy.main}
 
 QUICK_ROUNDS, QUICK_FEW = 7, 3
 # At this niceness other programs get only a few hundredths of a core that the bench uses.

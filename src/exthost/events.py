@@ -236,6 +236,33 @@ class ContainmentWeakened(NamedTuple):
     reason: str
 
 
+class NetworkRefused(NamedTuple):
+    """The proxy of an extension refused connections that `permissions.network` does not allow.
+
+    `target` is the host and the port, such as `api.example.com:443`, as the extension named them.
+    `reason` says why. `entry` is the entry of the list that would allow it. `connections` is
+    how many to this target were refused since the last such event.
+    """
+
+    extension: str
+    target: str
+    reason: str
+    entry: str = ""
+    connections: int = 1
+
+
+class NetworkProxyEnded(NamedTuple):
+    """The proxy of an extension ended by itself, or was killed. Its connections are lost.
+
+    `reason` describes its end. `is_restarted` is whether it was started again. If it was not, all
+    further connections of the extension are refused.
+    """
+
+    extension: str
+    reason: str
+    is_restarted: bool = True
+
+
 class Exited(NamedTuple):
     """A process of an extension ended.
 
@@ -373,6 +400,8 @@ Event: TypeAlias = (
     | ToolsChanged
     | Spawned
     | ContainmentWeakened
+    | NetworkRefused
+    | NetworkProxyEnded
     | Exited
     | ProcessLost
     | LogLine

@@ -144,6 +144,7 @@ async def test_server_everything_from_npm_works() -> None:
         assert await ext.check_health() == {}
 
 
+@pytest.mark.more
 @shows("mcp-real-01", "mcp-real-02", "mcp-config-02")
 def test_the_command_line_works_with_a_file_of_mcp_servers(tmp_path: Path) -> None:
     servers: dict[str, Any] = {

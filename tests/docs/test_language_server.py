@@ -157,6 +157,7 @@ async def test_the_dialect_is_detected() -> None:
         assert ext.dialect.name == NAME
 
 
+@pytest.mark.more
 def test_the_command_line_can_use_the_dialect(installed: Path) -> None:
     report = json.loads(
         run_exthost(installed, "inspect", "--json", "--dialect", NAME, "--", *SERVER)

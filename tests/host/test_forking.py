@@ -39,6 +39,7 @@ def test_a_blocking_host_cannot_be_used_in_the_child(mode: str) -> None:
     assert run_program(mode) == ["copy: UsageError X1317", "ours: 2"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("mode", ["loop", "attached"])
 def test_an_asynchronous_or_attached_host_cannot_be_used_in_the_child(mode: str) -> None:
     assert run_program(mode) == ["copy: UsageError X1317", "ours: 2"]

@@ -346,6 +346,7 @@ async def test_failed_hooks_are_reported_by_events_and_in_the_audit(
     assert record["context"] == {"agent_id": "me"}
 
 
+@pytest.mark.more
 @shows("hooks-guard-07")
 @pytest.mark.parametrize("era", ["handshake", "stateless"])
 async def test_failed_hooks_are_reported_to_clients_of_the_gateway(

@@ -20,11 +20,13 @@ FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py
 
 
 @asynccontextmanager
-async def impatient(argv: list[str], **settings: Any) -> AsyncIterator[Extension]:
+async def impatient(
+    argv: list[str], events: Any = None, **settings: Any
+) -> AsyncIterator[Extension]:
     """Connect as `exthost.connect` does, with short shutdown steps."""
     source = {"type": "process", "command": argv[0], "args": argv[1:]}
     spec = spec_from_mapping({"name": "family", "source": source, **settings})
-    extension = Extension(spec, SHORT_SHUTDOWN)
+    extension = Extension(spec, SHORT_SHUTDOWN, bus=events)
     try:
         yield await extension.start()
     finally:

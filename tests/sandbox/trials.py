@@ -21,7 +21,7 @@ TRIALS: dict[str, Callable[[], Awaitable[None]]] = {}
 MODULES = (
     *("lifetime", "network", "files", "rights", "refusals", "resources", "programs"),
     *("packages", "restarts", "probes", "memory", "calls", "changes"),
-    *("host_surface", "hosts", "tricks", "managers", "code", "pids"),
+    *("host_surface", "hosts", "tricks", "managers", "code", "pids", "network_names"),
 )
 
 # How often a trial that depends on chance repeats its attempt. A soak sets a larger number.

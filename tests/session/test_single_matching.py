@@ -7,6 +7,7 @@ listed with the reason.
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,8 @@ def find_steps(tree: ast.AST) -> Iterator[int]:
             and node.func.id == "isinstance"
         ):
             names = [name for name in ast.walk(node.args[1]) if isinstance(name, ast.expr)]
-        if any(ast.unparse(name).rpartition(".")[2] in STEP_CLASSES for name in names):
+        last_parts = (getattr(name, "attr", None) or getattr(name, "id", None) for name in names)
+        if any(part in STEP_CLASSES for part in last_parts):
             yield names[0].lineno
 
 
@@ -100,11 +102,14 @@ def find_lookups_by_id(tree: ast.AST) -> Iterator[int]:
                 yield key.lineno
 
 
-def parse_modules() -> Iterator[tuple[str, ast.AST]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        name = path.relative_to(SOURCE).as_posix()
-        if not name.startswith(("dialects/", *OTHER_PROTOCOLS)):
-            yield name, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def parse_modules() -> dict[str, ast.AST]:
+    names = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
+    return {
+        name: ast.parse(path.read_text(encoding="utf-8"))
+        for name, path in names.items()
+        if not name.startswith(("dialects/", *OTHER_PROTOCOLS))
+    }
 
 
 @pytest.mark.parametrize(
@@ -118,7 +123,7 @@ def parse_modules() -> Iterator[tuple[str, ast.AST]]:
 def test_only_the_conversation_matches_replies_to_requests(
     search: Search, permitted: dict[str, str]
 ) -> None:
-    found = {name: lines for name, tree in parse_modules() if (lines := list(search(tree)))}
+    found = {name: lines for name, tree in parse_modules().items() if (lines := list(search(tree)))}
     unexpected = {name: found[name] for name in found.keys() - permitted - CONVERSATION.keys()}
     assert not unexpected, f"these modules match replies, and no reason is listed: {unexpected}"
     assert found.keys() & CONVERSATION.keys(), "the search finds nothing in the conversation itself"

@@ -27,6 +27,7 @@ from exthost.cluster.messages import (
 )
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus
+from exthost.process.network_proxy import NetworkProxy
 
 _CLOSED = -1
 
@@ -45,6 +46,7 @@ class RemoteChild:
     """
 
     closed_paths: tuple[str, ...] = ()
+    network_proxy: NetworkProxy | None = None  # such an extension is refused (`network_grant`)
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ from exthost.model.documents.toml_positions import find_line
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.rules import NO_RULES, Rules
-from exthost.model.spec import HostEnvRef, Spec
+from exthost.model.spec import Spec, ValueReference
 
 DEFAULT_CONFIG = "exthost.toml"
 
@@ -330,7 +330,7 @@ def _check_placeholders(env: Mapping[str, str], place: Place, spec: Spec | None 
         }
         values["url", "url"] = spec.argv[0] if spec.argv else ""
     for (key, name), value in values.items():
-        found = None if isinstance(value, HostEnvRef) else find_placeholder(value)
+        found = None if isinstance(value, ValueReference) else find_placeholder(value)
         if found is not None:
             at = place.at(key).at(name) if key == "env" else place.at(key)
             form = f'{{ from = "{found}" }}'

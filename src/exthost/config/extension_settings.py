@@ -59,7 +59,7 @@ class PoolSettings(TypedDict, total=False):
 
 
 class PermissionSettings(TypedDict, total=False):
-    network: bool
+    network: bool | Sequence[str]
     filesystem: Sequence[str]
     max_memory: Size
     max_execution_time: Duration

@@ -14,6 +14,7 @@ In reading order:
     stream_calls     calls whose reply is a stream of events
     toolbox, facets  `ext.tools`, and the attributes that only one dialect has (`ext.providers` …)
     misuse           errors for mistakes of callers: a timeout that is not a number, a wrong loop
+    network_activity counts connections through the proxies of an extension
     stats            what `ext.stats` shows; counts that a reload keeps
 
     call_queue       sends calls to processes; calls wait here while no process has room

@@ -18,6 +18,7 @@ from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, LockMismatch, Spawned
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.network_activity import NetworkActivity
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.advice import (
@@ -34,12 +35,14 @@ from exthost.launch.locked_code import Bytecode, check_start, mismatch_error
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.launch.sealed_bytecode import BytecodeCompilation
+from exthost.launch.secret_sources import SecretReading, with_secrets
 from exthost.launch.shared_folders import Neighbours, is_writer
 from exthost.launch.wasm import Compilation, is_module
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import LockChange, compare_offer
 from exthost.model.offer import NO_OFFER, Offer, Tool
-from exthost.model.spec import HostEnvRef, Limits, Spec
+from exthost.model.spec import Limits, Spec, ValueReference
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from exthost.process.own_process import host_environ
@@ -47,7 +50,7 @@ from exthost.process.spawn_errors import deleted_folder_error
 from exthost.session.handshake import run_handshake, run_initial_steps, start_timeout_error
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
-from exthost.session.trace.secrets import find_secrets
+from exthost.session.trace.secrets import SecretFilter, find_secrets
 from exthost.session.trace.traffic import Traffic
 
 _log = logging.getLogger("exthost.extension")
@@ -93,7 +96,10 @@ class ProcessStarter:
     bytecode         the compiled Python files of a locked extension, which it must not run
     last_offer       the offer of the last start that succeeded; empty before the first
     limits           the effective limits of time and size
+    network          the connections of its processes through their proxies
     queue            the call queue of the extension
+    secret_values    the variables whose values were read from a file, a command or the keyring for
+                     the last start
     on_tools_listed  called with the tools of a running process whenever they have changed
     on_new_process   functions of facets; each returns the steps that run after a handshake
     """
@@ -111,9 +117,11 @@ class ProcessStarter:
         "handlers",
         "last_offer",
         "limits",
+        "network",
         "on_new_process",
         "on_tools_listed",
         "queue",
+        "secret_values",
         "session_handlers",
         "spawn",
         "spec",
@@ -153,6 +161,8 @@ class ProcessStarter:
         self.uses_fallback = False
         self.bytecode = Bytecode()
         self.last_offer = NO_OFFER
+        self.network = NetworkActivity(spec.id, queue.bus)
+        self.secret_values: Mapping[str, str] = EMPTY_MAPPING
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
@@ -220,8 +230,7 @@ class ProcessStarter:
     def secrets(self) -> Iterator[str]:
         """Yield the secrets that the processes get, and the secrets in the host's variables."""
         spec, host_env = self.spec, self.environ()
-        secret_names = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]
-        secret_names += [setting.secret for setting in spec.settings]
+        secret_names = [*self._reference_names(), *(setting.secret for setting in spec.settings)]
         yield from find_secrets(host_env, spec.env.values(), spec.config)
         try:
             launch = self.prepared()
@@ -229,6 +238,18 @@ class ProcessStarter:
             yield from find_secrets(spec.env, secret_names, None)
             return
         yield from find_secrets(launch.plan.env or {}, secret_names, launch.context.config)
+
+    def _reference_names(self) -> list[str]:
+        """Return the variables whose values the config only refers to."""
+        env = self.spec.env
+        return [name for name, value in env.items() if isinstance(value, ValueReference)]
+
+    def secret_filter(self, launch: Launch) -> Callable[[str], str]:
+        """Return a function that hides, in a text, the secrets that the config gives to a process.
+        It is for logs and errors; traces hide those of the host's variables, too."""
+        values = {name: launch.plan.env.get(name, "") for name in self.spec.env}
+        secrets = list(find_secrets(values, self._reference_names(), None))
+        return SecretFilter(secrets).text if secrets else str
 
     def check_tools(self, tools: tuple[Tool, ...]) -> str:
         """Raise Refused if the tools are not the pinned ones. Return the digest to remember."""
@@ -266,7 +287,7 @@ class ProcessStarter:
     def prepared(self) -> Launch:
         """Return the launch plan of the next start, with its environment and its sandbox."""
         return prepare(
-            self.spec,
+            with_secrets(self.spec, self.secret_values),
             self.dialect,
             self.environ(),
             frozenset(self.handlers),
@@ -422,9 +443,11 @@ class Start:
             return help
         return f"{_ASSUMED_DIALECT_HELP.format(starter.dialect.name)}; {help}"
 
-    async def _compile(self, compilation: Compilation | BytecodeCompilation) -> None:
-        """Compile a WebAssembly module, or the modules of a locked extension. The time limit of the
-        start begins afterwards."""
+    async def _compile(
+        self, compilation: Compilation | BytecodeCompilation | SecretReading
+    ) -> None:
+        """Compile a WebAssembly module, or the modules of a locked extension, or read its secrets.
+        The time limit of the start begins afterwards."""
         self._timeout.reschedule(None)
         running = asyncio.ensure_future(asyncio.to_thread(compilation.run))
         try:
@@ -471,6 +494,10 @@ class Start:
                 )
                 if is_local and compilation.is_needed:
                     await self._compile(compilation)
+        secrets = SecretReading(starter.spec, starter.environ())
+        if secrets.is_needed:
+            await self._compile(secrets)
+            starter.secret_values = secrets.values
         if is_module(starter.spec):
             await self._compile(Compilation(starter.spec, starter.environ()))
         async with spawn_turn(queue.loop):  # the block must not wait for anything
@@ -483,6 +510,8 @@ class Start:
             spawned = starter.spawn(launch.plan, starter.spec.id)
         child = await self._wait_for_node(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
+        if child.network_proxy is not None:
+            child.network_proxy.watch(queue.loop, starter.network)
         if Spawned in queue.bus.listeners:
             # The system may have refused the planned cgroup: what is enforced is then less.
             lacks_cgroup = launch.plan.group is not None and not child.has_cgroup
@@ -504,6 +533,7 @@ class Start:
             # The plan itself is not kept: its variables may be secrets, and are many.
             advise = partial(suggest_grant_to_tool, wrapper, launch.enforced)
             session.diagnostics.suggest_grant = advise
+        session.diagnostics.hide_secrets = starter.secret_filter(launch)
         starter.follow(session)
         if starter.session_handlers is not None and isinstance(handlers, dict):
             # Before the loop reads any byte, because the first message may be a request.
@@ -527,6 +557,7 @@ class Start:
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):
                 self._with_advice(error)
+                session.diagnostics.hide_in_error(error)
             raise
         starter.tools_digest, starter.last_offer = tools_digest, self.offer
         self.seconds = queue.loop.time() - handshake_began_at

@@ -87,6 +87,7 @@ class Supervisor:
         "_task",
         "_wakeup",
         "idle",
+        "network",
         "processes",
         "recovery",
     )
@@ -103,6 +104,7 @@ class Supervisor:
         self.processes = Processes(starter, queue, wake)
         self.recovery = Recovery(starter, queue, status, self.processes, wake)
         self.idle = IdleTimer(starter.limits.idle, queue)
+        self.network = starter.network
         starter.on_tools_listed = status.set_tools
         queue.on_needed = self.request_start
         queue.on_session_ended = self._on_session_ended

@@ -22,6 +22,7 @@ This package starts no processes. In reading order:
     bytecode       keeps a locked extension from running compiled files that no lock covers
     locked_code    compares what a start would run with its record in `exthost.lock`
     variables      which of the host's environment variables an extension gets
+    secret_sources reads the secrets that a config refers to: files, commands, the keyring
     bridge         the command of the bridge to a remote server, and its permissions
     wasm_runner    runs a WebAssembly module, in a process of its own
     wasm           the command that runs a module, its permissions, its compilation
@@ -40,6 +41,7 @@ This package starts no processes. In reading order:
                    that is requested
     extension_user the user that a root host runs a sandboxed extension as
     containment    adds the sandbox, resource limits and the cgroup to a plan
+    network_grant  plans the proxy of an extension that may reach certain hosts
     sandbox/       pure: command lines, system call filters and limits of sandboxes
     grant_advice   suggests which path to grant, and never a secret or a home folder
     advice         suggests the missing permission or variable when an extension fails

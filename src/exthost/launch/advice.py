@@ -12,6 +12,7 @@ from exthost.launch.grant_advice import suggest_folder_of_module, suggest_grant
 from exthost.launch.managers import find_runner
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.launch_plan import LaunchPlan, Wrapper
+from exthost.model.network_rules import BadHost, NetworkRules, parse_host
 from exthost.process.environment import Environment
 
 # The verbs that have the option -e. The user may have run another verb, or none.
@@ -37,6 +38,13 @@ _UNREACHABLE_NETWORK = re.compile(
     r"|[Cc]ould not resolve|getaddrinfo failed|dial tcp"
     r"|network was disabled|[Nn]etwork connectivity is disabled|ENOTCACHED"
 )
+
+# The name in such a message, and the ports that the name is looked for in a list of hosts.
+_UNRESOLVED_HOST = re.compile(
+    r"(?:ENOTFOUND|EAI_AGAIN|resolve host:?|resolve|lookup|host=|host:)\s*['\"]?"
+    r"([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)"
+)
+_USUAL_PORTS = (443, 80)
 
 # Messages about a server whose certificate is signed by an unknown authority, of OpenSSL, Node, Go
 # and Rust, and the variables that name the file of further authorities.
@@ -121,6 +129,28 @@ def _has_no_network(enforced: Mapping[str, Any]) -> bool:
     return "netns" in str(enforced.get("network", ""))
 
 
+def _describe_lack(enforced: Mapping[str, Any], text: str) -> str:
+    """Return why a host could not be reached from a sandbox, and the line to add."""
+    if not (entries := enforced.get("hosts")):
+        return "its sandbox has no network: permissions.network = true, if it may have one"
+    match = _UNRESOLVED_HOST.search(text)
+    try:
+        host = parse_host(next(filter(None, match.groups()))) if match is not None else ""
+    except BadHost:
+        host = ""
+    name = str(host) or "the host"
+    if host and any(NetworkRules(entries).find_entry(host, port) for port in _USUAL_PORTS):
+        return (
+            f"its sandbox reaches {name} only through the proxy that HTTPS_PROXY names, and the "
+            "program did not use it: configure the program to use that proxy, or set "
+            "permissions.network = true"
+        )
+    return (
+        f"its sandbox reaches only {', '.join(entries)}, through the proxy that HTTPS_PROXY names: "
+        f'add "{host or "HOST"}:443" to permissions.network, if it may reach {name}'
+    )
+
+
 def _suggest_value(environment: Environment, stderr: Iterable[str]) -> str:
     """Return how to set an environment variable that the program reports as not set, and that the
     host does not have either; "" if there is none."""
@@ -141,7 +171,7 @@ def suggest_grant_to_tool(wrapper: Wrapper, enforced: Mapping[str, Any], text: s
     text = text[:_READ_CHARACTERS]
     is_refused = _UNREACHABLE_NETWORK.search(text) or _REFUSED_SOCKET.search(text)
     if is_refused and _has_no_network(enforced):
-        return "its sandbox has no network: permissions.network = true, if it may have one"
+        return _describe_lack(enforced, text)
     return suggest_grant(wrapper, text.splitlines())
 
 
@@ -215,6 +245,8 @@ def suggest_network(
     has_other_cause = ended and text and not _UNREACHABLE_NETWORK.search(text)
     if not is_silent or has_other_cause or not _has_no_network(enforced):
         return help
+    if enforced.get("hosts"):
+        return f"{_describe_lack(enforced, text)}; or else: {help}"
     runner = find_runner(argv[0]) if argv else None
     command = runner.install(argv[1:]) if runner is not None else ""
     return (

@@ -19,6 +19,7 @@ from exthost.errors import Refused
 from exthost.launch import sandbox_probe, wasm
 from exthost.launch.admission import Admission, check_unchanged, visible_files
 from exthost.launch.machine_check import can_enforce, enforced_policy, find_pid_namespace
+from exthost.launch.network_grant import describe_network, plan_proxy
 from exthost.launch.sandbox import pid_namespace, strict
 from exthost.launch.sandbox.initcode import INIT
 from exthost.launch.sandbox.strict import View
@@ -30,8 +31,9 @@ from exthost.model.launch_plan import (
     LaunchPlan,
     ResourceLimit,
 )
-from exthost.model.spec import Limits, Permissions, Spec
+from exthost.model.spec import Limits, Permissions, Spec, ValueReference
 from exthost.process import cgroup_rules, cgroups
+from exthost.process.environment import Variables
 from exthost.process.procfs import send_buffer_bytes
 from exthost.process.resource_limits import (
     FILES,
@@ -49,15 +51,25 @@ _OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memo
 
 
 def contain(
-    spec: Spec, *, plan: LaunchPlan, limits: Limits, admission: Admission
+    spec: Spec,
+    *,
+    plan: LaunchPlan,
+    limits: Limits,
+    admission: Admission,
+    environ: Mapping[str, str],
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
     """Return the plan with its sandbox, limits and cgroup, and how each restriction is enforced, as
-    data for users. `admission` has the files that the extension sees (`admission.decide`). Raises
-    Refused if a restriction cannot be enforced."""
+    data for users. `admission` has the files that the extension sees (`admission.decide`), and
+    `environ` the host's variables. Raises Refused if a restriction cannot be enforced."""
     policy, view = enforced_policy(spec), admission.view
     if policy is not None and view is not None and _is_sandboxed(spec, view):
         check_unchanged(spec, admission)
-        return _add_sandbox(plan, limits, policy, view, visible_files(admission))
+        network = plan_proxy(spec, environ)
+        if network is not None:
+            variables = Variables({**plan.env, **strict.PROXY_VARIABLES})
+            plan = replace(plan, env=variables, network=network)
+        plan, enforced = _add_sandbox(plan, limits, policy, view, visible_files(admission))
+        return _without_core_files(spec, plan), enforced
     if wasm.is_module(spec):
         policy = wasm.with_runner_memory(spec.permissions)
     total = ceiling(limits, policy)
@@ -70,7 +82,17 @@ def contain(
     elif spec.permissions is not None:
         requested = _describe(spec.permissions)
         enforced |= {"asked_for": requested, "sandbox": str(spec.sandbox)}
-    return plan, enforced
+    return _without_core_files(spec, plan), enforced
+
+
+def _without_core_files(spec: Spec, plan: LaunchPlan) -> LaunchPlan:
+    """Return the plan of a program that leaves no core file if it crashes and the config gives it a
+    secret, which that file would contain."""
+    has_secret = any(isinstance(value, ValueReference) for value in spec.env.values())
+    if not has_secret or plan.wrapper is None:
+        return plan
+    limits = (*plan.wrapper.limits, ResourceLimit(resource.RLIMIT_CORE, 0, 0))
+    return replace(plan, wrapper=replace(plan.wrapper, limits=limits))
 
 
 def _add_sandbox(
@@ -97,7 +119,8 @@ def _add_sandbox(
     wrapper = strict.plan_wrapper(
         support,
         view,
-        network=policy.network,
+        network=bool(policy.network),
+        proxied=plan.network is not None,
         limits=_possible_limits(kernel_limits, policy),
         max_memory=max_memory,
     )
@@ -105,7 +128,12 @@ def _add_sandbox(
     files = next(limit.hard for limit in wrapper.limits if limit.resource == FILES)
     counts = {"nproc": complete.nproc, "nofile": files, "sockets": total.sockets}
     enforced = {
-        **strict.describe(support, view, network=policy.network),
+        **strict.describe(
+            support,
+            view,
+            network=bool(policy.network),
+            hosts=() if plan.network is None else plan.network.entries,
+        ),
         **_enforced_limits(kernel_limits, total, group),
         "limits": {name: count for name, count in counts.items() if count is not None}
         | strict.private_sizes(view, max_memory),
@@ -175,4 +203,4 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
 
 def _describe(policy: Permissions) -> str:
     paths = ", ".join(policy.filesystem) or "nothing"
-    return f"network {'on' if policy.network else 'off'}, filesystem {paths}"
+    return f"network {describe_network(policy.network)}, filesystem {paths}"

@@ -9,9 +9,10 @@ refused, or `describe_weaknesses` names the restriction and the reason.
 """
 
 import asyncio
+from dataclasses import replace
 
 from exthost.errors import Refused, SpawnFailed
-from exthost.launch import sandbox_probe
+from exthost.launch import bridge, sandbox_probe
 from exthost.launch.extension_user import probe_user_id
 from exthost.model.probe_result import ProbeResult, SandboxSupport
 from exthost.model.spec import Permissions, Spec
@@ -19,8 +20,12 @@ from exthost.model.spec import Permissions, Spec
 
 def enforced_policy(spec: Spec) -> Permissions | None:
     """Return the permissions to enforce on an extension; None if the config has no permissions for
-    it, or turns the sandbox off. The engine of a WebAssembly module cannot be turned off."""
-    return None if spec.sandbox == "off" and spec.source != "wasm" else spec.permissions
+    it, or turns the sandbox off. The engine of a WebAssembly module cannot be turned off. A remote
+    server without network can reach its own host, as far as the config names it."""
+    policy = None if spec.sandbox == "off" and spec.source != "wasm" else spec.permissions
+    if policy is not None and not policy.network and (host := bridge.server_host(spec)):
+        return replace(policy, network=(host,))
+    return policy
 
 
 def is_machine_probed(spec: Spec) -> bool:

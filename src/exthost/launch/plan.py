@@ -211,7 +211,11 @@ def prepare(
         admission, view=shared_folders.close_view(spec, admission.view, neighbours, environ)
     )
     plan, enforced = contain(
-        spec, plan=command.plan, limits=resolve_limits(spec, dialect), admission=admission
+        spec,
+        plan=command.plan,
+        limits=resolve_limits(spec, dialect),
+        admission=admission,
+        environ=environ,
     )
     view = admission.view
     launch = Launch(

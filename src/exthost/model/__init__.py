@@ -11,6 +11,7 @@ In reading order:
     launch_plan       exactly what is executed for one process
     shutdown_steps    the steps by which a dialect ends a process
     probe_result      which sandboxes work on this machine
+    network_rules     which hosts an extension can connect to through its proxy
     patterns          patterns of names with `*` and `?`
     tool_choice       which tools of an extension exist for its host
     rules             which tool calls are allowed, denied, or need a person

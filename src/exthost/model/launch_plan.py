@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from exthost.model.empty_mapping import empty_mapping
+from exthost.model.network_rules import UpstreamProxy
 
 
 class ResourceLimit(NamedTuple):
@@ -41,6 +42,24 @@ class ExpectedPath(NamedTuple):
     path: str
     device: int
     inode: int
+
+
+class ProxyPolicy(NamedTuple):
+    """What the proxy of a sandboxed process connects to.
+
+    entries      the list `permissions.network` (see `network_rules`)
+    https_proxy  the proxy through which it connects; None to connect directly
+    http_proxy   the same for plain HTTP
+    no_proxy     the hosts that it connects to directly, as NO_PROXY lists them
+    """
+
+    entries: tuple[str, ...]
+    https_proxy: UpstreamProxy | None = None
+    http_proxy: UpstreamProxy | None = None
+    no_proxy: str = ""
+
+    def __repr__(self) -> str:
+        return f"ProxyPolicy({', '.join(self.entries)})"  # a proxy may have a password
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +120,7 @@ class LaunchPlan:
     before   a command that is put before `argv`
     ceiling  limits that the watchdog enforces, as far as `group` does not
     group    the cgroup to be created, None for none
+    network  the hosts that the process reaches through a proxy; None for no proxy
     """
 
     argv: tuple[str, ...]
@@ -110,3 +130,4 @@ class LaunchPlan:
     before: tuple[str, ...] = ()
     ceiling: Ceiling = NO_CEILING
     group: Cgroup | None = None
+    network: ProxyPolicy | None = None

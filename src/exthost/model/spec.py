@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from exthost.model.documents.readers import HostEnvRef as HostEnvRef
+from exthost.model.documents.readers import SecretSource as SecretSource
+from exthost.model.documents.readers import SecretValue as SecretValue
+from exthost.model.documents.readers import ValueReference as ValueReference
 from exthost.model.documents.setting_keys import (
     UNLIMITED as UNLIMITED,
 )

@@ -7,6 +7,8 @@ In reading order:
     spawn_errors     turns the error of a failed spawn into one that names cause and remedy
     exit_status      how a process ended, and a file descriptor that is readable once it has
     init_channel     the pipes to the first process of a namespace (`launch/sandbox/init.c`)
+    network_proxy    the host's end of the proxy by which a process reaches the hosts of its list
+    proxy_server     that proxy, a process of its own
     program_check    checks a program before a wrapper executes it
     small_files      reads the beginning of a file that is not trusted
     memory_file      files in memory, without a path

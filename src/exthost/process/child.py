@@ -9,7 +9,8 @@ process group, so that the whole group can be signalled. This module knows no pr
 
 A plan may have a wrapper, which runs the program in a namespace. Then the spawned process is the
 wrapper, and an `InitChannel` connects the host with the first process in the namespace. A plan may
-have a cgroup, which the program enters before it is executed.
+have a cgroup, which the program enters before it is executed. It may have a list of hosts, which
+the program reaches through a proxy, a process of its own (`network_proxy`).
 
 A `Child` that is garbage-collected while its process runs kills the process.
 """
@@ -29,6 +30,7 @@ from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus, ExitWatch
 from exthost.process.init_channel import InitChannel
 from exthost.process.memory_file import memory_file
+from exthost.process.network_proxy import NetworkProxy
 from exthost.process.procfs import kill_children
 from exthost.process.program_check import check_program
 from exthost.process.spawn_errors import spawn_error
@@ -54,6 +56,7 @@ class Child:
         "argv",
         "closed_paths",
         "cwd",
+        "network_proxy",
         "pid",
         "spawn_seconds",
         "status",
@@ -68,6 +71,7 @@ class Child:
         self._init_channel: InitChannel | None = None
         self._stop_watchdog: Callable[[], None] | None = None
         self._group: cgroups.Group | None = None
+        self.network_proxy: NetworkProxy | None = None
         self._ceiling = plan.ceiling
         self._limit_exceeded = ""
         self._private_mounts = plan.wrapper.private_mounts if plan.wrapper is not None else ()
@@ -87,9 +91,12 @@ class Child:
                 self._group = cgroups.create(plan.group)
             if self._group is not None:
                 child_ends.append(self._group.entry)
-            process, channel = _spawn(plan, child_ends, self._group)
+            if plan.network is not None:
+                self.network_proxy = NetworkProxy(plan.network, extension)
+            process, channel = _spawn(plan, child_ends, self._group, self.network_proxy)
         except BaseException as error:
             self._close_group()
+            self._close_proxy()
             for fd in our_ends:
                 os.close(fd)
             if isinstance(error, OSError | ValueError):
@@ -98,6 +105,8 @@ class Child:
         finally:
             for fd in child_ends:
                 os.close(fd)
+            if self.network_proxy is not None:
+                self.network_proxy.close_child_end()
         self.stdin, self.stdout, self.stderr = our_ends
         self.pid = process.pid
         self._init_channel = channel
@@ -109,6 +118,7 @@ class Child:
             process.kill()
             process.wait()
             self._close_group()
+            self._close_proxy()
             for fd in our_ends:
                 os.close(fd)
             raise spawn_error(error, plan, extension) from None
@@ -241,11 +251,17 @@ class Child:
         if self._init_channel is not None:
             self._init_channel.close()
         self._close_group()
+        self._close_proxy()
 
     def _close_group(self) -> None:
         if self._group is not None:
             self._group.close()
             self._group = None
+
+    def _close_proxy(self) -> None:
+        if self.network_proxy is not None:
+            self.network_proxy.close()
+            self.network_proxy = None
 
     def disown(self) -> None:
         """Release the process in a forked copy of the host. It belongs to the original host."""
@@ -253,6 +269,9 @@ class Child:
         open_fds += [self._watch.fd] if self._watch is not None else []
         open_fds += self._init_channel.descriptors if self._init_channel is not None else []
         replace_by_null(open_fds)
+        if self.network_proxy is not None:
+            self.network_proxy.disown()
+            self.network_proxy = None
         self._watch = self._init_channel = self._stop_watchdog = self._group = None
 
     def __del__(self) -> None:
@@ -269,7 +288,10 @@ class Child:
 
 
 def _spawn(
-    plan: LaunchPlan, ends: Sequence[int], group: cgroups.Group | None
+    plan: LaunchPlan,
+    ends: Sequence[int],
+    group: cgroups.Group | None,
+    proxy: NetworkProxy | None,
 ) -> tuple["subprocess.Popen[bytes]", InitChannel | None]:
     """Spawn the plan. The first three of `ends` are the child's ends of stdin, stdout and
     stderr."""
@@ -283,11 +305,19 @@ def _spawn(
     # The wrapper keeps its own stdin and stdout open, which would hide that the program closed one.
     # So it inherits the pipes under other numbers, which it does not keep.
     entry = () if group is None else (group.entry,)
-    channel = InitChannel(plan.wrapper, ends[0], ends[1], plan.env, *entry)
+    sockets = () if proxy is None else (proxy.child_end,)
+    channel = InitChannel(
+        plan.wrapper,
+        ends[0],
+        ends[1],
+        plan.env,
+        cgroup=0 if group is None else group.entry,
+        proxy=0 if proxy is None else proxy.child_end,
+    )
     null = subprocess.DEVNULL
     try:
         argv = (*channel.argv_prefix, *plan.argv)
-        inherited_fds = (*channel.inherited, *ends[:2], *entry)
+        inherited_fds = (*channel.inherited, *ends[:2], *entry, *sockets)
         process = _popen(replace(plan, env=channel.env), argv, (null, null, ends[2]), inherited_fds)
     except BaseException:
         channel.close()
@@ -307,8 +337,8 @@ def _spawn_in_cgroup(
     try:
         # The numbers have the same order as those that InitChannel makes: no control pipe, no
         # status pipe, stdin 0, stdout 1, keep PWD, make no namespace, the cgroup, check no paths,
-        # choose no pid.
-        init_argv = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0,0", *argv)
+        # choose no pid, no proxy.
+        init_argv = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0,0,0", *argv)
         return _popen(plan, init_argv, ends, (init, group.entry))
     finally:
         os.close(init)

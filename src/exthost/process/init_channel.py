@@ -30,7 +30,7 @@ _CLOSED = -1
 
 # The argument with which our init only resets the handling of signals and then executes the command
 # that follows. Its numbers have the order of those in `InitChannel.__init__`.
-_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0"
+_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0,0"
 
 # Prefixes of environment variables that make the dynamic loader and the C library load code, or
 # read and write files. The C library ignores these variables in set-user-ID programs.
@@ -63,13 +63,20 @@ class InitChannel:
     )
 
     def __init__(
-        self, wrapper: Wrapper, stdin: int, stdout: int, env: Mapping[str, str], cgroup: int = 0
+        self,
+        wrapper: Wrapper,
+        stdin: int,
+        stdout: int,
+        env: Mapping[str, str],
+        cgroup: int = 0,
+        proxy: int = 0,
     ) -> None:
         """Create the pipes, and the command line of the wrapper.
 
         stdin, stdout  the child's ends of the pipes to the program
         env            the environment variables of the program; `self.env` are those of the wrapper
         cgroup         a file descriptor of the cgroup.procs that the program enters; 0 for none
+        proxy          a Unix socket to the proxy of the network; 0 for none
 
         `self.program_pid` is the pid that the program had in its namespace, 0 before its exit."""
         self.env = env
@@ -107,7 +114,7 @@ class InitChannel:
         init_makes_namespace = not options
         keeps_pwd = "PWD" in env
         flags = (int(keeps_pwd), int(init_makes_namespace))
-        numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid())
+        numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy)
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *limits))
         start_init = (f"/proc/self/fd/{init}", settings)

@@ -37,6 +37,7 @@ ENVIRONMENT = os.environ | {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("template", "dialect"), PROJECTS_WITH_MARKS)
 def test_a_new_extension_passes_its_test_and_can_be_inspected(
     template: str, dialect: str, tmp_path: Path

@@ -94,7 +94,7 @@ def test_a_secret_in_the_entry_of_a_remote_server_is_found(
     result = run_inside("doctor", "--security", "--json", cwd=tmp_path)
     assert "hush" not in result.stdout
     fixes = {row["kind"]: row["fix"] for row in json.loads(result.stdout)["weak"]}
-    assert fix in fixes["secret"] and "network = true" in fixes["sandbox"]
+    assert fix in fixes["secret"] and "permissions = {}" in fixes["sandbox"]
 
 
 def test_an_entry_with_references_has_no_secret(tmp_path: Path) -> None:

@@ -383,6 +383,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert not heavy & set(result.stdout.partition("MODULES")[2].split())
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is Linux's")
 @pytest.mark.parametrize("verb", ["call", "status", "logs", "doctor"])
 def test_other_processes_of_the_user_cannot_read_the_memory_of_a_verb(
@@ -414,6 +415,7 @@ def test_run_supervises_extensions_until_ctrl_c(folder: Path) -> None:
     assert "text: stopped" in rest
 
 
+@pytest.mark.more
 def test_ctrl_c_twice_kills_processes_that_do_not_end(tmp_path: Path) -> None:
     program, *args = hostile_command("stubborn")
     (tmp_path / "exthost.toml").write_text(

@@ -48,6 +48,7 @@ def count_calls(folder: Path) -> int:
 STANDALONE = ("--standalone",)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("options", "key", "is_yes"),
     [

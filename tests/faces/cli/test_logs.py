@@ -26,6 +26,7 @@ def log_texts(folder: Path, *arguments: str) -> list[str]:
     return [json.loads(line)["text"] for line in result.stdout.splitlines()]
 
 
+@pytest.mark.more
 def test_the_log_can_be_read_after_the_extension_and_its_host_ended(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"), extension("two"))
     with host_process(tmp_path):

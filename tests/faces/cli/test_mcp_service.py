@@ -90,6 +90,7 @@ def test_a_host_that_serves_mcp_can_be_queried_and_controlled(
     assert run_json(tmp_path, "status", code=2)["error"]["code"] == "X1275"
 
 
+@pytest.mark.more
 def test_run_serves_http_and_its_control_socket(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     with host_process(tmp_path, "--http", "localhost:0", "--json") as host:

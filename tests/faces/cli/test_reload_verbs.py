@@ -298,6 +298,7 @@ def test_the_error_of_up_without_a_folder_for_its_logs_names_the_variable(tmp_pa
     assert "help:   set EXTHOST_HOME to a folder of your own" in result.stderr
 
 
+@pytest.mark.more
 def test_concurrent_edits_of_a_config_are_all_kept(tmp_path: Path) -> None:
     write_config(tmp_path, *(extension(f"old{number}") for number in range(3)))
     commands = [["add", f"new{number}", "--", "true"] for number in range(4)]

@@ -152,6 +152,7 @@ def test_without_a_host_each_verb_names_the_next_step(folder: Path, arguments: l
     assert error["code"] == "X1275" and "exthost run" in error["help"]
 
 
+@pytest.mark.more
 def test_a_second_host_of_the_same_config_is_refused_and_starts_nothing(shared: Shared) -> None:
     folder, host = shared
     before = run_json(folder, "status")["extensions"]

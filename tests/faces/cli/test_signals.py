@@ -277,6 +277,7 @@ def test_a_stopped_terminal_does_not_block_the_host(tmp_path: Path) -> None:
         assert screen.end() == 130
 
 
+@pytest.mark.more
 @pytest.mark.sampled(1 / 2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_many_signals_do_not_change_the_exit_code(tmp_path: Path, number: signal.Signals) -> None:

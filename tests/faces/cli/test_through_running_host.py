@@ -108,6 +108,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arguments", CALLS, ids=" ".join)
 def test_the_outcome_is_the_same_as_in_a_separate_process(
     folder: Path, arguments: list[str]
@@ -182,6 +183,7 @@ def test_inspect_starts_an_extension_at_a_path_and_reports_an_unknown_name(
     assert run_json(folder, "inspect", str(other))["dialect"] == "synaps"
 
 
+@pytest.mark.more
 def test_a_client_that_disconnects_cancels_only_its_own_call(folder: Path) -> None:
     def start_call(caller: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(

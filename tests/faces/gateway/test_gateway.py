@@ -255,6 +255,7 @@ async def check_everything(
     await check_changed_extensions(client, era, handler, folder, id)
 
 
+@pytest.mark.more
 @pytest.mark.sampled(1 / 2)
 @shows(
     "gateway-tools-01",
@@ -271,6 +272,7 @@ async def test_a_client_on_stdio_can_use_every_dialect(era: str, tmp_path: Path)
         await check_everything(client, era, handler, tmp_path, "later")
 
 
+@pytest.mark.sampled
 @shows(
     "gateway-tools-01",
     "gateway-tools-03",

@@ -51,6 +51,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway
         yield gateway._replace(token=file.read_text().strip())
 
 
+@pytest.mark.sampled
 @shows("gateway-http-02", "gateway-http-03")
 @pytest.mark.parametrize(
     ("headers", "status"),

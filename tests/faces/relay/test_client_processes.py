@@ -91,6 +91,7 @@ def _reply(id: Any, result: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode() + b"\n"
 
 
+@pytest.mark.more
 def test_a_server_that_asks_its_client_has_a_process_for_each_from_then_on(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with able(config) as one, able(config) as other:

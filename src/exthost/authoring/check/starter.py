@@ -15,6 +15,7 @@ from exthost.launch.admission import Admission
 from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import admit, make_state_folder, prepare
+from exthost.launch.secret_sources import SecretReading, with_secrets
 from exthost.model.offer import Offer
 from exthost.model.spec import HostEnvRef, Spec
 
@@ -92,7 +93,11 @@ class Starter:
             await asyncio.to_thread(probe_machine, self.spec)
         if self._admission is None:
             self._admission = admit(self.spec, self.dialect, self._environ)
-        launch = prepare(self.spec, self.dialect, self._environ, admission=self._admission)
+        secrets = SecretReading(self.spec, self._environ)
+        if secrets.is_needed:
+            await asyncio.to_thread(secrets.run)
+        spec = with_secrets(self.spec, secrets.values)
+        launch = prepare(spec, self.dialect, self._environ, admission=self._admission)
         process = CheckedProcess(
             make_state_folder(launch), self.spec, self.dialect, self._conformance
         )

@@ -11,6 +11,7 @@ from exthost.config.lock_file import LOCK_NAME
 from exthost.faces.cli.common import Args, plural, say
 from exthost.faces.cli.lock_edit import record_extension
 from exthost.faces.cli.terminal_question import ask_on_terminal
+from exthost.launch.network_grant import describe_network
 from exthost.model.spec import Spec
 
 
@@ -52,9 +53,9 @@ def _show(spec: Spec) -> None:
     if spec.permissions is None or spec.sandbox == "off":
         say("  it has no sandbox: it can do what you can do")
     else:
-        network = "with network" if spec.permissions.network else "without network"
+        network = describe_network(spec.permissions.network)
         grants = ", ".join(spec.permissions.filesystem) or "none"
-        say(f"  in a sandbox {network}; granted paths: {grants}")
+        say(f"  in a sandbox; network {network}; granted paths: {grants}")
 
 
 def say_lock(config: Config) -> None:

@@ -37,6 +37,10 @@ def run(args: Args) -> int:
         show_json(status)
         return 0
     show_table([row_cells(row, time.time()) for row in status["extensions"]], HEADER)
+    for row in status["extensions"]:
+        for target, count in row["stats"].get("refused", {}).items():
+            times = f", {count} times" if count > 1 else ""
+            say(f"{row['id']}: a connection to {_one_line(target)} was refused{times}")
     host = status["host"]
     ending_text = ", ending" if host["ending"] else ""
     say(f"host: process {host['pid']}, up {format_duration(host['uptime'])}{ending_text}")

@@ -3,7 +3,7 @@
  * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
  * in any root. `make init` builds it for each architecture and writes the result to initcode.toml.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX[,RESOURCE,SOFT,HARD]...
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,PROXY[,RESOURCE,SOFT,HARD]...
  *        PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group. End of
@@ -21,6 +21,8 @@
  *          at its end. If another file is at one of them, the program is not executed, and STATUS
  *          gets -ESTALE. The mounts are made by now, so nobody outside can replace what is there.
  * PID_MAX  pids outside are smaller than this. See start_with_pid.
+ * PROXY    a Unix socket to the proxy of the network, or 0. A socket that listens on the loopback
+ *          address of this network namespace is sent over it, before the program is executed.
  * STDIN and STDOUT are other descriptors than 0 and 1, because the wrapper outside keeps its own 0
  * and 1 open, which would hide that the program closed one.
  *
@@ -31,6 +33,7 @@
 #include <linux/close_range.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
+#include <linux/in.h>
 #include <linux/mount.h>
 #include <linux/poll.h>
 #include <linux/prctl.h>
@@ -38,6 +41,7 @@
 #include <linux/resource.h>
 #include <linux/sched.h>
 #include <linux/signal.h>
+#include <linux/socket.h>
 #include <linux/stat.h>
 #include <linux/wait.h>
 
@@ -84,7 +88,17 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 /* An operation for _WAITPID: any child, whoever started it. */
 #define ANY ((word)-1)
 
-enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, FIXED };
+/* The port of the proxy: that of most HTTP proxies. `strict.PROXY_PORT` has the same number. */
+#define PROXY_PORT 3128
+/* How many connections wait to be accepted; the kernel has a lower limit. */
+#define PROXY_BACKLOG 4096
+/* Not in the headers of the kernel for programs. */
+#define SOCKET_FAMILY 2
+#define SOCKET_STREAM 1
+#define SOCKET_LEVEL 1
+#define SEND_DESCRIPTORS 1
+
+enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, PROXY, FIXED };
 enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE };
 
 /* What the kernel calls struct sigaction; all zero is the default action. */
@@ -291,6 +305,42 @@ static word moved(word fd, word status_fd)
     return (word)copy;
 }
 
+/* The message of one byte with a descriptor, as the kernel reads it. */
+struct descriptor_message {
+    word name, name_length, data, data_count, control, control_length, flags;
+};
+struct descriptor_control {
+    word length;
+    int level, type, descriptor, padding;
+};
+
+static void open_proxy(word channel, word status_fd)
+{
+    struct sockaddr_in address;
+    char *raw = (char *)&address;
+    for (word i = 0; i < sizeof address; i++)
+        raw[i] = 0;
+    address.sin_family = SOCKET_FAMILY;
+    address.sin_port = (unsigned short)(PROXY_PORT >> 8 | (PROXY_PORT & 0xff) << 8);
+    address.sin_addr.s_addr = 0x0100007f;
+    long listener = call(__NR_socket, SOCKET_FAMILY, SOCKET_STREAM | O_CLOEXEC, 0, 0, 0);
+    if (listener < 0)
+        fail_start(status_fd, listener);
+    long refused = call(__NR_bind, (word)listener, (word)&address, sizeof address, 0, 0);
+    if (refused < 0 || (refused = call(__NR_listen, (word)listener, PROXY_BACKLOG, 0, 0, 0)) < 0)
+        fail_start(status_fd, refused);
+    char byte = 0;
+    word data[2] = {(word)&byte, 1};
+    struct descriptor_control control = {
+        sizeof control - sizeof control.padding, SOCKET_LEVEL, SEND_DESCRIPTORS, (int)listener, 0};
+    struct descriptor_message message = {0, 0, (word)data, 1, (word)&control, sizeof control, 0};
+    if ((refused = call(__NR_sendmsg, channel, (word)&message, 0, 0, 0)) < 0)
+        fail_start(status_fd, refused);
+    /* The message now holds the listening socket. When the host closes its end, it is closed. */
+    call(__NR_close, (word)listener, 0, 0, 0, 0);
+    call(__NR_close, channel, 0, 0, 0, 0);
+}
+
 static void become(word *fixed, char *limits, char **program, char **environment, word mask)
 {
     call(__NR_setsid, 0, 0, 0, 0, 0);
@@ -374,6 +424,8 @@ __attribute__((used)) void run(word *stack)
     call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     if (fixed[PATHS])
         check_paths(fixed[PATHS], fixed[STATUS]);
+    if (fixed[PROXY])
+        open_proxy(fixed[PROXY], fixed[STATUS]);
     word children = 1ul << (SIGCHLD - 1), before = 0;
     call(__NR_rt_sigprocmask, SIG_BLOCK, (word)&children, (word)&before, SIGNAL_SET_BYTES, 0);
     if (!fixed[CONTROL])

@@ -15,6 +15,10 @@ loops need it, but only for streams and sequenced packets: datagram sockets, whi
 as well, could send to any path. A program cannot change the buffer sizes of its sockets, because no
 limit counts the memory in these buffers.
 
+With a proxy, a program has a network namespace with nothing in it but the listening socket of the
+proxy. It can make sockets of IP for streams and datagrams. It can make no Unix sockets: those with
+a path lead out of the namespace.
+
 No call may set the set-user-ID or set-group-ID bit of a file: outside the sandbox such a file would
 run with its owner's rights. No lease can be taken on a file: a process that opens the file, such as
 the host, would wait for the holder of the lease. `clone` cannot make namespaces, and `personality`
@@ -44,7 +48,7 @@ _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _NETLINK_ROUTE = 0
-_SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 5, 0xF
+_SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 2, 5, 0xF
 
 # SOL_SOCKET; SO_SNDBUF and SO_SNDBUFFORCE. Sockets of a socketpair have only send buffers.
 _SOCKET_LEVEL = 1
@@ -83,10 +87,10 @@ _MODES: Mapping[str, int] = {
 _OPENS: Mapping[str, tuple[int, int]] = {"open": (1, 2), "openat": (2, 3)}
 
 
-def program(machine: str, *, network: bool) -> bytes:
+def program(machine: str, *, network: bool, proxied: bool = False) -> bytes:
     """Return the filter for this machine (as `uname -m` prints it), as an array of struct
-    sock_filter. `network` is whether the extension may use the network. Raises KeyError for an
-    unknown machine."""
+    sock_filter. `network` is whether the extension may use the network, `proxied` whether only
+    through a proxy. Raises KeyError for an unknown machine."""
     architecture = ARCHITECTURES[machine]
     code = [
         _step(_LOAD, _ARCHITECTURE),
@@ -99,7 +103,7 @@ def program(machine: str, *, network: bool) -> bytes:
         for call in group
         if (number := call.number(machine)) is not None
     }
-    for name, check in _checks(network).items():
+    for name, check in _checks(network, proxied).items():
         if name in numbers:
             code += _if(numbers[name], check)
     verdicts: dict[int, int] = {}
@@ -134,17 +138,17 @@ def _search(ranges: Sequence[tuple[int, int]]) -> list[bytes]:
     return [_step(_JUMP_AT_LEAST, ranges[middle][0], len(lower), 0), *lower, *upper]
 
 
-def _checks(network: bool) -> dict[str, list[bytes]]:
+def _checks(network: bool, proxied: bool) -> dict[str, list[bytes]]:
     """Return the code for each call whose arguments are checked. The code always ends with a
     return instruction."""
     checks = {
-        "socketpair": _socketpair(network),
+        "socketpair": _socketpair(network and not proxied),
         "clone": _unless_set(0, _NAMESPACES),
         "personality": _personality(),
         "fcntl": _fcntl(),
     }
     if network:
-        checks["socket"] = _socket()
+        checks["socket"] = _proxied_socket() if proxied else _socket()
     else:
         checks["setsockopt"] = _setsockopt()
     for name, mode in _MODES.items():
@@ -204,6 +208,21 @@ def _socket() -> list[bytes]:
         *_if(_AF_UNIX, allow),
         *_if(_AF_INET, allow),
         *_if(_AF_INET6, allow),
+        *_if(_AF_NETLINK, [_step(_LOAD, _ARGUMENTS + 16), *_if(_NETLINK_ROUTE, allow)]),
+        _step(_RETURN, _ERRNO | _EAFNOSUPPORT),
+    ]
+
+
+def _proxied_socket() -> list[bytes]:
+    """Return the code for `socket` with a proxy: streams and datagrams of IP, and the socket by
+    which programs list network interfaces."""
+    allow = [_step(_RETURN, _ALLOW)]
+    masked = [_step(_LOAD, _ARGUMENTS + 8), _step(_AND, _SOCK_TYPE_MASK)]
+    kinds = [*masked, *_if(_SOCK_STREAM, allow), *_if(_SOCK_DGRAM, allow)]
+    return [
+        _step(_LOAD, _ARGUMENTS),
+        *_if(_AF_INET, [*kinds, _step(_RETURN, _ERRNO | _EPERM)]),
+        *_if(_AF_INET6, [*kinds, _step(_RETURN, _ERRNO | _EPERM)]),
         *_if(_AF_NETLINK, [_step(_LOAD, _ARGUMENTS + 16), *_if(_NETLINK_ROUTE, allow)]),
         _step(_RETURN, _ERRNO | _EAFNOSUPPORT),
     ]
