@@ -83,9 +83,9 @@ class RuleApplied(NamedTuple):
 
     `tool_name` is the registered name of the tool. `rule` is the position of the rule in the
     config, from 1, and `reason` the reason that it gives. `outcome` is "allowed" or "denied" if the
-    rule decided by itself, "agreed" or "declined" if a person did, and "unanswered" if nobody could
-    be asked or nobody answered. `client` is the name of the gateway's client, None for any other
-    caller.
+    rule decided by itself, "agreed" or "declined" if a person did, and "unanswered" if no person
+    could be asked or no answer arrived. `client` is the name of the gateway's client, None for any
+    other caller.
     """
 
     extension: str
@@ -277,7 +277,7 @@ class Exited(NamedTuple):
 
 
 class ProcessLost(NamedTuple):
-    """A process of a pool ended by itself or did not get ready, and the others go on.
+    """A process of a pool ended by itself or did not become ready. The other processes continue.
 
     `reason` is the message of its error and `code` its code. `processes` is how many processes are
     ready. `delay` is the time in seconds until a new process is started in its place; None if none

@@ -112,7 +112,7 @@ async def test_stray_lines_notifications_and_unknown_ids_do_not_disturb_a_call()
     bus.subscribe(LogLine, lines.append)
     async with child(events=bus) as ext:
         assert (await ext.call_tool("whine")).data == "done"
-        assert ext.stats.dropped == {"stray lines on stdout": 1, "replies to no question": 1}
+        assert ext.stats.dropped == {"stray lines on stdout": 1, "replies without a request": 1}
     assert notices == [("child", "progress", 7)]
     assert any("a stray line" in line.text for line in lines)
 

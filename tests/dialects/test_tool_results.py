@@ -226,7 +226,7 @@ async def test_call_tool_raises_after_its_hooks_have_received_the_failure(tmp_pa
         assert isinstance(timeout_error, CallTimeout)
     received = (tmp_path / "heard").read_text()
     assert received.count("as you wish") == 2 and received.count("not today") == 2
-    assert received.count("no answer came") == 1
+    assert received.count("no answer arrived") == 1
 
 
 async def test_the_error_of_a_failed_tool_mentions_skipped_hooks(

@@ -239,7 +239,7 @@ async def test_an_answer_before_its_request_is_dropped(folder: Path) -> None:
                 assert "without a request" in error.message
             else:
                 assert start_outcome is child.ext
-                dropped = {"replies to no question": 3}
+                dropped = {"replies without a request": 3}
                 await wait_until(lambda: child.ext.stats.dropped == dropped, CALL_SECONDS)
                 for n in range(12):  # one of these has the id 9
                     assert await child.do(value=n) == n

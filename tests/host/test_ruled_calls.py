@@ -156,7 +156,7 @@ async def test_without_an_answer_the_call_is_refused(tmp_path: Path) -> None:
         late = await error_of(host.call_tool(ECHO, confirm=never, timeout=0.05))
         failed = await error_of(host.call_tool(ECHO, confirm=broken))
     assert [error.code for error in (nobody, late, failed)] == ["X1842"] * 3
-    assert "there is no person to ask" in nobody.message and "no answer came" in late.message
+    assert "there is no person to ask" in nobody.message and "no answer arrived" in late.message
     assert [row[2] for row in audited(tmp_path)] == ["unanswered"] * 3
 
 

@@ -13,7 +13,7 @@ from tests.extensions.harness import Ledger, check_call_counts, error_of, hostil
 
 STRAY = "stray lines on stdout"
 LATE = "late or repeated replies"
-UNKNOWN = "replies to no question"
+UNKNOWN = "replies without a request"
 
 
 @pytest.mark.both_loops
@@ -115,7 +115,7 @@ async def test_the_timeout_error_has_an_unreadable_reply_with_the_id_of_the_call
     async with hostile_extension() as ext:
         await ext.call("garbage", None)  # stray lines without the id of a call
         error = await error_of(ext.call("keep", None, timeout=0.2))
-        assert error.message.endswith("no answer came") and not error.evidence.bytes
+        assert error.message.endswith("no answer arrived") and not error.evidence.bytes
         clock.stop()
         text = '{"id": $ID, "result": NaN} (printed for debugging)'
         unreadable = asyncio.ensure_future(error_of(ext.call("raw", {"text": text}, timeout=0.5)))

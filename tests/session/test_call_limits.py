@@ -30,7 +30,7 @@ async def test_a_call_ends_at_its_limit_and_its_late_reply_is_counted() -> None:
         assert isinstance(error, CallTimeout)
         assert time.monotonic() - started_at > 0.09
         assert error.code == "X0801" and error.extension == "hostile"
-        assert "keep took longer than 0.1 s: no answer came" in error.message
+        assert "keep took longer than 0.1 s: no answer arrived" in error.message
         assert error.evidence.argv
         assert await ext.call("release") == 1  # the late reply was written before this reply
         assert ext.stats.dropped == {"late or repeated replies": 1}

@@ -235,7 +235,7 @@ class Calls:
         """Return the tool of this name if it was called before and has not changed, else None."""
         try:
             prepared = self._status.prepared_tools.get(name)
-        except TypeError:  # it has no hash, so it is no string
+        except TypeError:  # it has no hash, so it is not a string
             return None
         return None if prepared is None else prepared[0]
 

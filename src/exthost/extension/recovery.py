@@ -90,15 +90,15 @@ class PoolGrowth:
 
 
 class Recovery:
-    """What decides about the next start of one extension.
+    """The values that decide about the next start of one extension.
 
     restarts    the restart policy, with its history
     breaker     the circuit breaker
     growth      the requests for more processes of the pool
     restart_at  the loop time at which a restart delay ends; infinity without a delay
 
-    A process of a pool may be lost while none is ready and another one is starting. What follows is
-    decided when that one is ready or has failed, too.
+    A process of a pool may be lost while none is ready and another one is starting. The next step
+    is decided when that one is ready or has failed, too.
     """
 
     __slots__ = (

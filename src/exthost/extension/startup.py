@@ -48,7 +48,7 @@ from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from exthost.process.own_process import host_environ
 from exthost.process.spawn_errors import deleted_folder_error
-from exthost.session.handshake import run_initial_steps, shake_hands, start_timeout_error
+from exthost.session.handshake import run_handshake, run_initial_steps, start_timeout_error
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.trace.secrets import SecretFilter, find_secrets
@@ -398,7 +398,7 @@ class Start:
         starter = self._starter
         may_fall_back = starter.dialect.fallback is not None and not starter.uses_fallback
         try:
-            return await self._spawn_and_shake_hands(first_id)
+            return await self._spawn_and_run_handshake(first_id)
         except HandshakeFailed as error:
             # The fallback is for programs that exit because they have read the usual handshake.
             did_exit = error.process_ended and error.has_read and not self.was_killed
@@ -406,7 +406,7 @@ class Start:
                 raise
         starter.uses_fallback = True
         try:
-            return await self._spawn_and_shake_hands(first_id)
+            return await self._spawn_and_run_handshake(first_id)
         except BaseException:
             starter.uses_fallback = False
             raise
@@ -472,7 +472,7 @@ class Start:
         self._restart_time_limit()
         return child
 
-    async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
+    async def _spawn_and_run_handshake(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
         if not is_machine_probed(starter.spec):
             await asyncio.to_thread(probe_machine, starter.spec)
@@ -546,7 +546,7 @@ class Start:
         handshake_began_at = queue.loop.time()
         try:
             context = replace(launch.context, last_offer=starter.last_offer)
-            self.offer = await shake_hands(session, context, fallback=starter.uses_fallback)
+            self.offer = await run_handshake(session, context, fallback=starter.uses_fallback)
             tools_digest = starter.check_tools(self.offer.tools)
             if (lock := starter.spec.lock) is not None:
                 starter.judge_lock(compare_offer(lock.record, self.offer))

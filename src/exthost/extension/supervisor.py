@@ -330,7 +330,7 @@ class Supervisor:
         self._status.set_offer(start.offer)
         start.tool_refresh.begin()
         if self._status.state is State.STARTING:
-            self._status.apply_event(Event.SHOOK_HANDS)
+            self._status.apply_event(Event.HANDSHAKE_DONE)
         for worker in old_workers:  # now, so that the next call goes to the new process
             self.processes.dismiss(worker)
         if self.processes.workers_on_draining_nodes:

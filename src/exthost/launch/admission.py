@@ -43,7 +43,7 @@ class RecordedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What was decided for every start of an extension.
+    """The decisions for every start of an extension.
 
     view   the files that the extension sees; None without a sandbox
     files  the visible paths except those of the system (such as /usr), and the paths of the command

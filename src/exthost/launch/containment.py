@@ -52,7 +52,7 @@ from exthost.process.resource_limits import (
 )
 from exthost.process.user_ids import counts_processes
 
-# What is enforced without a sandbox; "open" means not restricted.
+# The restrictions without a sandbox; "open" means not restricted.
 _OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
 
 

@@ -214,7 +214,7 @@ def _is_harmless(parts: Sequence[str]) -> bool:
 
 
 def _is_public_file(path: str) -> bool:
-    """Return whether everybody can read a file, so that only writing it can be denied."""
+    """Return whether every user can read a file, so that only writing it can be denied."""
     try:
         status = os.stat(path)  # noqa: PTH116
     except OSError:

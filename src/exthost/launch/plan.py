@@ -44,7 +44,7 @@ _log = logging.getLogger("exthost.launch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What one start executes, and what its handshake sends.
+    """The command of one start, and the data of its handshake.
 
     plan             the command, and the sandbox and limits around it
     environment      the environment variables, and which of the host's variables are not passed on

@@ -30,7 +30,7 @@ _PROCESS_CLOCK = 2
 # The default of the kernel, for a system on which it cannot be read.
 _SEND_BUFFER_BYTES = 208 * 1024
 
-# What the kernel needs for a file of tmpfs besides its content.
+# The size that the kernel needs for a file of tmpfs in addition to its content.
 _INODE_BYTES = 1024
 
 # The largest list of mappings that is read, about 20,000 mappings. A read of this size takes some

@@ -34,7 +34,7 @@ from exthost.wire import jsontext
 STRAY = "stray lines on stdout"
 
 # The name under which replies with an id that no request had are counted.
-UNMATCHED = "replies to no question"
+UNMATCHED = "replies without a request"
 
 # The name under which errors without an id are counted: the child could not read some request.
 UNNAMED = "errors that name no request"
@@ -79,8 +79,8 @@ class Diagnostics:
     redacts          whether the child's output must not appear in logs and errors
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
-    unnamed_error_at when the last error came that names no request; -1 if none came
-    stray_reason     why the last stray output is not a message; "" if none came
+    unnamed_error_at when the last error arrived that names no request; -1 if none did
+    stray_reason     why the last stray output is not a message; "" if there was none
     """
 
     __slots__ = (
@@ -255,7 +255,7 @@ class Diagnostics:
     def count(self, name: str, warning: str = "", content: Any = None) -> bool:
         """Count something that was dropped under this name, and log the warning, with the
         content unless output is redacted. Return False if the warning is not logged, because too
-        many with this name came before."""
+        many with this name there were before."""
         if self._counts is None:
             self._counts = Counter()
         times = self._counts[name] = self._counts[name] + 1

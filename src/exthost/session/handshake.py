@@ -62,7 +62,7 @@ def read_evidence(session: Session) -> Evidence:
     return session.diagnostics.evidence(session.first_output)
 
 
-async def shake_hands(
+async def run_handshake(
     session: Session, context: HandshakeContext, *, fallback: bool = False
 ) -> Offer:
     """Run the dialect's handshake, or with `fallback` the one for programs that exit when they
@@ -191,7 +191,7 @@ class _SilenceCheck:
             return
         self.fault = HandshakeFailed(
             "X0508",
-            f"it did not shake hands: {diagnosis.message}",
+            f"it did not complete the handshake: {diagnosis.message}",
             help=diagnosis.help,
             evidence=Evidence(bytes=diagnosis.data.decode("utf-8", "backslashreplace")),
         )
@@ -230,7 +230,7 @@ def start_timeout_error(session: Session, seconds: float) -> HandshakeFailed:
     if error.code == "X0504":  # no more specific cause, such as another dialect
         error.code = "X0507"
         error.message = error.message.replace(
-            "it did not shake hands in", "it was not ready within"
+            "it did not complete the handshake within", "it was not ready within"
         )
     error.evidence = replace(error.evidence, exit="")
     return error
@@ -252,7 +252,7 @@ def _handshake_error(
     dialect, output = session.dialect, session.first_output
     if isinstance(error, CallTimeout):
         limit = session.limits.handshake if seconds is None else seconds
-        code, message = "X0504", f"it did not shake hands in {limit:g} s"
+        code, message = "X0504", f"it did not complete the handshake within {limit:g} s"
         help = (
             f"does it speak {dialect.name}? and does it flush its output? if it is slow to "
             "start, as a program that is compiled first, raise limits.handshake or --timeout"

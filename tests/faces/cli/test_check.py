@@ -32,7 +32,7 @@ def test_a_fault_is_shown_with_rule_bytes_and_fix_and_exits_with_1(tmp_path: Pat
     assert "version-member" in lines[first] and "nexo-wire-05" in lines[first]
     fault_text = "\n".join(lines[first : first + 9])  # the lines about this fault
     assert 'sent:   {"jsonrpc":"2.0","method":"initialize"' in fault_text
-    assert 'came:   {"id": 0, "result":' in fault_text
+    assert 'got:    {"id": 0, "result":' in fault_text
     assert 'fix:    add the member "jsonrpc": "2.0"' in fault_text
     assert "1 fault" in result.stderr and "score" in result.stderr
     suite = ElementTree.parse(junit).getroot()[0]

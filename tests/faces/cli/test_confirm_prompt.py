@@ -84,7 +84,7 @@ def test_no_answer_within_the_timeout_is_a_no(folder: Path) -> None:
     with terminal(folder, arguments, "--json") as screen:
         code = screen.end()
         output = screen.output.decode()
-    assert code != 0 and "X0354" in output and "no answer came within" in output
+    assert code != 0 and "X0354" in output and "no answer arrived within" in output
     assert count_calls(folder) == before
 
 

@@ -48,7 +48,7 @@ def test_the_dialect_of_a_command_is_detected_and_each_attempt_is_reported() -> 
     report = json.loads(result.stdout)
     assert report["dialect"] == "nexo"
     tried = {item["dialect"]: item["answer"] for item in report["tried"]}
-    assert next(iter(tried)) == "mcp" and "names no protocolVersion" in tried["mcp"]
+    assert next(iter(tried)) == "mcp" and "has no protocolVersion" in tried["mcp"]
     assert "morphir" in tried and "nexo" not in tried
 
 

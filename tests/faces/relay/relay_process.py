@@ -97,7 +97,7 @@ class RelayClient:
         deadline = time.monotonic() + SECONDS
         while b"\n" not in self._partial:
             ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"no message came: {self.said()}"
+            assert ready, f"no message arrived: {self.said()}"
             data = os.read(fd, 65536)
             assert data, f"the relay closed stdout: {self.said()}"
             self._partial += data

@@ -127,7 +127,7 @@ async def test_an_answer_needs_the_token(running: Page) -> None:
 async def test_no_answer_in_time_is_a_no(running: Page, folder: Path) -> None:
     async with asked(running, "a", timeout=0.3) as question:
         end = await question.end()
-        assert end["error"]["code"] == "X1842" and "no answer came" in end["error"]["message"]
+        assert end["error"]["code"] == "X1842" and "no answer arrived" in end["error"]["message"]
         assert (await question.answer(True)).status_code == 404
     assert outcomes(folder)[-1] == "unanswered"
 

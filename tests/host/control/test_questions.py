@@ -218,7 +218,7 @@ async def test_a_call_is_refused_without_an_answer_within_its_time(tmp_path: Pat
         await asyncio.gather(host["guard"].start(), host["tools"].start())
         error = await error_of(client.call_tool(TOOL, {"a": 1}, timeout=0.2))
         assert isinstance(error, Refused) and error.code == "X0354"
-        assert "no answer came within the 0.2 s of the call: really?" in error.message
+        assert "no answer arrived within the 0.2 s of the call: really?" in error.message
         assert "timeout" in error.help
         await wait_until(lambda: waiting == 0)  # the function was cancelled
         assert not was_called(tmp_path)

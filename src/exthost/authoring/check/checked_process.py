@@ -168,7 +168,7 @@ class CheckedProcess:
         self._numbers: dict[Call, int] = {}  # of the last request of each call, from 1
         self._answered_requests = 0  # the number of the last request that was answered
         self._loop = asyncio.get_running_loop()
-        self._output_came = asyncio.Event()
+        self._output_arrived = asyncio.Event()
         self._changed = asyncio.Event()  # set when a call may have ended or taken a step
         self.pipes = Pipes(launch.plan, spec.id, self._on_output, self._on_exit)
 
@@ -176,7 +176,7 @@ class CheckedProcess:
 
     def _on_output(self, data: bytes) -> None:
         if not data:
-            self._output_came.set()
+            self._output_arrived.set()
             # Wait for the exit, because its status explains more than the end of the output.
             self._loop.call_later(_EXIT_SECONDS, self._fail_all)
             if self.pipes.has_exited:
@@ -190,7 +190,7 @@ class CheckedProcess:
             return
         for item in self._conversation.framing.feed(data):
             self._receive(item)
-        self._output_came.set()
+        self._output_arrived.set()
         self._changed.set()
 
     def _receive(self, item: Item) -> None:
@@ -384,7 +384,7 @@ class CheckedProcess:
 
     # -- operations --------------------------------------------------------------------------
 
-    async def shake_hands(self, steps: Handshake, seconds: float) -> Offer:
+    async def run_handshake(self, steps: Handshake, seconds: float) -> Offer:
         """Run the handshake and return the offer. `seconds` is the time limit of each request.
         Raises NoAnswer, and the errors of the dialect's handshake."""
         offer: Offer = await self._run("the handshake", steps, seconds)
@@ -458,11 +458,11 @@ class CheckedProcess:
     async def find_unflushed_output(self, seconds: float = _LAST_OUTPUT_SECONDS) -> None:
         """Close the stdin of a process that has written nothing, and set `writes_at_end_only` if it
         writes then: it keeps its output in a buffer and does not flush it."""
-        self._output_came.clear()
+        self._output_arrived.clear()
         self.pipes.close_stdin()
         try:
             async with asyncio.timeout(seconds):
-                await self._output_came.wait()
+                await self._output_arrived.wait()
         except TimeoutError:
             return
         self.writes_at_end_only = self.has_written

@@ -48,7 +48,7 @@ _NO_SUCH_METHOD = -32601
 
 _TOOL_ENDED_IT = "the call ended the process: see stderr, and catch exceptions around each call"
 _TOOL_SILENT = (
-    "no reply came: answer every call, with an error if need be; --reply-timeout gives it more time"
+    "no reply arrived: answer every call, with an error if needed; --reply-timeout allows more time"
 )
 
 

@@ -159,7 +159,7 @@ class LifeChecks:
         try:
             process, offer = await self._starter.connect()
         except (NoAnswer, ExthostError) as error:
-            why = f"killed and started again, it does not shake hands: {describe_error(error)}"
+            why = f"after a kill and a restart, the handshake fails: {describe_error(error)}"
             self._ledger.add_finding("restart", why, self._starter.latest)
             self._ledger.skip("signal", "it did not start again")
             return

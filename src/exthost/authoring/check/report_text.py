@@ -48,7 +48,7 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     yield f"         {finding.message}"
     yield f"         rule:   {finding.rule.text}"
     for piece in finding.exchange:
-        yield f"         {'sent' if piece[0] == '>' else 'came'}:   {piece[2:]}"
+        yield f"         {'sent:' if piece[0] == '>' else 'got:':<7} {piece[2:]}"
     for line in finding.stderr:
         yield f"         stderr: {line}"
     yield f"         fix:    {finding.fix or finding.rule.fix}"

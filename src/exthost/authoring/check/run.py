@@ -117,7 +117,7 @@ async def _check(
             process, offer = await first.connect()
         except (NoAnswer, HandshakeFailed, ProtocolViolation, CallFailed) as error:
             assert first.latest is not None
-            # What the process did by itself: `release_all` ends it.
+            # This is the behaviour of the process by itself: `release_all` ends it.
             pipes = first.latest.pipes
             has_ended = pipes.status is not None or pipes.ended.is_set()
             has_exited = has_ended and not isinstance(error, AnswerTimeout)

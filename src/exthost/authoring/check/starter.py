@@ -113,7 +113,7 @@ class Starter:
         process = await self.start()
         process.splits = splits
         try:
-            return process, await self._shake_hands(process)
+            return process, await self._run_handshake(process)
         except NoAnswer:
             if self.dialect.fallback is None or self._uses_fallback or process.is_alive:
                 raise
@@ -122,9 +122,9 @@ class Starter:
         self._uses_fallback = True
         process = await self.start()
         process.splits = splits
-        return process, await self._shake_hands(process)
+        return process, await self._run_handshake(process)
 
-    async def _shake_hands(self, process: CheckedProcess) -> Offer:
+    async def _run_handshake(self, process: CheckedProcess) -> Offer:
         fallback = self.dialect.fallback if self._uses_fallback else None
         steps = (fallback or self.dialect.handshake)(process.launch.context)
         began = time.perf_counter()
@@ -132,7 +132,7 @@ class Starter:
             _ANNOUNCED_SECONDS, self._announce_wait, process
         )
         try:
-            offer = await process.shake_hands(steps, self._handshake_seconds)
+            offer = await process.run_handshake(steps, self._handshake_seconds)
             self.start_seconds = max(self.start_seconds, time.perf_counter() - began)
             self.has_connected = True
             return offer

@@ -121,7 +121,7 @@ def _audit_block(block: Any) -> Iterator[tuple[str, str]]:
         return
     type_name = block.get("type")
     if not isinstance(type_name, str) or type_name not in _TEXT_MEMBERS:
-        yield f"type {_describe(block, 'type')}, which is none that MCP has", _BLOCK_FIX
+        yield f"type {_describe(block, 'type')}, which is not a type of MCP", _BLOCK_FIX
         return
     for name in _TEXT_MEMBERS[type_name]:
         if not isinstance(block.get(name), str):

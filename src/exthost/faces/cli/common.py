@@ -276,7 +276,7 @@ def say_labelled(label: str, style: str, text: str) -> None:
 
 
 def _write_stderr(text: str) -> None:
-    """Write to stderr. If it cannot be written, the verb goes on without messages."""
+    """Write to stderr. If it cannot be written, the verb continues without messages."""
     try:
         sys.stderr.write(text)
     except OSError:

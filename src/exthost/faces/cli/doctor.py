@@ -3,7 +3,7 @@ programs and environment variables, each with a fix. --runtime also starts each 
 reports its timings and differences from its manifest. The exit code is that of the first error.
 
 --security lists what is weak in the config instead: extensions without a sandbox or a lock, wide
-grants, secrets in plain text, guards that fail open, files that everybody can write."""
+grants, secrets in plain text, guards that fail open, files that every user can write."""
 
 import argparse
 import asyncio
@@ -65,8 +65,8 @@ _MAX_CONCURRENT_STARTS = 4
 # Kind of dropped input (messages that the host discarded) → what the extension's author can do.
 _FIXES_FOR_DROPPED = {
     "stray lines on stdout": "nothing but messages belongs on stdout; logs belong on stderr",
-    "late or repeated replies": "answer each request once, under its own id",
-    "replies to no question": "answer each request once, under its own id",
+    "late or repeated replies": "answer each request once, with its own id",
+    "replies without a request": "answer each request once, with its own id",
     "errors that name no request": "name the id of the request in each error; the log has the text",
     "messages over the size limit": "send less at a time, or raise limits.max_message",
 }

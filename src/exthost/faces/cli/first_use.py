@@ -18,7 +18,7 @@ from exthost.model.spec import Spec
 def ask_about_new(args: Args, config: Config, target: str | None = None) -> None:
     """Show each new extension of the config, or the one that `target` names, and ask whether to
     start it. A yes is remembered; if there is a lock, its record is written. Without a terminal
-    nobody is asked, and the extension stays refused."""
+    no person is asked, and the extension stays refused."""
     if config.trust.new != "ask":
         return
     for spec in find_extensions(config).specs:

@@ -122,7 +122,7 @@ def _print_text(report: dict[str, Any]) -> None:
     if phrases:
         say(escape_controls(f"  it {' and '.join(phrases)}"))
     timings = report["timings_ms"]
-    say(f"  spawned in {timings['spawn']:.1f} ms, shook hands in {timings['handshake']:.1f} ms")
+    say(f"  spawned in {timings['spawn']:.1f} ms, handshake in {timings['handshake']:.1f} ms")
     environment = report["environment"]
     held_back = ", ".join(environment["held_back"]) or "none"
     say(f"  variables: {len(environment['passed'])} passed; held back: {held_back}")

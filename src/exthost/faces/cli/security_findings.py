@@ -179,7 +179,7 @@ def _find_code(spec: Spec) -> Iterator[Weakness]:
         path = os.path.join(spec.cwd or "", word)  # noqa: PTH118
         for place in (path, os.path.dirname(os.path.realpath(path))):  # noqa: PTH120
             if _is_world_writable(place):
-                message = f"everybody on this machine can write {place}, which it runs"
+                message = f"every user of this machine can write {place}, which it runs"
                 yield Weakness("file", spec.id, message, f"chmod o-w {shlex.quote(place)}")
 
 

@@ -39,7 +39,8 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_SET = 0x15, 0x35, 0x45
 
-# What a filter returns: SECCOMP_RET_ALLOW, _KILL_PROCESS and _ERRNO, to which an errno is added.
+# The return values of a filter: SECCOMP_RET_ALLOW, _KILL_PROCESS and _ERRNO, to which an errno is
+# added.
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _ERRNO = 0x00050000

@@ -77,8 +77,8 @@ class ClosedPath(NamedTuple):
     write nor replace it.
 
     path    an absolute path without symbolic links
-    access  "read" for what is closed; "write" for a folder above it, which stays writable: nobody
-            can rename a mount point
+    access  "read" for what is closed; "write" for a folder above it, which stays writable: a mount
+            point cannot be renamed
     reason  why it is closed, such as "code of tool: virtual environment"; users see it in listings
     """
 
@@ -250,7 +250,7 @@ def _options(
     if support.uid == 0 and view.uid is None:  # the extension runs as root
         for path in _PROC_READ_ONLY:
             yield from ("--ro-bind-try", path, path)
-    # The number of slashes is the depth: outer folders come first. What is closed replaces what is
+    # The number of slashes is the depth: outer folders come first. A closed path replaces what is
     # visible at the same path.
     mounts = {path: access for path, access, _ in (*view.visible_paths, *view.closed)}
     for path, access in sorted(mounts.items(), key=lambda item: (item[0].count("/"), item[0])):

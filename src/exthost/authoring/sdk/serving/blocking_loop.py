@@ -1,7 +1,7 @@
 """Serves a host in a blocking loop, for an extension without asynchronous handlers.
 
-Each iteration reads, calls the handlers and writes the replies. The replies to requests that came
-in one read are written together, unless the handlers take long.
+Each iteration reads, calls the handlers and writes the replies. The replies to requests that
+arrived in one read are written together, unless the handlers take long.
 """
 
 import os

@@ -5,7 +5,7 @@ process uses as well. `claim` moves the wire to two new descriptors that childre
 redirects descriptor 1 to stderr and descriptor 0 to /dev/null. From then on `print`, C's `printf`
 and the output of children end up in the host's log, and only the SDK reads the host's requests.
 
-What was written and flushed before `claim` cannot be taken back.
+Output that was flushed before `claim` cannot be taken back.
 """
 
 import os
