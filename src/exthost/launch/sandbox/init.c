@@ -3,8 +3,8 @@
  * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
  * in any root. `make init` builds it for each architecture and writes the result to initcode.toml.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX[,RESOURCE,SOFT,HARD]...
- *        PROGRAM [ARGUMENT]...
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,HOLD,UNDER,JOIN
+ *        [,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group. End of
  *          file means that the host is gone or wants the program killed. 0 if there is no
@@ -14,13 +14,19 @@
  * MAKE     1: make the namespace, with its own /proc, and wait outside until it has ended;
  *          0: another program made it, and this is its first process;
  *          2: only reset signals, and execute the program with all descriptors open. Bubblewrap
- *          needs that under a host that ignores SIGCHLD: it would wait forever for its child.
+ *          needs that under a host that ignores SIGCHLD: it would wait forever for its child;
+ *          3: only enter UNDER, and execute the program there with all descriptors open.
  * GROUP    cgroup.procs of the program's own cgroup, opened by the host, or 0. The program enters
  *          it before it is executed; this process stays outside.
  * PATHS    a file with a list of paths, or 0: "MAJOR,MINOR,INODE,PATH" for each, with a zero byte
  *          at its end. If another file is at one of them, the program is not executed, and STATUS
  *          gets -ESTALE. The mounts are made by now, so nobody outside can replace what is there.
  * PID_MAX  pids outside are smaller than this. See start_with_pid.
+ * HOLD     1: keep the namespace when the program has ended, because others are below it.
+ * UNDER    a pidfd of the first process of a template's namespace, or 0. The namespace of this
+ *          program is made below that one, so that processes of the template can join it.
+ * JOIN     a socket to a process that was forked from the template, or 0. That process joins the
+ *          namespace and becomes the program. If it does not, the program is executed here.
  * STDIN and STDOUT are other descriptors than 0 and 1, because the wrapper outside keeps its own 0
  * and 1 open, which would hide that the program closed one.
  *
@@ -84,8 +90,13 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 /* An operation for _WAITPID: any child, whoever started it. */
 #define ANY ((word)-1)
 
-enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, FIXED };
-enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE };
+/* How long a process of the template may take to join. Forking takes milliseconds. */
+#define JOIN_SECONDS 5
+
+enum {
+    CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, HOLD, UNDER, JOIN, FIXED
+};
+enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE, ENTER };
 
 /* What the kernel calls struct sigaction; all zero is the default action. */
 struct action {
@@ -161,12 +172,45 @@ static long keep(const char *file, word id)
     return put(file, text, length);
 }
 
+/* Waits for a process with all descriptors closed, so that this process does not hide that the
+ * program closed one. Exits as that process did. */
+static void wait_outside(long first)
+{
+    int status = 0;
+    if (call(__NR_close_range, 0, ~0u, 0, 0, 0) < 0)
+        for (word fd = 0; fd < 1024; fd++)
+            call(__NR_close, fd, 0, 0, 0, 0);
+    while (call(__NR_wait4, (word)first, (word)&status, 0, 0, 0) == -EINTR)
+        ;
+    end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
+}
+
+/* Enters the namespace of a template: its user namespace, if it is another one, and its PID
+ * namespace, in which only new processes can be. Returns in such a process. If the template has
+ * ended, nothing is entered: then nobody joins, and the program is executed. */
+static void enter_template(word under)
+{
+    long refused = call(__NR_setns, under, CLONE_NEWUSER | CLONE_NEWPID, 0, 0, 0);
+    if (refused == -EINVAL) /* the user namespace is that of this process */
+        refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
+    call(__NR_close, under, 0, 0, 0, 0);
+    if (refused < 0)
+        return;
+    long first = call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
+    if (first < 0)
+        fail("no process could be started", first);
+    if (first > 0)
+        wait_outside(first);
+    call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+}
+
 /* Returns in the first process of a new PID namespace: the pid of the process outside, which only
- * waits for it, with all descriptors closed, so that it does not hide that the program closed
- * one. */
-static word make_namespace(void)
+ * waits for it. */
+static word make_namespace(word under)
 {
     word outside = (word)call(__NR_getpid, 0, 0, 0, 0, 0);
+    if (under)
+        enter_template(under);
     word uid = (word)call(__NR_geteuid, 0, 0, 0, 0, 0);
     word gid = (word)call(__NR_getegid, 0, 0, 0, 0, 0);
     word flags = CLONE_NEWPID | CLONE_NEWNS;
@@ -177,15 +221,8 @@ static word make_namespace(void)
     }
     if (first < 0)
         fail("no PID namespace could be made", first);
-    if (first > 0) {
-        int status = 0;
-        if (call(__NR_close_range, 0, ~0u, 0, 0, 0) < 0)
-            for (word fd = 0; fd < 1024; fd++)
-                call(__NR_close, fd, 0, 0, 0, 0);
-        while (call(__NR_wait4, (word)first, (word)&status, 0, 0, 0) == -EINTR)
-            ;
-        end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
-    }
+    if (first > 0)
+        wait_outside(first);
     /* The parent is the process above, which has one thread. */
     call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     long refused = 0;
@@ -321,18 +358,39 @@ static void become(word *fixed, char *limits, char **program, char **environment
     end(127);
 }
 
+/* Lets a process of the template become the program. Returns its pid; 0 if nobody joins in time,
+ * or if the other end says so. The process waits for the answer, so there is one program. */
+static word adopt(word join, word control)
+{
+    char ready = 1;
+    int program = 0;
+    struct pollfd seen[2] = {{(int)join, POLLIN, 0}, {(int)control, 0, 0}};
+    struct __kernel_timespec limit = {JOIN_SECONDS, 0};
+    call(__NR_write, join, (word)&ready, 1, 0, 0);
+    call(__NR_ppoll, (word)seen, 2, (word)&limit, 0, SIGNAL_SET_BYTES);
+    if (seen[1].revents)
+        end(137);
+    if (!seen[0].revents
+        || call(__NR_read, join, (word)&program, sizeof program, 0, 0) != sizeof program
+        || program < 0 || call(__NR_write, join, (word)&ready, 1, 0, 0) != 1)
+        program = 0;
+    call(__NR_close, join, 0, 0, 0, 0);
+    return (word)program;
+}
+
 static void pass_on(word control, word program)
 {
     unsigned char signals[64];
     long count = call(__NR_read, control, (word)signals, sizeof signals, 0, 0);
     if (count <= 0)
         end(137);
-    for (long i = 0; i < count; i++)
+    for (long i = 0; program && i < count; i++)
         if (call(__NR_kill, -program, signals[i], 0, 0, 0) < 0)
             call(__NR_kill, program, signals[i], 0, 0, 0); /* it has no process group yet */
 }
 
-static void reap_children(word status_fd, word program)
+/* Returns the pid of the program; 0 if it has ended and the namespace is kept. */
+static word reap_children(word status_fd, word program, word hold)
 {
     int status;
     long pid;
@@ -344,8 +402,11 @@ static void reap_children(word status_fd, word program)
             tell(status_fd, status);
             tell(status_fd, (int)(seconds * 1000 + micros / 1000));
             tell(status_fd, (int)program);
-            end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
+            if (!hold)
+                end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
+            program = 0;
         }
+    return program;
 }
 
 __attribute__((used)) void run(word *stack)
@@ -363,25 +424,32 @@ __attribute__((used)) void run(word *stack)
     /* A host may have inherited SIGCHLD ignored. Then no exit would ever be reported here. */
     struct action action = {0, 0, 0, 0};
     call(__NR_rt_sigaction, SIGCHLD, (word)&action, 0, SIGNAL_SET_BYTES, 0);
-    if (fixed[MAKE] == ONLY_EXECUTE) {
+    if (fixed[MAKE] == ONLY_EXECUTE || fixed[MAKE] == ENTER) {
+        if (fixed[MAKE] == ENTER)
+            enter_template(fixed[UNDER]);
         call(__NR_execve, (word)words[2], (word)(words + 2), (word)environment, 0, 0);
         end(127);
     }
     call(__NR_prctl, PR_SET_NAME, (word)"exthost-init", 0, 0, 0);
-    word outside = fixed[MAKE] == MAKE_NAMESPACE ? make_namespace() : 0;
-    /* Other processes here have our uid, and must not be able to trace us. The program is not
-     * affected once it is executed. */
-    call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+    word outside = fixed[MAKE] == MAKE_NAMESPACE ? make_namespace(fixed[UNDER]) : 0;
     if (fixed[PATHS])
         check_paths(fixed[PATHS], fixed[STATUS]);
+    /* Who joins must be able to trace us, so this is before the next call. */
+    word joined = fixed[JOIN] ? adopt(fixed[JOIN], fixed[CONTROL]) : 0;
+    /* Other processes here have our uid, and must not be able to trace us. The program is not
+     * affected once it is executed. A namespace that we made for a template stays open to the
+     * host, which may be an ordinary user. */
+    if (!(fixed[HOLD] && outside))
+        call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     word children = 1ul << (SIGCHLD - 1), before = 0;
     call(__NR_rt_sigprocmask, SIG_BLOCK, (word)&children, (word)&before, SIGNAL_SET_BYTES, 0);
     if (!fixed[CONTROL])
         become(fixed, settings, words + 2, environment, before);
     long deaths = call(__NR_signalfd4, ANY, (word)&children, SIGNAL_SET_BYTES,
                        O_CLOEXEC | O_NONBLOCK, 0);
-    long program = outside ? start_with_pid(outside, fixed[PID_MAX])
-                           : call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
+    long program = joined ? (long)joined
+                   : outside ? start_with_pid(outside, fixed[PID_MAX])
+                             : call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
     if (deaths < 0 || program < 0) {
         tell(fixed[STATUS], (int)(deaths < 0 ? deaths : program));
         end(125);
@@ -396,7 +464,7 @@ __attribute__((used)) void run(word *stack)
         if (seen[1].revents) {
             char information[128];
             call(__NR_read, (word)deaths, (word)information, sizeof information, 0, 0);
-            reap_children(fixed[STATUS], (word)program);
+            program = (long)reap_children(fixed[STATUS], (word)program, fixed[HOLD]);
         }
         if (seen[0].revents)
             pass_on(fixed[CONTROL], (word)program);

@@ -82,10 +82,10 @@ _MODES: Mapping[str, int] = {
 _OPENS: Mapping[str, tuple[int, int]] = {"open": (1, 2), "openat": (2, 3)}
 
 
-def program(machine: str, *, network: bool) -> bytes:
+def program(machine: str, *, network: bool, joins: bool = False) -> bytes:
     """Return the filter for this machine (as `uname -m` prints it), as an array of struct
-    sock_filter. `network` is whether the extension may use the network. Raises KeyError for an
-    unknown machine."""
+    sock_filter. `network` is whether the extension may use the network, `joins` whether it may
+    join namespaces. Raises KeyError for an unknown machine."""
     architecture = ARCHITECTURES[machine]
     code = [
         _step(_LOAD, _ARCHITECTURE),
@@ -108,6 +108,10 @@ def program(machine: str, *, network: bool) -> bytes:
     for call in calls(network=network):
         if (number := call.number(machine)) is not None:
             verdicts[number] = _ALLOW
+    if joins:
+        verdicts.update(
+            (call.number(machine), _ALLOW) for call in DENIED if call.name == "setns"
+        )
     return b"".join([*code, *_search(_verdict_ranges(verdicts))])
 
 
