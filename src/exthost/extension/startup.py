@@ -18,6 +18,7 @@ from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, LockMismatch, Spawned
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.templates import TemplateStarter
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.advice import (
@@ -90,6 +91,7 @@ class ProcessStarter:
     argv             the command line of the last start, or of the next one
     tools_digest     the digest of the first offer's tools if they are pinned, else ""
     uses_fallback    whether the usual handshake made a process exit, so that the fallback is used
+    templates        starts processes from templates; None if that is not configured
     bytecode         the compiled Python files of a locked extension, which it must not run
     last_offer       the offer of the last start that succeeded; empty before the first
     limits           the effective limits of time and size
@@ -117,6 +119,7 @@ class ProcessStarter:
         "session_handlers",
         "spawn",
         "spec",
+        "templates",
         "tools_digest",
         "uses_fallback",
     )
@@ -151,6 +154,9 @@ class ProcessStarter:
         self.admission: Admission | None = None
         self.tools_digest = ""
         self.uses_fallback = False
+        self.templates: TemplateStarter | None = None
+        if spec.start_method == "template" and spec.pool.engine is None:
+            self.templates = TemplateStarter(spec.id, queue.loop, self.environ)
         self.bytecode = Bytecode()
         self.last_offer = NO_OFFER
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
@@ -201,6 +207,11 @@ class ProcessStarter:
                 _log.warning("[%s] weaker %s: %s", self.spec.id, aspect, reason)
                 self.queue.bus.publish(ContainmentWeakened(self.spec.id, aspect, reason))
         self._weaknesses = weaknesses
+
+    async def close(self) -> None:
+        """Release what the starts have shared, when all processes have ended."""
+        if self.templates is not None:
+            await self.templates.close()
 
     def traffic(self) -> Traffic:
         """Return the recorder of messages, which the extensions of a host share. For an extension
@@ -473,6 +484,8 @@ class Start:
                     await self._compile(compilation)
         if is_module(starter.spec):
             await self._compile(Compilation(starter.spec, starter.environ()))
+        if starter.templates is not None:
+            await starter.templates.prepare(starter.hide_bytecode(starter.prepared()).plan)
         async with spawn_turn(queue.loop):  # the block must not wait for anything
             starter.check_code()
             launch = self._launch = starter.hide_bytecode(make_state_folder(starter.prepared()))
@@ -480,7 +493,12 @@ class Start:
             if is_local:
                 check_files(starter.spec, launch.plan)
             starter.argv = launch.plan.argv
-            spawned = starter.spawn(launch.plan, starter.spec.id)
+            templates = starter.templates
+            start = templates.begin(launch.plan) if templates is not None else None
+            if start is not None:
+                spawned = Child(launch.plan, starter.spec.id, start=start)
+            else:
+                spawned = starter.spawn(launch.plan, starter.spec.id)
         child = await self._wait_for_node(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if Spawned in queue.bus.listeners:
@@ -523,7 +541,11 @@ class Start:
             for steps in starter.on_new_process:
                 await run_initial_steps(session, steps())
             session.forget_first_output()
+            if templates is not None:
+                templates.on_ready(start, launch.plan)
         except BaseException as error:
+            if templates is not None:
+                templates.on_failed(start)
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):
                 self._with_advice(error)

@@ -32,7 +32,7 @@ from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus, ExitWatch
 from exthost.process.init_channel import InitChannel, TemplateEnds
 from exthost.process.memory_file import memory_file
-from exthost.process.procfs import kill_children, wrapper_processes
+from exthost.process.procfs import children_of, kill_children, wrapper_processes
 from exthost.process.program_check import check_program
 from exthost.process.spawn_errors import spawn_error
 from exthost.process.watchdog import watch
@@ -126,6 +126,8 @@ class Child:
             if start is not None:
                 start.send(process.pid, child_ends)
         except BaseException as error:
+            if start is not None:
+                start.close()
             self._close_group()
             for fd in our_ends:
                 os.close(fd)
@@ -186,6 +188,13 @@ class Child:
     def init_pid(self) -> int | None:
         """The pid of the first process of its namespace; None if it has none, or has ended."""
         return next(iter(wrapper_processes(self.pid, self._wrappers)[0]), None)
+
+    @property
+    def program_pids(self) -> list[int]:
+        """The pids of the program and of processes whose parents have ended; empty without a
+        namespace."""
+        init = self.init_pid
+        return [] if init is None else children_of(init)
 
     @property
     def exit_fd(self) -> int:

@@ -139,6 +139,17 @@ def memory_use(pid: int) -> MemoryUse:
     return MemoryUse()
 
 
+def shared_bytes(pid: int) -> int:
+    """Return how much memory of a process is shared with other processes; 0 if that is not
+    known."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:  # noqa: PTH123
+            text = file.read()
+    except OSError:
+        return 0
+    return (_number(text, b"\nShared_Clean:") + _number(text, b"\nShared_Dirty:")) * 1024
+
+
 def _folders(pid: int) -> Iterator[str]:
     """Yield the folder of a process in /proc, and then those of its threads."""
     yield f"/proc/{pid}"

@@ -606,6 +606,13 @@ class SharedSettings:
         '"plain"',
         '"tree"',
     )
+    start_method: str | None = setting(
+        one_of("execute", "template"),
+        "How its processes are started: template forks a Python program from a process that has "
+        "imported its modules before.",
+        '"template"',
+        '"execute"',
+    )
     on_weaker: str | None = setting(
         one_of("refuse", "warn"),
         "Whether it runs on a machine that cannot contain it as intended.",
