@@ -52,11 +52,15 @@ _MAX_ATTEMPTS = 5
 _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _MAX_MODULES = 20_000
 
+# How often a template is made again because its environment has changed. A program that changes
+# its own environment with every start gains nothing from a template.
+_MAX_CHANGES = 5
+
 _RETIRED = "a file of its environment has changed: {}"
 
 
 class StartReport(NamedTuple):
-    """How the last process of an extension was started: "template" or "cold", and the reason if it
+    """How the last process of an extension was started: "template" or "execute", and the reason if it
     was not forked from its template."""
 
     method: str
@@ -223,19 +227,26 @@ class TemplateStarter:
         self._recorded = -1  # the file in which a running program records its modules
         self._has_started = False
         self._is_failing = False
+        self._changes = 0
         self._building: asyncio.Task[None] | None = None
         self._recording: asyncio.TimerHandle | None = None
-        self.last = StartReport("cold", "it has not been started")
+        self.last = StartReport("execute", "it has not been started")
 
     async def prepare(self, plan: LaunchPlan) -> None:
         """Make the template of a start, or wait for it, if a start from it is worth that."""
         try:
             command = find_python_command(plan)
             self._load(plan, command)
-            if self._is_failing:
+            if self._is_failing or self._changes > _MAX_CHANGES:
                 return
             self._take_recorded()
             entry = self._find(plan, command)
+            if entry is not None and entry.template.report is not None:
+                if not entry.template.find_changed_file():
+                    return
+                self._templates.retire(entry.template)
+                self._changes += 1
+                entry = None
             if entry is None and self._building is None:
                 self._building = self._loop.create_task(self._build(plan, command))
             assert self._learned is not None
@@ -253,15 +264,17 @@ class TemplateStarter:
         try:
             return self._begin(plan)
         except NoTemplate as error:
-            self._set_report(StartReport("cold", str(error)))
+            self._set_report(StartReport("execute", str(error)))
         except (ExthostError, OSError) as error:
-            self._set_report(StartReport("cold", f"its template could not be made: {error}"))
+            self._set_report(StartReport("execute", f"its template could not be made: {error}"))
         return None
 
     def _begin(self, plan: LaunchPlan) -> WarmStart:
         command = find_python_command(plan)
         if self._is_failing:
             raise NoTemplate("its last start from the template failed")
+        if self._changes > _MAX_CHANGES:
+            raise NoTemplate("the files of its environment change again and again")
         self._load(plan, command)
         entry = self._find(plan, command)
         if entry is None or entry.template.report is None:
@@ -270,6 +283,7 @@ class TemplateStarter:
         template = entry.template
         if changed := template.find_changed_file():
             self._templates.retire(template)
+            self._changes += 1
             raise NoTemplate(_RETIRED.format(changed))
         template.users.add(self._extension)
         learns = not template.inputs.modules and self._recorded < 0
@@ -287,7 +301,7 @@ class TemplateStarter:
         if start is None:
             return
         warm, reason = start.outcome()
-        self._set_report(StartReport("template" if warm else "cold", reason))
+        self._set_report(StartReport("template" if warm else "execute", reason))
         if self._recorded >= 0 and self._recording is None:
             self._recording = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
 
@@ -299,7 +313,7 @@ class TemplateStarter:
                 self._is_failing = True
 
     def _set_report(self, report: StartReport) -> None:
-        if report != self.last and report.method == "cold":
+        if report != self.last and report.method == "execute":
             _log.warning("[%s] started without its template: %s", self._extension, report.reason)
         self.last = report
 

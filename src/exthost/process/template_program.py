@@ -46,6 +46,9 @@ _SECCOMP_FILTER = 2
 _AMBIENT_CLEAR_ALL = 4
 _LAST_CAPABILITY = 63
 
+# The names of the folders in which packages are installed.
+_PACKAGE_FOLDERS = ("site-packages", "dist-packages", "lib-dynload")
+
 # Signals that every Python process ignores. Their disposition is not copied.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -164,7 +167,7 @@ def _environment_roots():
     folders.update(
         path
         for path in sys.path
-        if os.path.basename(path) in ("site-packages", "dist-packages", "lib-dynload")
+        if os.path.basename(path) in _PACKAGE_FOLDERS
     )
     libraries = {os.path.join(root, name) for root in roots for name in ("lib", "lib64", "Lib")}
     return tuple(sorted(folder + os.sep for folder in folders | libraries if folder))
@@ -545,20 +548,21 @@ def _main():
     preload = _Preload(frozenset(refused.decode().split()), _environment_roots())
     preload.run(names.decode().split())
     preload.faults.pop("", None)
-    folders = {}
-    for path in (*sys.path, sys.prefix, sys.executable):
+    # A new package, or another interpreter, also changes the environment.
+    packages = [path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS]
+    environment = {}
+    for path in (*packages, os.path.join(sys.prefix, "pyvenv.cfg"), sys.executable):
         try:
-            status = os.stat(path or ".")
+            status = os.stat(path)
         except OSError:
             continue
-        if path:
-            folders[path] = (status.st_dev, status.st_ino, status.st_mtime_ns)
+        environment[path] = (status.st_dev, status.st_ino, status.st_mtime_ns)
     report = {
         "modules": len(sys.modules),
         "faults": preload.faults,
         "missing": preload.missing,
         "reads": preload.reads,
-        "files": {**folders, **preload.files},
+        "files": {**environment, **preload.files},
     }
     _write_all(1, _json(report).encode() + b"\n")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes that join are not waited for

@@ -185,23 +185,35 @@ static void wait_outside(long first)
     end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
 }
 
+/* Mounts a /proc with the pids of this namespace. Later mounts outside are visible inside, and not
+ * the other way round. */
+static void mount_proc(void)
+{
+    long refused;
+    if ((refused = call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_SLAVE, 0)) < 0
+        || (refused = call(__NR_mount, (word)"proc", (word)"/proc", (word)"proc",
+                           MS_NOSUID | MS_NODEV | MS_NOEXEC, 0)) < 0)
+        fail("no /proc could be had in a namespace", refused);
+}
+
 /* Enters the namespace of a template: its user namespace, if it is another one, and its PID
  * namespace, in which only new processes can be. Returns in such a process. If the template has
- * ended, nothing is entered: then nobody joins, and the program is executed. */
-static void enter_template(word under)
+ * ended, nothing is entered, and the result is 0: then nobody joins, and the program is executed. */
+static int enter_template(word under)
 {
     long refused = call(__NR_setns, under, CLONE_NEWUSER | CLONE_NEWPID, 0, 0, 0);
     if (refused == -EINVAL) /* the user namespace is that of this process */
         refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
     call(__NR_close, under, 0, 0, 0, 0);
     if (refused < 0)
-        return;
+        return 0;
     long first = call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
     if (first < 0)
         fail("no process could be started", first);
     if (first > 0)
         wait_outside(first);
     call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    return 1;
 }
 
 /* Returns in the first process of a new PID namespace: the pid of the process outside, which only
@@ -233,11 +245,7 @@ static word make_namespace(word under)
             fail("no user could be kept in a namespace", refused);
     }
     call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    /* Later mounts outside are visible inside, and not the other way round. */
-    if ((refused = call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_SLAVE, 0)) < 0
-        || (refused = call(__NR_mount, (word)"proc", (word)"/proc", (word)"proc",
-                           MS_NOSUID | MS_NODEV | MS_NOEXEC, 0)) < 0)
-        fail("no /proc could be had in a namespace", refused);
+    mount_proc();
     return outside;
 }
 
@@ -425,8 +433,10 @@ __attribute__((used)) void run(word *stack)
     struct action action = {0, 0, 0, 0};
     call(__NR_rt_sigaction, SIGCHLD, (word)&action, 0, SIGNAL_SET_BYTES, 0);
     if (fixed[MAKE] == ONLY_EXECUTE || fixed[MAKE] == ENTER) {
-        if (fixed[MAKE] == ENTER)
-            enter_template(fixed[UNDER]);
+        /* Bubblewrap reads the files of its child in /proc, by its pid. */
+        if (fixed[MAKE] == ENTER && enter_template(fixed[UNDER])
+            && call(__NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) == 0)
+            mount_proc();
         call(__NR_execve, (word)words[2], (word)(words + 2), (word)environment, 0, 0);
         end(127);
     }
