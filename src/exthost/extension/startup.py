@@ -495,6 +495,7 @@ class Start:
             starter.argv = launch.plan.argv
             templates = starter.templates
             start = templates.begin(launch.plan) if templates is not None else None
+            spawned: ChildProcess | Awaitable[ChildProcess]
             if start is not None:
                 spawned = Child(launch.plan, starter.spec.id, start=start)
             else:

@@ -60,8 +60,8 @@ _RETIRED = "a file of its environment has changed: {}"
 
 
 class StartReport(NamedTuple):
-    """How the last process of an extension was started: "template" or "execute", and the reason if it
-    was not forked from its template."""
+    """How the last process of an extension was started: "template" or "execute", and the reason if
+    it was not forked from its template."""
 
     method: str
     reason: str = ""
@@ -140,10 +140,13 @@ class Templates:
         if not template.is_retired:
             template.is_retired = True
             self._retired.add(template)
-        if self._entries.get(template.inputs, None) is not None:
-            if self._entries[template.inputs].template is template:
-                del self._entries[template.inputs]
+        self._forget(template)
         self.end_unused(template)
+
+    def _forget(self, template: Template) -> None:
+        entry = self._entries.get(template.inputs)
+        if entry is not None and entry.template is template:
+            del self._entries[template.inputs]
 
     def end_unused(self, template: Template) -> None:
         """End a template that no extension and no process uses."""
@@ -151,9 +154,7 @@ class Templates:
             return
         if template in self._retired or not template.users:
             self._retired.discard(template)
-            if self._entries.get(template.inputs) is not None:
-                if self._entries[template.inputs].template is template:
-                    del self._entries[template.inputs]
+            self._forget(template)
             self._end(template)
 
     def _end(self, template: Template) -> None:
@@ -290,9 +291,7 @@ class TemplateStarter:
         if learns:
             self._recorded = memory_file("exthost-modules", b"")
             os.ftruncate(self._recorded, LEARNED_BYTES)
-        start = template.start(
-            describe_program(plan, command), self._recorded if learns else -1
-        )
+        start = template.start(describe_program(plan, command), self._recorded if learns else -1)
         start.on_close = lambda: self._templates.end_unused(template)
         return start
 
@@ -308,9 +307,9 @@ class TemplateStarter:
     def on_failed(self, start: WarmStart | None) -> None:
         """Handle that a process did not become ready. The next one is started without a template,
         since the template may be the reason."""
-        if start is not None and start.outcome()[0] and start.template is not None:
-            if start.template.inputs.modules:
-                self._is_failing = True
+        template = None if start is None else start.template
+        if start is not None and template is not None and template.inputs.modules:
+            self._is_failing |= start.outcome()[0]
 
     def _set_report(self, report: StartReport) -> None:
         if report != self.last and report.method == "execute":
@@ -415,7 +414,9 @@ class TemplateStarter:
                     self._save()
                 if self._inputs(plan, command)[1] == inputs:
                     for name, reason in report.faults.items():
-                        _log.info("[%s] %s is not in its template: %s", self._extension, name, reason)
+                        _log.info(
+                            "[%s] %s is not in its template: %s", self._extension, name, reason
+                        )
                     return
                 self._templates.retire(entry.template)
         except (NoTemplate, ExthostError, OSError) as error:
@@ -461,5 +462,3 @@ def _valid_modules(names: Iterable[Any]) -> tuple[str, ...]:
     )
     valid.pop("__main__", None)
     return tuple(valid)[:_MAX_MODULES]
-
-

@@ -120,9 +120,7 @@ class Child:
                 self._group = cgroups.create(plan.group)
             if self._group is not None:
                 child_ends.append(self._group.entry)
-            process, channel = _spawn(
-                plan, child_ends, self._group, start=start, holds=is_template
-            )
+            process, channel = _spawn(plan, child_ends, self._group, start=start, holds=is_template)
             if start is not None:
                 start.send(process.pid, child_ends)
         except BaseException as error:

@@ -137,10 +137,10 @@ class InitChannel:
         if template is not None:
             self._inherited += (os.dup(under), join)
             under = self._inherited[-2]
+        template_numbers = (int(holds), under if init_makes_namespace else 0, join)
         numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid())
-        numbers = (*numbers, int(holds), under if init_makes_namespace else 0, join)
         limits = (number for limit in wrapper.limits for number in limit)
-        settings = ",".join(str(number) for number in (*numbers, *limits))
+        settings = ",".join(str(number) for number in (*numbers, *template_numbers, *limits))
         start_init = (f"/proc/self/fd/{init}", settings)
         self._argv_prefix = start_init
         if init_makes_namespace:

@@ -30,7 +30,7 @@ _SOURCE = "template_program.py"
 # The interpreter reads the program of the template from its stdin. The global variables of
 # `__main__` stay empty: they are those of the extension's program.
 _BOOTSTRAP = (
-    "exec('import os\\nb=b\"\"\\nwhile len(b)<{0}:b+=os.read(0,{0}-len(b))\\n"
+    'exec(\'import os\\nb=b""\\nwhile len(b)<{0}:b+=os.read(0,{0}-len(b))\\n'
     'exec(compile(b,"<exthost template>","exec"),'
     '{{"__name__":"exthost_template","__file__":"<exthost template>"}})\',{{}})'
 )
@@ -288,5 +288,3 @@ def _read_report(data: bytes) -> Report | None:
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-
-

@@ -138,7 +138,9 @@ class _Preload:
             return
         self.faults[""] = (threads, descriptors)
 
-    def _recording(preload, variables):
+    def _recording(self, variables):
+        preload = self
+
         class Recording(variables):
             def __getitem__(self, name):
                 preload._read(name)
@@ -164,11 +166,7 @@ def _environment_roots():
     interpreter and of installed packages."""
     roots = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
     folders = {os.path.dirname(os.__file__)}
-    folders.update(
-        path
-        for path in sys.path
-        if os.path.basename(path) in _PACKAGE_FOLDERS
-    )
+    folders.update(path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS)
     libraries = {os.path.join(root, name) for root in roots for name in ("lib", "lib64", "Lib")}
     return tuple(sorted(folder + os.sep for folder in folders | libraries if folder))
 
@@ -287,7 +285,9 @@ def _join(descriptors):
 def _decline(start, error):
     """Let the program be executed without the template, and report the reason."""
     try:
-        reason = str(error) if isinstance(error, _Cold) else "%s: %s" % (type(error).__name__, error)
+        reason = (
+            str(error) if isinstance(error, _Cold) else "%s: %s" % (type(error).__name__, error)
+        )
         if start is not None:
             start.report("cold\n" + reason)
             os.write(start.join, struct.pack("=i", 0))

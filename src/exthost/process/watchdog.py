@@ -24,7 +24,13 @@ from contextlib import suppress
 from exthost.model.launch_plan import Ceiling
 from exthost.process.extension_memory import ExtensionMemory
 from exthost.process.processor_time import ProcessorTime
-from exthost.process.procfs import ENDED, count_sockets, descendants, process_clock, wrapper_processes
+from exthost.process.procfs import (
+    ENDED,
+    count_sockets,
+    descendants,
+    process_clock,
+    wrapper_processes,
+)
 
 # The mean interval between two samples. An interval is at most twice as long. In that time a
 # program can allocate about a hundred megabytes.
