@@ -446,6 +446,12 @@ class Start:
             raise
         self._restart_time_limit()
 
+    async def _prepare_template(self, templates: TemplateStarter) -> None:
+        """Make the template of the program. The time limit of the start begins afterwards."""
+        self._timeout.reschedule(None)
+        await templates.prepare(self._starter.hide_bytecode(self._starter.prepared()).plan)
+        self._restart_time_limit()
+
     def _restart_time_limit(self) -> None:
         if (seconds := self._starter.limits.start) is not None:
             self._timeout.reschedule(self._starter.queue.loop.time() + seconds)
@@ -485,7 +491,7 @@ class Start:
         if is_module(starter.spec):
             await self._compile(Compilation(starter.spec, starter.environ()))
         if starter.templates is not None:
-            await starter.templates.prepare(starter.hide_bytecode(starter.prepared()).plan)
+            await self._prepare_template(starter.templates)
         async with spawn_turn(queue.loop):  # the block must not wait for anything
             starter.check_code()
             launch = self._launch = starter.hide_bytecode(make_state_folder(starter.prepared()))

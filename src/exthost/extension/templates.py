@@ -38,9 +38,9 @@ from exthost.process.template import LEARNED_BYTES, Template, TemplateInputs, Wa
 
 _log = logging.getLogger("exthost.extension")
 
-# How long a start waits for a template. Importing takes a few seconds at most; a start without a
-# template would import the same modules.
-_WAIT_SECONDS = 30.0
+# How long a start waits for a template. Without a template it would import the same modules, and
+# that would take as long.
+_WAIT_SECONDS = 20.0
 
 # How long a program that records its modules runs before they are read. Many modules are imported
 # by the first call.
@@ -226,7 +226,6 @@ class TemplateStarter:
         self._learned: Learned | None = None
         self._file = ""
         self._recorded = -1  # the file in which a running program records its modules
-        self._has_started = False
         self._is_failing = False
         self._changes = 0
         self._building: asyncio.Task[None] | None = None
@@ -234,7 +233,7 @@ class TemplateStarter:
         self.last = StartReport("execute", "it has not been started")
 
     async def prepare(self, plan: LaunchPlan) -> None:
-        """Make the template of a start, or wait for it, if a start from it is worth that."""
+        """Make the template of a start, or wait for it."""
         try:
             command = find_python_command(plan)
             self._load(plan, command)
@@ -250,14 +249,10 @@ class TemplateStarter:
                 entry = None
             if entry is None and self._building is None:
                 self._building = self._loop.create_task(self._build(plan, command))
-            assert self._learned is not None
-            # An empty template is ready in no time. A full one is as slow as the first process.
-            if (self._has_started or not self._learned.modules) and self._building is not None:
+            if self._building is not None:
                 await asyncio.wait([self._building], timeout=_WAIT_SECONDS)
         except (NoTemplate, ExthostError, OSError):
             return  # `begin` reports it
-        finally:
-            self._has_started = True
 
     def begin(self, plan: LaunchPlan) -> WarmStart | None:
         """Return a start from the template; None for a cold start, of which `last` has the

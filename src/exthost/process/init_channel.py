@@ -34,7 +34,7 @@ _CLOSED = -1
 _RESET_SIGNALS = "0,0,0,0,1,2,0,0,0"
 
 # The beginning of the argument with which our init only enters the namespace of a template; the
-# descriptor of that namespace follows.
+# descriptors of that namespace follow.
 _ENTER_TEMPLATE = "0,0,0,0,1,3,0,0,0,0,"
 
 # Prefixes of environment variables that make the dynamic loader and the C library load code, or
@@ -56,10 +56,12 @@ class TemplateEnds(NamedTuple):
     """The file descriptors by which a start uses a template.
 
     under  a pidfd of the first process of the template's namespace
+    owner  the user namespace that owns the template's PID namespace; 0 if that process is in it
     join   the end of a socket that our init has; the process that joins has the other end
     """
 
     under: int
+    owner: int
     join: int
 
 
@@ -133,11 +135,15 @@ class InitChannel:
         init_makes_namespace = not options
         keeps_pwd = "PWD" in env
         flags = (int(keeps_pwd), int(init_makes_namespace))
-        under, join = template or (0, 0)
+        under, owner, join = template or (0, 0, 0)
         if template is not None:
-            self._inherited += (os.dup(under), join)
-            under = self._inherited[-2]
-        template_numbers = (int(holds), under if init_makes_namespace else 0, join)
+            self._inherited += (join,)
+            under = os.dup(under)
+            self._inherited += (under,)
+            if owner:
+                owner = os.dup(owner)
+                self._inherited += (owner,)
+        template_numbers = (int(holds), under if init_makes_namespace else 0, 0, join)
         numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid())
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *template_numbers, *limits))
@@ -148,7 +154,7 @@ class InitChannel:
         if template is not None:
             # After the change of the user, who owns the template's namespace.
             position = options.index("--") + 1 if wrapper.uid is not None else 0
-            enter = (f"/proc/self/fd/{init}", f"{_ENTER_TEMPLATE}{under}")
+            enter = (f"/proc/self/fd/{init}", f"{_ENTER_TEMPLATE}{under},{owner}")
             options = (*options[:position], *enter, *options[position:])
         wrapper_argv: tuple[str, ...] = (*options, "--", *start_init)
         # The wrapper inherits an ignored SIGCHLD, and would then not learn that init has exited. So

@@ -11,6 +11,7 @@ The template gets no variables, arguments or descriptors of an extension. They a
 memory that only the forked process reads.
 """
 
+import fcntl
 import os
 import socket
 import struct
@@ -40,6 +41,9 @@ _MAX_REPORT_BYTES = 4 * 2**20
 
 # Space for the names of the modules that a program imports.
 LEARNED_BYTES = 512 * 1024
+
+# The ioctl that returns the user namespace which owns a namespace.
+_NS_GET_USERNS = 0xB701
 
 # As in init.c: pids of other processes of a namespace begin at a place that depends on its own.
 _RESERVED_PIDS, _GOLDEN_RATIO = 300, 2654435769
@@ -98,6 +102,7 @@ class Template:
         self.is_retired = False
         self._output = b""
         self._init = -1
+        self._owner = 0
         bootstrap = _BOOTSTRAP.format(len(source))
         argv = (*inputs.argv, "-c", bootstrap)
         self.child = Child(
@@ -155,10 +160,18 @@ class Template:
 
     def _open_init(self) -> int:
         pid = self.child.init_pid
+        if pid is None:
+            return -1
         try:
-            return -1 if pid is None else os.pidfd_open(pid)
+            fd = os.pidfd_open(pid)
         except OSError:
             return -1
+        try:
+            self._owner = _find_owner(pid)
+        except OSError:
+            os.close(fd)
+            return -1
+        return fd
 
     def start(self, fields: Mapping[str, bytes], learned: int) -> "WarmStart":
         """Return a new start. `fields` describe the program, and `learned` is a file for the names
@@ -170,9 +183,10 @@ class Template:
         """Let the template fork a process, and pass it these descriptors. Raises OSError."""
         socket.send_fds(self._socket, [b"s"], list(descriptors))
 
-    def dup_init(self) -> int:
-        """Return the pidfd of the first process of the template's namespace."""
-        return self._init
+    @property
+    def namespace(self) -> tuple[int, int]:
+        """The first two descriptors of `TemplateEnds`. They belong to the template."""
+        return self._init, self._owner
 
     def find_changed_file(self) -> str:
         """Return a file of the environment that has changed since the template read it; "" if there
@@ -195,6 +209,9 @@ class Template:
         if self._init >= 0:
             os.close(self._init)
             self._init = -1
+        if self._owner:
+            os.close(self._owner)
+            self._owner = 0
         self.child.close_stdin()
         self.child.kill()
 
@@ -217,7 +234,7 @@ class WarmStart:
         for end in (ours, inits):  # the kernel tells the receiver the pid of the sender
             end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._join = ours
-        return TemplateEnds(self.template.dup_init(), inits.detach())
+        return TemplateEnds(*self.template.namespace, inits.detach())
 
     def send(self, pid: int, descriptors: Sequence[int]) -> None:
         assert self._join is not None and self.template is not None
@@ -266,6 +283,22 @@ class WarmStart:
             self.template.starts -= 1
             self.template = None
             self.on_close()
+
+
+def _find_owner(pid: int) -> int:
+    """Return a descriptor of the user namespace that owns the PID namespace of a process; 0 if the
+    process is in it, or if it is that of this process. Raises OSError."""
+    pids = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        owner = fcntl.ioctl(pids, _NS_GET_USERNS)
+    finally:
+        os.close(pids)
+    inode = os.fstat(owner).st_ino
+    for process in (str(pid), "self"):
+        if os.stat(f"/proc/{process}/ns/user").st_ino == inode:  # noqa: PTH116
+            os.close(owner)
+            return 0
+    return owner
 
 
 def pack(fields: "Sequence[bytes] | Any") -> bytes:

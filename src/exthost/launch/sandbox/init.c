@@ -3,7 +3,7 @@
  * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
  * in any root. `make init` builds it for each architecture and writes the result to initcode.toml.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,HOLD,UNDER,JOIN
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,HOLD,UNDER,OWNER,JOIN
  *        [,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group. End of
@@ -25,6 +25,8 @@
  * HOLD     1: keep the namespace when the program has ended, because others are below it.
  * UNDER    a pidfd of the first process of a template's namespace, or 0. The namespace of this
  *          program is made below that one, so that processes of the template can join it.
+ * OWNER    the user namespace that owns the PID namespace of UNDER, or 0 if the first process of
+ *          UNDER is in it. Bubblewrap may have put that process into one below it.
  * JOIN     a socket to a process that was forked from the template, or 0. That process joins the
  *          namespace and becomes the program. If it does not, the program is executed here.
  * STDIN and STDOUT are other descriptors than 0 and 1, because the wrapper outside keeps its own 0
@@ -94,7 +96,8 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 #define JOIN_SECONDS 5
 
 enum {
-    CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, HOLD, UNDER, JOIN, FIXED
+    CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, HOLD, UNDER, OWNER, JOIN,
+    FIXED
 };
 enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE, ENTER };
 
@@ -196,24 +199,36 @@ static void mount_proc(void)
         fail("no /proc could be had in a namespace", refused);
 }
 
-/* Enters the namespace of a template: its user namespace, if it is another one, and its PID
- * namespace, in which only new processes can be. Returns in such a process. If the template has
- * ended, nothing is entered, and the result is 0: then nobody joins, and the program is executed. */
-static int enter_template(word under)
+/* Enters the namespaces of a template: its user namespace, if it is another one, and its PID
+ * namespace, in which only new processes can be. Returns in such a process. With `proc`, that has a
+ * /proc with the pids of the namespace, which only its owner can mount. If the template has ended,
+ * nothing is entered: then nobody joins, and the program is executed. */
+static void enter_template(word under, word owner, int proc)
 {
-    long refused = call(__NR_setns, under, CLONE_NEWUSER | CLONE_NEWPID, 0, 0, 0);
-    if (refused == -EINVAL) /* the user namespace is that of this process */
-        refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
-    call(__NR_close, under, 0, 0, 0, 0);
+    long refused;
+    if (owner) {
+        if ((refused = call(__NR_setns, owner, CLONE_NEWUSER, 0, 0, 0)) == 0)
+            refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
+    } else {
+        refused = call(__NR_setns, under, CLONE_NEWUSER | CLONE_NEWPID, 0, 0, 0);
+        if (refused == -EINVAL) /* the user namespace is that of this process */
+            refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
+    }
     if (refused < 0)
-        return 0;
+        return;
     long first = call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
     if (first < 0)
         fail("no process could be started", first);
     if (first > 0)
         wait_outside(first);
     call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    return 1;
+    if (proc && call(__NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) == 0)
+        mount_proc();
+    if (owner && (refused = call(__NR_setns, under, CLONE_NEWUSER, 0, 0, 0)) < 0)
+        fail("the namespace of the template could not be entered", refused);
+    call(__NR_close, under, 0, 0, 0, 0);
+    if (owner)
+        call(__NR_close, owner, 0, 0, 0, 0);
 }
 
 /* Returns in the first process of a new PID namespace: the pid of the process outside, which only
@@ -222,7 +237,7 @@ static word make_namespace(word under)
 {
     word outside = (word)call(__NR_getpid, 0, 0, 0, 0, 0);
     if (under)
-        enter_template(under);
+        enter_template(under, 0, 0);
     word uid = (word)call(__NR_geteuid, 0, 0, 0, 0, 0);
     word gid = (word)call(__NR_getegid, 0, 0, 0, 0, 0);
     word flags = CLONE_NEWPID | CLONE_NEWNS;
@@ -434,9 +449,8 @@ __attribute__((used)) void run(word *stack)
     call(__NR_rt_sigaction, SIGCHLD, (word)&action, 0, SIGNAL_SET_BYTES, 0);
     if (fixed[MAKE] == ONLY_EXECUTE || fixed[MAKE] == ENTER) {
         /* Bubblewrap reads the files of its child in /proc, by its pid. */
-        if (fixed[MAKE] == ENTER && enter_template(fixed[UNDER])
-            && call(__NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) == 0)
-            mount_proc();
+        if (fixed[MAKE] == ENTER)
+            enter_template(fixed[UNDER], fixed[OWNER], 1);
         call(__NR_execve, (word)words[2], (word)(words + 2), (word)environment, 0, 0);
         end(127);
     }
