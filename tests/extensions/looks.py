@@ -28,7 +28,7 @@ def look():
         "warnoptions": sys.warnoptions,
         "executable": sys.executable,
         "prefix": [sys.prefix, sys.base_prefix],
-        "main": [main.__name__, main.__file__, main.__spec__, main.__package__, main.__cached__],
+        "main": [main.__name__, main.__file__, main.__spec__ and main.__spec__.name, main.__package__, main.__cached__],
         "main names": sorted(name for name in vars(main) if name.startswith("__")),
         "loader": type(main.__loader__).__name__,
         "environ": dict(os.environ),

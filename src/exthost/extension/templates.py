@@ -185,14 +185,13 @@ class Templates:
         if self._ending:
             await asyncio.wait(self._ending, timeout=10)
 
-    def release(self, extension: str) -> None:
-        """Forget an extension. Templates that nobody uses end."""
-        for entry in list(self._entries.values()):
-            entry.template.users.discard(extension)
-            self.end_unused(entry.template)
-        for template in list(self._retired):
-            template.users.discard(extension)
-            self.end_unused(template)
+    def release(self, extension: str, *, keep: Template | None = None) -> None:
+        """Forget that an extension uses templates, except one. Templates that nobody uses end."""
+        current = [entry.template for entry in self._entries.values()]
+        for template in (*current, *self._retired):
+            if template is not keep:
+                template.users.discard(extension)
+                self.end_unused(template)
 
 
 _templates: "WeakKeyDictionary[asyncio.AbstractEventLoop, Templates]" = WeakKeyDictionary()
@@ -408,6 +407,7 @@ class TemplateStarter:
                 if len(learned.refused) + len(learned.reads) != known:
                     self._save()
                 if self._inputs(plan, command)[1] == inputs:
+                    self._templates.release(self._extension, keep=entry.template)
                     for name, reason in report.faults.items():
                         _log.info(
                             "[%s] %s is not in its template: %s", self._extension, name, reason

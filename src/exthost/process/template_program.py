@@ -267,7 +267,7 @@ def _join(descriptors):
     try:
         start = _Start(descriptors)
         init = _await_init(start.join)
-        _enter(init)
+        start.gains_rights = _enter(init) and os.geteuid() != 0
         if os.fork():
             os._exit(0)
         _adjust(start)
@@ -308,6 +308,8 @@ def _await_init(join):
 
 
 def _enter(init):
+    """Join all namespaces of a process. Return whether its user namespace was another one, in which
+    this process then has all capabilities."""
     flags = 0
     for name, flag in _NAMESPACES:
         try:
@@ -321,6 +323,7 @@ def _enter(init):
         number = ctypes.get_errno()
         raise _Cold("it could not join its namespace: %s" % os.strerror(number))
     os.close(pidfd)
+    return bool(flags & _NAMESPACES[0][1])
 
 
 def _adjust(start):
@@ -425,7 +428,8 @@ def _give_up_rights(start):
     if start.flag(b"no_bounding_set"):
         for capability in range(_LAST_CAPABILITY + 1):
             _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
-    if start.flag(b"no_capabilities"):
+    # The kernel takes the capabilities of an ordinary user when a program is executed.
+    if start.flag(b"no_capabilities") or start.gains_rights:
         _libc.prctl(_PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0)
         header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
         if _libc.syscall(_CAPSET[os.uname().machine], header, bytes(24)) != 0:

@@ -202,26 +202,32 @@ static void mount_proc(void)
 /* Enters the namespaces of a template: its user namespace, if it is another one, and its PID
  * namespace, in which only new processes can be. Returns in such a process. With `proc`, that has a
  * /proc with the pids of the namespace, which only its owner can mount. If the template has ended,
- * nothing is entered: then nobody joins, and the program is executed. */
-static void enter_template(word under, word owner, int proc)
+ * nothing is entered: then nobody joins, and the program is executed. Returns whether another user
+ * namespace was entered. */
+static int enter_template(word under, word owner, int proc)
 {
+    int is_other_user = 1;
     long refused;
     if (owner) {
         if ((refused = call(__NR_setns, owner, CLONE_NEWUSER, 0, 0, 0)) == 0)
             refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
     } else {
         refused = call(__NR_setns, under, CLONE_NEWUSER | CLONE_NEWPID, 0, 0, 0);
-        if (refused == -EINVAL) /* the user namespace is that of this process */
+        if (refused == -EINVAL) { /* the user namespace is that of this process */
             refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
+            is_other_user = 0;
+        }
     }
     if (refused < 0)
-        return;
+        return 0;
     long first = call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
     if (first < 0)
         fail("no process could be started", first);
     if (first > 0)
         wait_outside(first);
     call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    /* Who enters a user namespace cannot be traced any more, and who joins must be able to. */
+    call(__NR_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
     if (proc && call(__NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) == 0)
         mount_proc();
     if (owner && (refused = call(__NR_setns, under, CLONE_NEWUSER, 0, 0, 0)) < 0)
@@ -229,6 +235,7 @@ static void enter_template(word under, word owner, int proc)
     call(__NR_close, under, 0, 0, 0, 0);
     if (owner)
         call(__NR_close, owner, 0, 0, 0, 0);
+    return is_other_user;
 }
 
 /* Returns in the first process of a new PID namespace: the pid of the process outside, which only
@@ -236,11 +243,11 @@ static void enter_template(word under, word owner, int proc)
 static word make_namespace(word under)
 {
     word outside = (word)call(__NR_getpid, 0, 0, 0, 0, 0);
-    if (under)
-        enter_template(under, 0, 0);
+    /* Who joins from the template's user namespace has rights only in one below it. */
+    int needs_user = under && enter_template(under, 0, 0);
     word uid = (word)call(__NR_geteuid, 0, 0, 0, 0, 0);
     word gid = (word)call(__NR_getegid, 0, 0, 0, 0, 0);
-    word flags = CLONE_NEWPID | CLONE_NEWNS;
+    word flags = CLONE_NEWPID | CLONE_NEWNS | (needs_user ? CLONE_NEWUSER : 0);
     long first = call(__NR_clone, SIGCHLD | flags, 0, 0, 0, 0);
     if (first == -EPERM) {
         flags |= CLONE_NEWUSER;
