@@ -37,12 +37,12 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def started(*argv: str, method: str = "template", **settings: Any) -> AsyncIterator[Extension]:
+async def started(
+    *argv: str, method: str = "template", **settings: Any
+) -> AsyncIterator[Extension]:
     source = {"type": "process", "command": argv[0], "args": list(argv[1:])}
     extension = Extension(
-        spec_from_mapping(
-            {"name": "looks", "source": source, "start_method": method, **settings}
-        ),
+        spec_from_mapping({"name": "looks", "source": source, "start_method": method, **settings}),
         IMPATIENT,
     )
     try:

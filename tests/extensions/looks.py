@@ -1,11 +1,13 @@
 """A morphir extension that reports what a program can see of its own process. Standard library
 only, with as few imports as possible: `modules` in a request are imported first."""
 
+# ruff: noqa: PTH109, PTH123 - pathlib would be one more module
+
 import os
 import sys
 
 
-def look():
+def look() -> dict[str, object]:
     import json
     import resource
     import signal
@@ -28,7 +30,13 @@ def look():
         "warnoptions": sys.warnoptions,
         "executable": sys.executable,
         "prefix": [sys.prefix, sys.base_prefix],
-        "main": [main.__name__, main.__file__, main.__spec__ and main.__spec__.name, main.__package__, main.__cached__],
+        "main": [
+            main.__name__,
+            main.__file__,
+            main.__spec__ and main.__spec__.name,
+            main.__package__,
+            main.__cached__,
+        ],
         "main names": sorted(name for name in vars(main) if name.startswith("__")),
         "loader": type(main.__loader__).__name__,
         "environ": dict(os.environ),
@@ -60,7 +68,7 @@ def look():
     }
 
 
-def is_open(fd):
+def is_open(fd: int) -> bool:
     try:
         os.fstat(fd)
     except OSError:
@@ -68,7 +76,7 @@ def is_open(fd):
     return True
 
 
-def numbers():
+def numbers() -> dict[str, object]:
     """Return values that differ in each process."""
     import random
     import tempfile
@@ -77,13 +85,13 @@ def numbers():
     return {
         "random": random.random(),
         "uuid": uuid.uuid4().hex,
-        "name": next(tempfile._get_candidate_names()),
+        "name": next(tempfile._get_candidate_names())  # type: ignore[attr-defined],
         "hash": hash("a text"),
         "urandom": os.urandom(8).hex(),
     }
 
 
-def main():
+def main() -> None:
     import importlib
     import json
 

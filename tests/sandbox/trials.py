@@ -64,7 +64,6 @@ async def run(work: Callable[[], Awaitable[None]]) -> str:
 
 def main(names: list[str]) -> None:
     from tests.sandbox import trials  # not __main__: the other modules register here
-
     from tests.sandbox.trial_host import STARTED
 
     for name, work in trials.all_trials().items():

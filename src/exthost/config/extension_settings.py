@@ -86,6 +86,7 @@ class ExtensionSettings(TypedDict, total=False):
     retry: Literal["never", "once"]
     start: Literal["eager", "lazy"]
     lifetime: Literal["tree", "plain"]
+    start_method: Literal["execute", "template"]
     on_weaker: Literal["refuse", "warn"]
     share: bool
     hooks: Mapping[str, Any]

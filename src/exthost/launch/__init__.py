@@ -41,6 +41,7 @@ This package starts no processes. In reading order:
     extension_user the user that a root host runs a sandboxed extension as
     containment    adds the sandbox, resource limits and the cgroup to a plan
     sandbox/       pure: command lines, system call filters and limits of sandboxes
+    template_plan  the template of a Python program: its command, variables and sandbox
     grant_advice   suggests which path to grant, and never a secret or a home folder
     advice         suggests the missing permission or variable when an extension fails
 """
