@@ -85,7 +85,7 @@ def numbers() -> dict[str, object]:
     return {
         "random": random.random(),
         "uuid": uuid.uuid4().hex,
-        "name": next(tempfile._get_candidate_names())  # type: ignore[attr-defined],
+        "name": next(tempfile._get_candidate_names()),  # type: ignore[attr-defined]
         "hash": hash("a text"),
         "urandom": os.urandom(8).hex(),
     }

@@ -18,6 +18,7 @@ from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, LockMismatch, Spawned
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.isolation import SingleUseSession, check_isolation, is_isolated
 from exthost.extension.templates import TemplateStarter
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
@@ -175,6 +176,7 @@ class ProcessStarter:
         refusal = find_refusal() if find_refusal is not None else None
         if refusal is not None:
             raise refusal
+        check_isolation(self.spec)
         try:
             environ, neighbours = self.environ(), self._neighbours()
             self.admission = admit(self.spec, self.dialect, environ, neighbours)
@@ -515,7 +517,8 @@ class Start:
             argv = launch.plan.argv
             queue.bus.publish(Spawned(starter.spec.id, child.pid, argv, enforced, child.node))
         handlers = starter.handlers if starter.session_handlers is None else dict(starter.handlers)
-        session = Session(
+        make_session = SingleUseSession if is_isolated(starter.spec) else Session
+        session = make_session(
             child,
             starter.dialect,
             queue,

@@ -613,6 +613,12 @@ class SharedSettings:
         '"template"',
         '"execute"',
     )
+    isolation: str | None = setting(
+        one_of("process", "call"),
+        "Whether each call has a process of its own, which never saw another call.",
+        '"call"',
+        '"process"',
+    )
     on_weaker: str | None = setting(
         one_of("refuse", "warn"),
         "Whether it runs on a machine that cannot contain it as intended.",
