@@ -19,6 +19,7 @@ import pytest
 from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
 from exthost.extension.templates import TemplateStarter
+from exthost.process.child import Child
 from exthost.process.procfs import children_of, descendants
 from tests.extensions.harness import IMPATIENT
 
@@ -154,7 +155,9 @@ async def test_a_hash_seed_is_as_it_is_set() -> None:
 
 async def test_the_program_keeps_its_pid_of_outside() -> None:
     async with started(sys.executable, str(LOOKS)) as extension:
-        (pid,) = extension._supervisor.processes.sessions[0].lifetime.child.program_pids
+        child = extension._supervisor.processes.sessions[0].lifetime.child
+        assert isinstance(child, Child)
+        (pid,) = child.program_pids
         outside = extension.stats.pid
         status = Path(f"/proc/{pid}/status").read_text()
         (line,) = [line for line in status.splitlines() if line.startswith("NSpid:")]

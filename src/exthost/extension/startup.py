@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from exthost.dialects.base import Dialect
@@ -19,7 +20,6 @@ from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, LockMismatch, Spawned
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.isolation import SingleUseSession, check_isolation, is_isolated
-from exthost.extension.templates import TemplateStarter
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.advice import (
@@ -51,6 +51,9 @@ from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.trace.secrets import find_secrets
 from exthost.session.trace.traffic import Traffic
+
+if TYPE_CHECKING:
+    from exthost.extension.templates import TemplateStarter
 
 _log = logging.getLogger("exthost.extension")
 
@@ -157,6 +160,8 @@ class ProcessStarter:
         self.uses_fallback = False
         self.templates: TemplateStarter | None = None
         if spec.start_method == "template" and spec.pool.engine is None:
+            from exthost.extension.templates import TemplateStarter  # most hosts need none
+
             self.templates = TemplateStarter(spec.id, queue.loop, self.environ)
         self.bytecode = Bytecode()
         self.last_offer = NO_OFFER
@@ -448,7 +453,7 @@ class Start:
             raise
         self._restart_time_limit()
 
-    async def _prepare_template(self, templates: TemplateStarter) -> None:
+    async def _prepare_template(self, templates: "TemplateStarter") -> None:
         """Make the template of the program. The time limit of the start begins afterwards."""
         self._timeout.reschedule(None)
         await templates.prepare(self._starter.hide_bytecode(self._starter.prepared()).plan)
