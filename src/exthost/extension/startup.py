@@ -158,11 +158,7 @@ class ProcessStarter:
         self.admission: Admission | None = None
         self.tools_digest = ""
         self.uses_fallback = False
-        self.templates: TemplateStarter | None = None
-        if spec.start_method == "template" and spec.pool.engine is None:
-            from exthost.extension.templates import TemplateStarter  # most hosts need none
-
-            self.templates = TemplateStarter(spec.id, queue.loop, self.environ)
+        self.templates = self._make_template_starter()
         self.bytecode = Bytecode()
         self.last_offer = NO_OFFER
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
@@ -170,6 +166,13 @@ class ProcessStarter:
         self._environ = environ
         self._checks = checks
         self._weaknesses: tuple[tuple[str, str], ...] = ()
+
+    def _make_template_starter(self) -> "TemplateStarter | None":
+        if self.spec.start_method != "template" or self.spec.pool.engine is not None:
+            return None
+        from exthost.extension.templates import TemplateStarter  # imported lazily: few need it
+
+        return TemplateStarter(self.spec.id, self.queue.loop, self.environ)
 
     def environ(self) -> Mapping[str, str]:
         """Return the host's own environment variables."""
@@ -455,6 +458,8 @@ class Start:
 
     async def _prepare_template(self, templates: "TemplateStarter") -> None:
         """Make the template of the program. The time limit of the start begins afterwards."""
+        if templates.is_prepared():
+            return
         self._timeout.reschedule(None)
         await templates.prepare(self._starter.hide_bytecode(self._starter.prepared()).plan)
         self._restart_time_limit()

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -55,6 +56,9 @@ _MAX_MODULES = 20_000
 # How often a template is made again because its environment has changed. A program that changes
 # its own environment with every start gains nothing from a template.
 _MAX_CHANGES = 5
+
+# The files of the environment are looked at once for each start, and at most this long before it.
+_CHECK_SECONDS = 0.5
 
 _RETIRED = "a file of its environment has changed: {}"
 
@@ -227,9 +231,21 @@ class TemplateStarter:
         self._recorded = -1  # the file in which a running program records its modules
         self._is_failing = False
         self._changes = 0
+        self._last_template: Template | None = None
+        self._checked_at = -math.inf  # when the files of the environment were looked at
         self._building: asyncio.Task[None] | None = None
         self._recording: asyncio.TimerHandle | None = None
         self.last = StartReport("execute", "it has not been started")
+
+    def is_prepared(self) -> bool:
+        """Return whether the template of the last start can be used again."""
+        template = self._last_template
+        if template is None or template.is_retired:
+            return False
+        if self._recorded >= 0 or self._building is not None:
+            return False
+        self._checked_at = self._loop.time()
+        return not template.find_changed_file()
 
     async def prepare(self, plan: LaunchPlan) -> None:
         """Make the template of a start, or wait for it."""
@@ -241,6 +257,7 @@ class TemplateStarter:
             self._take_recorded()
             entry = self._find(plan, command)
             if entry is not None and entry.template.report is not None:
+                self._checked_at = self._loop.time()
                 if not entry.template.find_changed_file():
                     return
                 self._templates.retire(entry.template)
@@ -273,13 +290,16 @@ class TemplateStarter:
         self._load(plan, command)
         entry = self._find(plan, command)
         if entry is None or entry.template.report is None:
+            self._last_template = None
             self._inputs(plan, command)  # raises NoTemplate if there cannot be one
             raise NoTemplate("its template is being made")
         template = entry.template
-        if changed := template.find_changed_file():
+        is_checked = self._loop.time() - self._checked_at < _CHECK_SECONDS
+        if not is_checked and (changed := template.find_changed_file()):
             self._templates.retire(template)
             self._changes += 1
             raise NoTemplate(_RETIRED.format(changed))
+        self._last_template = template
         template.users.add(self._extension)
         learns = not template.inputs.modules and self._recorded < 0
         if learns:
@@ -386,7 +406,7 @@ class TemplateStarter:
 
     async def _build(self, plan: LaunchPlan, command: PythonCommand) -> None:
         """Make a template, and make it again until it imports nothing that it must not import."""
-        learned = self._learned
+        learned, self._last_template = self._learned, None
         assert learned is not None
         try:
             for _ in range(_MAX_ATTEMPTS):

@@ -23,6 +23,7 @@ cannot change anything.
 
 import struct
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 
 from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
@@ -82,6 +83,7 @@ _MODES: Mapping[str, int] = {
 _OPENS: Mapping[str, tuple[int, int]] = {"open": (1, 2), "openat": (2, 3)}
 
 
+@cache  # the same few filters at every start
 def program(machine: str, *, network: bool, joins: bool = False) -> bytes:
     """Return the filter for this machine (as `uname -m` prints it), as an array of struct
     sock_filter. `network` is whether the extension may use the network, `joins` whether it may
