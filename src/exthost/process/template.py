@@ -70,7 +70,7 @@ class TemplateInputs(NamedTuple):
     refused: tuple[str, ...] = ()
 
 
-class Report(NamedTuple):
+class TemplateReport(NamedTuple):
     """What a template reports when it has imported its modules.
 
     modules  how many modules are loaded
@@ -96,7 +96,7 @@ class Template:
         """Start the template. `plan` has its sandbox and limits."""
         source = resources.files(__package__).joinpath(_SOURCE).read_bytes()
         self.inputs = inputs
-        self.report: Report | None = None
+        self.report: TemplateReport | None = None
         self.users: set[str] = set()
         self.starts = 0  # processes that were forked from it and have not ended
         self.is_retired = False
@@ -306,10 +306,10 @@ def pack(fields: "Sequence[bytes] | Any") -> bytes:
     return b"".join(struct.pack("<I", len(field)) + field for field in fields)
 
 
-def _read_report(data: bytes) -> Report | None:
+def _read_report(data: bytes) -> TemplateReport | None:
     try:
         value = decode(data)
-        return Report(
+        return TemplateReport(
             modules=int(value["modules"]),
             faults={str(name): str(why) for name, why in value["faults"].items()},
             missing={str(name): str(why) for name, why in value["missing"].items()},

@@ -141,7 +141,7 @@ class _Preload:
     def _recording(self, variables):
         preload = self
 
-        class Recording(variables):
+        class _RecordingVariables(variables):
             def __getitem__(self, name):
                 preload._read(name)
                 return super().__getitem__(name)
@@ -150,7 +150,7 @@ class _Preload:
                 preload._read("*")
                 return super().__iter__()
 
-        return Recording
+        return _RecordingVariables
 
     def _read(self, name):
         if self._stack and isinstance(name, str):
