@@ -12,7 +12,7 @@ import pytest
 from exthost.config import spec_from_mapping
 from exthost.errors import Refused
 from exthost.extension.extension import Extension
-from tests.extensions.harness import IMPATIENT
+from tests.extensions.harness import SHORT_SHUTDOWN
 
 # Answers each call with the number of calls that the process has seen.
 COUNTER = """
@@ -40,7 +40,7 @@ def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 async def isolated(script: str, **settings: Any) -> AsyncIterator[Extension]:
     source = {"type": "process", "command": sys.executable, "args": ["-S", "-E", script]}
     spec = spec_from_mapping({"name": "counter", "source": source, "isolation": "call", **settings})
-    extension = Extension(spec, IMPATIENT)
+    extension = Extension(spec, SHORT_SHUTDOWN)
     try:
         yield await extension.start()
     finally:

@@ -21,7 +21,7 @@ from exthost.extension.extension import Extension
 from exthost.extension.templates import TemplateStarter
 from exthost.process.child import Child
 from exthost.process.procfs import children_of, descendants
-from tests.extensions.harness import IMPATIENT
+from tests.extensions.harness import SHORT_SHUTDOWN
 
 pytestmark = [
     pytest.mark.more,
@@ -44,7 +44,7 @@ async def started(
     source = {"type": "process", "command": argv[0], "args": list(argv[1:])}
     extension = Extension(
         spec_from_mapping({"name": "looks", "source": source, "start_method": method, **settings}),
-        IMPATIENT,
+        SHORT_SHUTDOWN,
     )
     try:
         yield await extension.start()

@@ -23,7 +23,7 @@ from exthost.extension.extension import Extension
 from exthost.host.api.store import Store
 from exthost.process.procfs import descendants
 from exthost.process.user_ids import user_id
-from tests.extensions.harness import IMPATIENT, pid_of
+from tests.extensions.harness import SHORT_SHUTDOWN, pid_of
 from tests.sandbox.confined import (
     EXPLORER,
     explore,
@@ -501,8 +501,8 @@ async def a_host_with_a_narrow_umask_gives_its_extension_a_state_folder() -> Non
                 spec = spec_from_mapping(
                     {"name": name, "source": {"command": str(program)}, "permissions": {}}
                 )
-                traits = replace(IMPATIENT.traits, env_vars={"EXT_STATE": "state_folder"})
-                dialect = replace(IMPATIENT, traits=traits)
+                traits = replace(SHORT_SHUTDOWN.traits, env_vars={"EXT_STATE": "state_folder"})
+                dialect = replace(SHORT_SHUTDOWN, traits=traits)
                 extension = Extension(spec, dialect, environ=environ)
                 try:
                     await extension.start()

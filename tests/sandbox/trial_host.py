@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
-from tests.extensions.harness import IMPATIENT
+from tests.extensions.harness import SHORT_SHUTDOWN
 
 # Trials run once more with another start method (`test_trials`).
 START_METHOD = os.environ.get("EXTHOST_TEST_START_METHOD", "execute")
@@ -32,7 +32,7 @@ async def impatient(argv: list[str], **settings: Any) -> AsyncIterator[Extension
     settings.setdefault("start_method", START_METHOD)
     source = {"type": "process", "command": argv[0], "args": argv[1:]}
     spec = spec_from_mapping({"name": "family", "source": source, **settings})
-    extension = Extension(spec, IMPATIENT)
+    extension = Extension(spec, SHORT_SHUTDOWN)
     try:
         yield await extension.start()
     finally:
