@@ -86,6 +86,8 @@ class ExtensionSettings(TypedDict, total=False):
     retry: Literal["never", "once"]
     start: Literal["eager", "lazy"]
     lifetime: Literal["tree", "plain"]
+    start_method: Literal["execute", "template"]
+    isolation: Literal["process", "call"]
     on_weaker: Literal["refuse", "warn"]
     share: bool
     hooks: Mapping[str, Any]

@@ -31,6 +31,8 @@ In reading order:
     recovery         what follows when a process ends by itself or does not get ready
     unavailable      the errors of calls while no process is ready
     processes        the processes that are starting, ready, exiting or dismissed
+    templates        the templates from which Python programs are started, and what they import
+    isolation        a process for each call
     startup          one start: plan, spawn, handshake
     tool_refresh     requests the tools of a running process again
     idle             when an unused extension ends its processes

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from exthost.dialects.base import Dialect
@@ -18,6 +19,7 @@ from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, LockMismatch, Spawned
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.isolation import SingleUseSession, check_isolation, is_isolated
 from exthost.extension.network_activity import NetworkActivity
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
@@ -53,6 +55,9 @@ from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.trace.secrets import SecretFilter, find_secrets
 from exthost.session.trace.traffic import Traffic
+
+if TYPE_CHECKING:
+    from exthost.extension.templates import TemplateStarter
 
 _log = logging.getLogger("exthost.extension")
 
@@ -94,6 +99,7 @@ class ProcessStarter:
     argv             the command line of the last start, or of the next one
     tools_digest     the digest of the first offer's tools if they are pinned, else ""
     uses_fallback    whether the usual handshake made a process exit, so that the fallback is used
+    templates        starts processes from templates; None if that is not configured
     bytecode         the compiled Python files of a locked extension, which it must not run
     last_offer       the offer of the last start that succeeded; empty before the first
     limits           the effective limits of time and size
@@ -126,6 +132,7 @@ class ProcessStarter:
         "session_handlers",
         "spawn",
         "spec",
+        "templates",
         "tools_digest",
         "uses_fallback",
     )
@@ -160,6 +167,7 @@ class ProcessStarter:
         self.admission: Admission | None = None
         self.tools_digest = ""
         self.uses_fallback = False
+        self.templates = self._make_template_starter()
         self.bytecode = Bytecode()
         self.last_offer = NO_OFFER
         self.network = NetworkActivity(spec.id, queue.bus)
@@ -169,6 +177,16 @@ class ProcessStarter:
         self._environ = environ
         self._checks = checks
         self._weaknesses: tuple[tuple[str, str], ...] = ()
+
+    def _make_template_starter(self) -> "TemplateStarter | None":
+        if self.spec.start_method != "template" or self.spec.pool.engine is not None:
+            return None
+        from exthost.extension.templates import TemplateStarter  # imported lazily: few need it
+
+        references = [
+            name for name, value in self.spec.env.items() if isinstance(value, ValueReference)
+        ]
+        return TemplateStarter(self.spec.id, self.queue.loop, self.environ, references)
 
     def environ(self) -> Mapping[str, str]:
         """Return the host's own environment variables."""
@@ -180,6 +198,7 @@ class ProcessStarter:
         refusal = find_refusal() if find_refusal is not None else None
         if refusal is not None:
             raise refusal
+        check_isolation(self.spec)
         try:
             environ, neighbours = self.environ(), self._neighbours()
             self.admission = admit(self.spec, self.dialect, environ, neighbours)
@@ -212,6 +231,11 @@ class ProcessStarter:
                 _log.warning("[%s] weaker %s: %s", self.spec.id, aspect, reason)
                 self.queue.bus.publish(ContainmentWeakened(self.spec.id, aspect, reason))
         self._weaknesses = weaknesses
+
+    async def close(self) -> None:
+        """Release what the starts have shared, when all processes have ended."""
+        if self.templates is not None:
+            await self.templates.close()
 
     def traffic(self) -> Traffic:
         """Return the recorder of messages, which the extensions of a host share. For an extension
@@ -460,6 +484,14 @@ class Start:
             raise
         self._restart_time_limit()
 
+    async def _prepare_template(self, templates: "TemplateStarter") -> None:
+        """Make the template of the program. The time limit of the start begins afterwards."""
+        if templates.is_prepared():
+            return
+        self._timeout.reschedule(None)
+        await templates.prepare(self._starter.hide_bytecode(self._starter.prepared()).plan)
+        self._restart_time_limit()
+
     def _restart_time_limit(self) -> None:
         if (seconds := self._starter.limits.start) is not None:
             self._timeout.reschedule(self._starter.queue.loop.time() + seconds)
@@ -502,6 +534,8 @@ class Start:
             starter.secret_values = secrets.values
         if is_module(starter.spec):
             await self._compile(Compilation(starter.spec, starter.environ()))
+        if starter.templates is not None:
+            await self._prepare_template(starter.templates)
         async with spawn_turn(queue.loop):  # the block must not wait for anything
             starter.check_code()
             launch = self._launch = starter.hide_bytecode(make_state_folder(starter.prepared()))
@@ -509,7 +543,13 @@ class Start:
             if is_local:
                 check_files(starter.spec, launch.plan)
             starter.argv = launch.plan.argv
-            spawned = starter.spawn(launch.plan, starter.spec.id)
+            templates = starter.templates
+            start = templates.begin(launch.plan) if templates is not None else None
+            spawned: ChildProcess | Awaitable[ChildProcess]
+            if start is not None:
+                spawned = Child(launch.plan, starter.spec.id, start=start)
+            else:
+                spawned = starter.spawn(launch.plan, starter.spec.id)
         child = await self._wait_for_node(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if child.network_proxy is not None:
@@ -521,7 +561,8 @@ class Start:
             argv = launch.plan.argv
             queue.bus.publish(Spawned(starter.spec.id, child.pid, argv, enforced, child.node))
         handlers = starter.handlers if starter.session_handlers is None else dict(starter.handlers)
-        session = Session(
+        make_session = SingleUseSession if is_isolated(starter.spec) else Session
+        session = make_session(
             child,
             starter.dialect,
             queue,
@@ -555,7 +596,11 @@ class Start:
             for steps in starter.on_new_process:
                 await run_initial_steps(session, steps())
             session.forget_first_output()
+            if templates is not None:
+                templates.on_ready(start, launch.plan)
         except BaseException as error:
+            if templates is not None:
+                templates.on_failed(start)
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):
                 self._with_advice(error)

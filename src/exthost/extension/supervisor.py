@@ -23,6 +23,7 @@ import math
 from exthost.errors import ExthostError, Refused
 from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.idle import IdleTimer
+from exthost.extension.isolation import SingleUseSession, is_isolated
 from exthost.extension.lifecycle import Event, State, is_at_rest
 from exthost.extension.processes import LATE_CALL_SECONDS, Processes
 from exthost.extension.recovery import Recovery
@@ -254,6 +255,8 @@ class Supervisor:
         if self.recovery.breaker.may_probe():
             queue.make_closed_error = None  # the next call waits for the process of its probe
         if status.state is State.READY:
+            if is_isolated(self._starter.spec):
+                self._replace_used()
             self._fit_pool(now)
 
     # -- starting ----------------------------------------------------------------------------
@@ -341,6 +344,8 @@ class Supervisor:
             self.recovery.breaker.reset()
             for _ in range(self.recovery.growth.size.at_start - len(self.processes.workers)):
                 self._launch()
+        if isinstance(session, SingleUseSession):
+            session.on_used = self._on_used
         if session.cause is None:
             self._queue.attach(session)
             self.recovery.on_worker_ready()
@@ -371,6 +376,23 @@ class Supervisor:
             if self._status.state is not State.DRAINING:
                 self.recovery.on_worker_ended(worker)
             self._wakeup.set()
+
+    def _on_used(self, session: SingleUseSession) -> None:
+        """Dismiss a process that takes one call, which was just sent to it."""
+        for worker in self.processes.workers:
+            if worker.session is session:
+                self.processes.dismiss(worker)
+                self._wakeup.set()
+                return
+
+    def _replace_used(self) -> None:
+        """Start processes for the next calls. As many as the pool allows may be busy besides."""
+        processes, size = self.processes, self.recovery.growth.size
+        while (
+            processes.count < size.at_start
+            and processes.count + processes.dismissed_count <= size.max
+        ):
+            processes.start()
 
     # -- pool and idle time ------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ This package starts no processes. In reading order:
     containment    adds the sandbox, resource limits and the cgroup to a plan
     network_grant  plans the proxy of an extension that may reach certain hosts
     sandbox/       pure: command lines, system call filters and limits of sandboxes
+    template_plan  the template of a Python program: its command, variables and sandbox
     grant_advice   suggests which path to grant, and never a secret or a home folder
     known_policies permissions for commonly used servers, as data
     learned_policy proposes the smallest permissions of a program, from what was observed

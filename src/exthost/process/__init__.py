@@ -23,6 +23,8 @@ In reading order:
     stderr_tail      the last lines of the child's stderr
     after_fork       takes pipes and processes away from a forked copy of the host
     shutdown         runs a dialect's shutdown steps; SIGKILL is the last
+    template         a Python process from which processes of extensions are forked
+    template_program the program of a template, which the interpreter of an extension runs
     watchdog         enforces limits for all processes of an extension together, by sampling
     resource_limits  limits of the kernel for each process, and for all together (pure)
     cgroups          creates cgroups, in which the kernel enforces the same limits

@@ -10,7 +10,8 @@ process group, so that the whole group can be signalled. This module knows no pr
 A plan may have a wrapper, which runs the program in a namespace. Then the spawned process is the
 wrapper, and an `InitChannel` connects the host with the first process in the namespace. A plan may
 have a cgroup, which the program enters before it is executed. It may have a list of hosts, which
-the program reaches through a proxy, a process of its own (`network_proxy`).
+the program reaches through a proxy, a process of its own (`network_proxy`). A program can be forked
+from a template instead of being executed (`template`).
 
 A `Child` that is garbage-collected while its process runs kills the process.
 """
@@ -18,26 +19,42 @@ A `Child` that is garbage-collected while its process runs kills the process.
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from exthost.model.launch_plan import NO_CEILING, LaunchPlan
 from exthost.process import cgroups
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus, ExitWatch
-from exthost.process.init_channel import InitChannel
+from exthost.process.init_channel import InitChannel, TemplateEnds
 from exthost.process.memory_file import memory_file
 from exthost.process.network_proxy import NetworkProxy
-from exthost.process.procfs import kill_children
+from exthost.process.procfs import children_of, kill_children, wrapper_processes
 from exthost.process.program_check import check_program
 from exthost.process.spawn_errors import spawn_error
 from exthost.process.watchdog import watch
 
 # The value of an attribute for a file descriptor that was closed.
 CLOSED = -1
+
+
+class TemplateStart(Protocol):
+    """A start from a template, as `Child` uses it."""
+
+    def ends(self) -> TemplateEnds:
+        """Return the descriptors for our init. The caller closes `join`."""
+
+    def send(self, pid: int, descriptors: Sequence[int]) -> None:
+        """Let the template fork the program. `pid` is that of the wrapper, and `descriptors` are
+        the program's ends of stdin, stdout and stderr, and its cgroup."""
+
+    def close(self) -> None:
+        """Handle that the process has ended."""
 
 
 class Child:
@@ -51,6 +68,7 @@ class Child:
         "_init_channel",
         "_limit_exceeded",
         "_private_mounts",
+        "_start",
         "_stop_watchdog",
         "_watch",
         "argv",
@@ -65,8 +83,20 @@ class Child:
         "stdout",
     )
 
-    def __init__(self, plan: LaunchPlan, extension: str = "") -> None:
-        """Start the process. Raises SpawnFailed with a reason that a person can act on."""
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        extension: str = "",
+        *,
+        start: TemplateStart | None = None,
+        is_template: bool = False,
+    ) -> None:
+        """Start the process. Raises SpawnFailed with a reason that a person can act on.
+
+        start        forks the program from a template; the plan must have a wrapper
+        is_template  whether other processes will be forked from this one: its stdin is then a
+                     socket, and its namespace stays until it is killed"""
+        self._start = start
         self._watch: ExitWatch | None = None
         self._init_channel: InitChannel | None = None
         self._stop_watchdog: Callable[[], None] | None = None
@@ -84,7 +114,10 @@ class Child:
         our_ends: list[int] = []
         try:
             for child_reads in (True, False, False):  # stdin, stdout, stderr
-                read_end, write_end = os.pipe()
+                if is_template and child_reads:
+                    read_end, write_end = (end.detach() for end in socket.socketpair())
+                else:
+                    read_end, write_end = os.pipe()
                 child_ends.append(read_end if child_reads else write_end)
                 our_ends.append(write_end if child_reads else read_end)
             if plan.group is not None:
@@ -93,8 +126,19 @@ class Child:
                 child_ends.append(self._group.entry)
             if plan.network is not None:
                 self.network_proxy = NetworkProxy(plan.network, extension)
-            process, channel = _spawn(plan, child_ends, self._group, self.network_proxy)
+            process, channel = _spawn(
+                plan,
+                child_ends,
+                self._group,
+                self.network_proxy,
+                start=start,
+                holds=is_template,
+            )
+            if start is not None:
+                start.send(process.pid, child_ends)
         except BaseException as error:
+            if start is not None:
+                start.close()
             self._close_group()
             self._close_proxy()
             for fd in our_ends:
@@ -149,6 +193,25 @@ class Child:
         return self._init_channel is None or self._init_channel.program_pid == self.pid
 
     @property
+    def _wrappers(self) -> int:
+        """The number of processes around our init."""
+        if self._init_channel is None:
+            return 0
+        return 1 if self._start is None else 2
+
+    @property
+    def init_pid(self) -> int | None:
+        """The pid of the first process of its namespace; None if it has none, or has ended."""
+        return next(iter(wrapper_processes(self.pid, self._wrappers)[0]), None)
+
+    @property
+    def program_pids(self) -> list[int]:
+        """The pids of the program and of processes whose parents have ended; empty without a
+        namespace."""
+        init = self.init_pid
+        return [] if init is None else children_of(init)
+
+    @property
     def exit_fd(self) -> int:
         """A file descriptor that becomes readable when the process has exited."""
         assert self._watch is not None
@@ -172,7 +235,7 @@ class Child:
 
             self._stop_watchdog = watch(
                 self.pid,
-                self._init_channel is not None,
+                self._wrappers,
                 ceiling,
                 on_exceeded,
                 self._private_mounts,
@@ -232,7 +295,7 @@ class Child:
                 if self._watch is not None:
                     self._watch.signal(signal.SIGCONT)  # a stopped wrapper cannot exit
                 return
-            kill_children(self.pid)
+            kill_children(self.pid, self._wrappers)
         if self._watch is not None:
             self._watch.signal_group(signal.SIGKILL)
             self._watch.signal(signal.SIGKILL)
@@ -250,6 +313,8 @@ class Child:
         self._watch = None
         if self._init_channel is not None:
             self._init_channel.close()
+        if self._start is not None:
+            self._start.close()
         self._close_group()
         self._close_proxy()
 
@@ -292,6 +357,9 @@ def _spawn(
     ends: Sequence[int],
     group: cgroups.Group | None,
     proxy: NetworkProxy | None,
+    *,
+    start: TemplateStart | None = None,
+    holds: bool = False,
 ) -> tuple["subprocess.Popen[bytes]", InitChannel | None]:
     """Spawn the plan. The first three of `ends` are the child's ends of stdin, stdout and
     stderr."""
@@ -313,6 +381,8 @@ def _spawn(
         plan.env,
         cgroup=0 if group is None else group.entry,
         proxy=0 if proxy is None else proxy.child_end,
+        holds=holds,
+        template=None if start is None else start.ends(),
     )
     null = subprocess.DEVNULL
     try:

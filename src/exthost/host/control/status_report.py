@@ -106,6 +106,7 @@ class StatusReport:
             "quarantined": list(extension.quarantined),
             "last_error": self._last_error(extension),
             "stats": stats_as_data(stats),
+            "start_method": extension.internals.describe_start_method(),
         }
 
 

@@ -25,18 +25,20 @@ _PROC = "/proc"
 
 # Landlock does not confine changes of attributes, so the filter denies them by path. A program can
 # still change the attributes of a file that it was allowed to open.
-_ATTRIBUTE_CALLS = (
-    *("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes"),
-    *(
-        "futimesat",
-        "utimensat",
-        "setxattr",
-        "lsetxattr",
-        "setxattrat",
-        "removexattr",
-        "lremovexattr",
-    ),
-    "removexattrat",
+_ATTRIBUTE_CALLS = frozenset(
+    (
+        *("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes"),
+        *(
+            "futimesat",
+            "utimensat",
+            "setxattr",
+            "lsetxattr",
+            "setxattrat",
+            "removexattr",
+            "lremovexattr",
+        ),
+        "removexattrat",
+    )
 )
 
 # The first version of Landlock that confines signals.

@@ -137,6 +137,19 @@ def plan_wrapper(
         filter=seccomp.program(support.machine, network=network, proxied=proxied),
         private_mounts=tuple(sizes),
         closed=tuple(item.path for item in view.closed if item.access == "read"),
+        uid=view.uid,
+    )
+
+
+def template_wrapper(wrapper: Wrapper, machine: str) -> Wrapper:
+    """Return the wrapper of a template for programs with this wrapper (`process.template`): the
+    same sandbox, from which a process can join sandboxes that were made below it. Only the filter
+    keeps the template from making user namespaces."""
+    network = "--share-net" in wrapper.options
+    return replace(
+        wrapper,
+        options=tuple(option for option in wrapper.options if option != "--disable-userns"),
+        filter=seccomp.program(machine, network=network, joins=True),
     )
 
 

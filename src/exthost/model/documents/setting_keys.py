@@ -650,6 +650,19 @@ class SharedSettings:
         '"plain"',
         '"tree"',
     )
+    start_method: str | None = setting(
+        one_of("execute", "template"),
+        "How its processes are started: template forks a Python program from a process that has "
+        "imported its modules before.",
+        '"template"',
+        '"execute"',
+    )
+    isolation: str | None = setting(
+        one_of("process", "call"),
+        "Whether each call has a process of its own, which never saw another call.",
+        '"call"',
+        '"process"',
+    )
     on_weaker: str | None = setting(
         one_of("refuse", "warn"),
         "Whether it runs on a machine that cannot contain it as intended.",
