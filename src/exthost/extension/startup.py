@@ -183,10 +183,7 @@ class ProcessStarter:
             return None
         from exthost.extension.templates import TemplateStarter  # imported lazily: few need it
 
-        references = [
-            name for name, value in self.spec.env.items() if isinstance(value, ValueReference)
-        ]
-        return TemplateStarter(self.spec.id, self.queue.loop, self.environ, references)
+        return TemplateStarter(self.spec.id, self.queue.loop, self.environ, self._reference_names())
 
     def environ(self) -> Mapping[str, str]:
         """Return the host's own environment variables."""
