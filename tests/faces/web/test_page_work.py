@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.faces.cli.cli_process import exthost, run_json
+from tests.faces.cli.cli_process import run_exthost, run_json
 from tests.faces.web.browser import Browser, chromium, find_program
 from tests.faces.web.page_process import PLUGINS, ROOT, Page, entry, page, showcase_config
 
@@ -154,7 +154,7 @@ def test_a_past_call_is_shown_with_its_arguments_and_repeated_by_a_key(desktop: 
     browser, _, folder = desktop
     go_to(browser, "#/x/showcase/calls")
     browser.wait_for_text("Last", ".tab-body")
-    assert exthost(folder, "call", "showcase", "echo", "text=once more").returncode == 0
+    assert run_exthost(folder, "call", "showcase", "echo", "text=once more").returncode == 0
     browser.wait_for_text("echo", ".calls")
     browser.click(".show-call")
     browser.wait_for_text("once more", ".beside")
@@ -223,7 +223,7 @@ def test_the_log_of_all_is_filtered_and_a_frame_opens_beside_the_list(desktop: D
     assert browser.evaluate("document.querySelector('.log').className").endswith("unwrapped")
     go_to(browser, "#/x/showcase/traffic")
     browser.wait_for("document.querySelector('.traffic-rows')")
-    assert exthost(folder, "call", "showcase", "echo", "text=hi").returncode == 0
+    assert run_exthost(folder, "call", "showcase", "echo", "text=hi").returncode == 0
     browser.click(".record")
     browser.wait_for("document.querySelector('.traffic-detail pre')")
     left, right = (
@@ -239,7 +239,7 @@ def test_the_exported_messages_are_a_recording_for_replay(desktop: Desktop) -> N
     browser, running, folder = desktop
     go_to(browser, "#/x/showcase/traffic")
     browser.wait_for("document.querySelector('.traffic-rows')")
-    assert exthost(folder, "call", "showcase", "echo", "text=recorded").returncode == 0
+    assert run_exthost(folder, "call", "showcase", "echo", "text=recorded").returncode == 0
     browser.wait_for_text("recorded", ".traffic-rows")
     text = browser.evaluate(
         "fetch('/api/trace?name=showcase', { headers: { Authorization: "
@@ -249,7 +249,7 @@ def test_the_exported_messages_are_a_recording_for_replay(desktop: Desktop) -> N
     file.write_text(text)
     rows = [json.loads(line) for line in text.splitlines()]
     assert rows[0]["extension"] == "showcase" and any("recorded" in str(row) for row in rows)
-    result = exthost(folder, "replay", str(file), "showcase")
+    result = run_exthost(folder, "replay", str(file), "showcase")
     assert "the recording cannot be read" not in result.stderr and result.returncode != 3
 
 
@@ -319,7 +319,7 @@ def test_axe_finds_no_violation_and_nothing_overflows(
     if not AXE.exists():
         pytest.skip("there is no axe-core (make node installs it if it can)")
     browser, _, folder = desktop
-    exthost(folder, "call", "showcase", "echo", "text=hi")
+    run_exthost(folder, "call", "showcase", "echo", "text=hi")
     browser.set_screen(width=width, height=800, scheme=scheme, phone=width == 400)
     browser.evaluate(AXE.read_text() + "; void 0")
     found = {}
