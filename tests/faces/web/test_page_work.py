@@ -213,7 +213,7 @@ def test_several_are_selected_and_restarted(desktop: Desktop) -> None:
 
 
 def test_the_log_of_all_is_filtered_and_a_frame_opens_beside_the_list(desktop: Desktop) -> None:
-    browser = desktop.browser
+    browser, _, folder = desktop
     go_to(browser, "#/log")
     browser.wait_for("document.querySelectorAll('.log-line').length > 3")
     browser.type_into(".log-view input[type=search]", "broken warning")
@@ -222,6 +222,8 @@ def test_the_log_of_all_is_filtered_and_a_frame_opens_beside_the_list(desktop: D
     browser.click(".log-view [type=checkbox]")
     assert browser.evaluate("document.querySelector('.log').className").endswith("unwrapped")
     go_to(browser, "#/x/showcase/traffic")
+    browser.wait_for("document.querySelector('.traffic-rows')")
+    assert run_exthost(folder, "call", "showcase", "echo", "text=hi").returncode == 0
     browser.click(".record")
     browser.wait_for("document.querySelector('.traffic-detail pre')")
     left, right = (
