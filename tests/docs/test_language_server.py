@@ -206,3 +206,11 @@ def test_the_dialect_works_with_pylsp(
     arguments = ["path=a.py", "text=import os\nos.getcwd()", "line=1", "character=5"]
     output = run_exthost(installed, "call", "hover", *arguments, *target, more=more)
     assert "getcwd" in output
+
+
+@pytest.mark.more
+def test_the_server_passes_the_checks(installed: Path) -> None:
+    text = run_exthost(installed, "check", "--json", "--dialect", NAME, "--", *SERVER)
+    report = json.loads(text)
+    broken = {item["check"] for item in report["checks"] if item["findings"]}
+    assert report["ok"] and broken <= {"speed"}, text
