@@ -17,18 +17,28 @@ classes. The code is in `exthost.authoring.sdk`.
 """
 
 from exthost.authoring.sdk.answers import (
+    Assignment,
     Block,
+    Close,
+    Commit,
     Confirm,
+    EditorEvent,
+    Elicitation,
     Fragment,
     HookEvent,
     Inject,
     Modify,
+    PromptMessage,
+    Render,
     Replace,
+    Sample,
+    SinkEvent,
     Thinking,
     ToolUse,
     Turn,
     Usage,
 )
+from exthost.authoring.sdk.content import Audio, EmbeddedResource, Image, ResourceLink
 from exthost.authoring.sdk.context import Context
 from exthost.authoring.sdk.errors import (
     CallCancelled,
@@ -46,6 +56,13 @@ __all__ = [
     "Extension",
     "Context",
     "Param",
+    "Image",
+    "Audio",
+    "ResourceLink",
+    "EmbeddedResource",
+    "PromptMessage",
+    "Elicitation",
+    "Sample",
     "ToolError",
     "InvalidArguments",
     "HostError",
@@ -64,6 +81,12 @@ __all__ = [
     "ToolUse",
     "Usage",
     "Fragment",
+    "Assignment",
+    "SinkEvent",
+    "EditorEvent",
+    "Render",
+    "Commit",
+    "Close",
 ]
 
 claim_at_import()

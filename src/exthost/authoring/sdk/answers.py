@@ -106,6 +106,75 @@ class Usage(NamedTuple):
     output_tokens: int
 
 
+class PromptMessage(NamedTuple):
+    """A message of a prompt: text, or content such as an Image."""
+
+    role: Literal["user", "assistant"]
+    content: Any
+
+
+class Elicitation(NamedTuple):
+    """The answer of a person to a form. `content` is None unless `action` is "accept"."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Any = None
+
+
+class Sample(NamedTuple):
+    """What the model of the client wrote. `raw` is the answer as the client sent it."""
+
+    text: str
+    model: str
+    stop_reason: str
+    raw: dict[str, Any]
+
+
+class Assignment(NamedTuple):
+    """What a subagent is to do. `raw` is the request as the host sent it."""
+
+    agent_type: str
+    prompt: str
+    description: str
+    raw: dict[str, Any]
+
+
+class SinkEvent(NamedTuple):
+    """An event of the host, for a sink. `raw` is its whole envelope."""
+
+    kind: str
+    raw: dict[str, Any]
+
+
+class EditorEvent(NamedTuple):
+    """What happens in the editor of a setting: it opens, a key is pressed, a value is chosen."""
+
+    action: Literal["open", "key", "commit"]
+    category: str
+    field: str
+    key: str | None = None
+    value: Any = None
+
+
+class Render(NamedTuple):
+    """Answer of an editor: show these rows."""
+
+    rows: list[Any]
+    cursor: Any = None
+    footer: str | None = None
+
+
+class Commit(NamedTuple):
+    """Answer of an editor: store this value."""
+
+    value: Any
+
+
+class Close(NamedTuple):
+    """Answer of an editor: close it."""
+
+    reason: str | None = None
+
+
 class Fragment(NamedTuple):
     """A file, or a piece of one, that a generator wants written."""
 

@@ -26,7 +26,14 @@ from exthost.authoring.sdk.context import Context
 from exthost.authoring.sdk.dialects import dialect_names, load_dialect
 from exthost.authoring.sdk.endpoints.endpoint import Identity
 from exthost.authoring.sdk.errors import SdkUsageError
-from exthost.authoring.sdk.registry import HandlerRegistry, Model, Provider, Resource
+from exthost.authoring.sdk.registry import (
+    HandlerRegistry,
+    Model,
+    Provider,
+    Resource,
+    Sink,
+    Subagent,
+)
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.wire.descriptors import claim, claim_early
 from exthost.authoring.sdk.wire.parent_exit import watch_parent
@@ -72,7 +79,7 @@ class Extension:
         self.registry = HandlerRegistry()
         self.max_threads = max_threads
         self._manifest = None if manifest is None else os.fspath(manifest)
-        self._capabilities = tuple(capabilities)
+        self._capabilities = _check_capabilities(capabilities)
         # Stdin and stdout are claimed as early as possible, so that what the program prints does
         # not get between the messages; but only in the program itself, and not if a test
         # imports the module that creates the extension.
@@ -91,7 +98,15 @@ class Extension:
     def tool(self, handler: F) -> F: ...
     @overload
     def tool(
-        self, *, name: str = "", description: str = "", thread: bool | None = None
+        self,
+        *,
+        name: str = "",
+        description: str = "",
+        thread: bool | None = None,
+        read_only: bool | None = None,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool | None = None,
     ) -> Callable[[F], F]: ...
     def tool(
         self,
@@ -100,11 +115,29 @@ class Extension:
         name: str = "",
         description: str = "",
         thread: bool | None = None,
+        read_only: bool | None = None,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool | None = None,
     ) -> F | Callable[[F], F]:
         """Register a tool. Its name, description and schema come from the function.
 
-        `thread=True` runs a function that may take long in a worker thread."""
-        options = {"name": name, "description": description, "thread": thread}
+        `thread=True` runs a function that may take long in a worker thread. The others are promises
+        about the tool, which MCP passes on as annotations: it changes nothing (`read_only`), may
+        overwrite or delete (`destructive`), has no further effect if it is called again with the
+        same arguments (`idempotent`), reaches beyond this machine (`open_world`)."""
+        hints = {
+            "read_only": read_only,
+            "destructive": destructive,
+            "idempotent": idempotent,
+            "open_world": open_world,
+        }
+        options = {
+            "name": name,
+            "description": description,
+            "thread": thread,
+            "hints": {hint: value for hint, value in hints.items() if value is not None},
+        }
         return self._decorate(self.registry.tools, handler, options)
 
     @overload
@@ -184,6 +217,72 @@ class Extension:
             return handler
 
         return register
+
+    @overload
+    def prompt(self, handler: F) -> F: ...
+    @overload
+    def prompt(self, *, name: str = "", description: str = "") -> Callable[[F], F]: ...
+    def prompt(
+        self, handler: F | None = None, *, name: str = "", description: str = ""
+    ) -> F | Callable[[F], F]:
+        """Register a prompt of MCP: a function that returns the text of a message, a PromptMessage,
+        or a list of them. Its parameters are the arguments that a person fills in."""
+        options: dict[str, Any] = {"name": name, "description": description}
+        return self._decorate(self.registry.prompts, handler, options)
+
+    def subagent(
+        self,
+        agent_type: str,
+        *,
+        description: str = "",
+        tools: Sequence[str] | None = None,
+        model: str | None = None,
+        max_turns: int | None = None,
+    ) -> Callable[[F], F]:
+        """Register an agent of roder. Its handler takes an Assignment, and returns its last
+        message, or yields what it is doing and then returns that message."""
+        fields = {"tools": tools and list(tools), "model": model, "max_turns": max_turns}
+
+        def register(handler: F) -> F:
+            function = Function(
+                handler, Context, name=agent_type, description=description, payload=True
+            )
+            definition = {key: value for key, value in fields.items() if value is not None}
+            subagent = Subagent(agent_type, definition, function)
+            self.registry.add(self.registry.subagents, agent_type, subagent)
+            return handler
+
+        return register
+
+    def sink(self, *kinds: str) -> Callable[[F], F]:
+        """Register a handler of roder's events whose kinds begin with one of `kinds`. It takes a
+        SinkEvent; its result is ignored."""
+        if not kinds:
+            raise ValueError('a sink names the beginnings of its events: @ext.sink("turn.")')
+
+        def register(handler: F) -> F:
+            function = Function(handler, Context, payload=True)
+            self.registry.add(self.registry.sinks, function.name, Sink(kinds, function))
+            return handler
+
+        return register
+
+    def settings_editor(self, category: str, field: str) -> Callable[[F], F]:
+        """Register the editor of a setting of synaps. It takes an EditorEvent, and returns Render,
+        Commit, Close, or a value of its own."""
+
+        def register(handler: F) -> F:
+            function = Function(handler, Context, payload=True)
+            self.registry.add(self.registry.editors, f"{category}.{field}", function)
+            return handler
+
+        return register
+
+    def sidecar(self, handler: F) -> F:
+        """Register the function that returns the arguments of synaps' sidecar, as a list, or as a
+        dict with `args` and `language`."""
+        self.registry.sidecar = Function(handler, Context, payload=True)
+        return handler
 
     def plan(self, handler: F) -> F:
         """Register the handler of cigen's PlanRequest."""
@@ -324,6 +423,18 @@ def claim_at_import() -> None:
     not get between the messages either."""
     if _is_started_by_host() and _find_importer() == _MAIN:
         claim()
+
+
+def _check_capabilities(capabilities: Sequence[str]) -> tuple[str, ...]:
+    """Return the capabilities. Raises ValueError for one that no host of cigen recognises."""
+    for capability in capabilities:
+        namespace, colon, value = capability.partition(":")
+        if not (namespace and colon and value) or isinstance(capabilities, str):
+            raise ValueError(
+                f"{capability!r} is not a capability of cigen: write a list of `namespace:value`, "
+                'such as ["provider:make"]'
+            )
+    return tuple(capabilities)
 
 
 def _find_importer() -> str:

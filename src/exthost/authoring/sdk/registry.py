@@ -52,6 +52,22 @@ class Resource(NamedTuple):
         return match.groupdict() if match else None
 
 
+class Subagent(NamedTuple):
+    """An agent of roder, to which a host dispatches requests. `definition` has the further fields
+    of its definition."""
+
+    agent_type: str
+    definition: Mapping[str, Any]
+    function: Function
+
+
+class Sink(NamedTuple):
+    """A handler of roder's events whose kinds begin with one of `kinds`."""
+
+    kinds: tuple[str, ...]
+    function: Function
+
+
 class HandlerRegistry:
     """Everything that the decorators have registered, by name."""
 
@@ -62,6 +78,11 @@ class HandlerRegistry:
         self.hooks: dict[str, Function] = {}
         self.providers: dict[str, Provider] = {}
         self.resources: dict[str, Resource] = {}
+        self.prompts: dict[str, Function] = {}
+        self.subagents: dict[str, Subagent] = {}
+        self.sinks: dict[str, Sink] = {}
+        self.editors: dict[str, Function] = {}  # of settings: "category.field" → handler
+        self.sidecar: Function | None = None
         self.plan: Function | None = None
         self.generate: Function | None = None
         self.replaces_output = False  # whether a hook may replace the output of a tool
@@ -76,8 +97,13 @@ class HandlerRegistry:
         """Every registered handler."""
         providers = [provider.function for provider in self.providers.values()]
         resources = [resource.function for resource in self.resources.values()]
-        steps = [step for step in (self.plan, self.generate) if step is not None]
-        return [*self.callables.values(), *self.hooks.values(), *providers, *resources, *steps]
+        subagents = [subagent.function for subagent in self.subagents.values()]
+        sinks = [sink.function for sink in self.sinks.values()]
+        steps = [step for step in (self.plan, self.generate, self.sidecar) if step is not None]
+        return [
+            *self.callables.values(), *self.hooks.values(), *self.prompts.values(),
+            *self.editors.values(), *providers, *resources, *subagents, *sinks, *steps,
+        ]  # fmt: skip
 
     def names_by_kind(self) -> dict[str, list[str]]:
         """Return the names of what is registered: kind → names. An endpoint lists the kinds that
@@ -88,6 +114,11 @@ class HandlerRegistry:
             "hooks": list(self.hooks),
             "providers": list(self.providers),
             "resources": list(self.resources),
+            "prompts": list(self.prompts),
+            "subagents": list(self.subagents),
+            "event sinks": list(self.sinks),
+            "editors of settings": list(self.editors),
+            "sidecar": ["sidecar"] if self.sidecar is not None else [],
             "generators": [name for name, step in steps.items() if step is not None],
         }
 

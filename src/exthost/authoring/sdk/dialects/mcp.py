@@ -13,9 +13,10 @@ call ends with `input_required`. The client then sends the call again with the a
 handler runs again from its beginning; this time the same request returns that answer at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from exthost.authoring.sdk.answers import PromptMessage
 from exthost.authoring.sdk.context import LEVELS
 from exthost.authoring.sdk.endpoints import mcp_content as content
 from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
@@ -34,7 +35,7 @@ from exthost.authoring.sdk.endpoints.mcp_exchange import (
     McpExchange,
     parse_exchange,
 )
-from exthost.authoring.sdk.errors import InputRequired, describe
+from exthost.authoring.sdk.errors import HostError, InputRequired, InvalidArguments, describe
 from exthost.authoring.sdk.registry import Resource
 from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, HandlerCall
 from exthost.authoring.sdk.serving.server import Server
@@ -55,7 +56,7 @@ class McpEndpoint(JsonRpcEndpoint):
     """The extension's side of an MCP connection; in MCP the extension is called the server."""
 
     name = "mcp"
-    supported_kinds = frozenset({"tools", "resources"})
+    supported_kinds = frozenset({"tools", "resources", "prompts"})
 
     def __init__(self, identity: Identity, server: Server) -> None:
         super().__init__(identity, server)
@@ -64,6 +65,7 @@ class McpEndpoint(JsonRpcEndpoint):
             name: content.ResultFormat(function) for name, function in self._functions.items()
         }
         self._log_level = "info"
+        self._client_capabilities: Mapping[str, Any] = EMPTY_MAPPING
         resources = self.registry.resources.values()
         self._fixed_resources = [resource for resource in resources if not resource.is_template]
         self._templates = [resource for resource in resources if resource.is_template]
@@ -84,6 +86,8 @@ class McpEndpoint(JsonRpcEndpoint):
                 "resources/templates/list": self._list_templates,
                 "resources/read": self._read_resource,
             }
+        if self.registry.prompts:
+            methods |= {"prompts/list": self._list_prompts, "prompts/get": self._get_prompt}
         self.methods = methods
 
     # -- handshake and discovery -------------------------------------------------------------
@@ -93,7 +97,8 @@ class McpEndpoint(JsonRpcEndpoint):
 
     def _server_capabilities(self) -> dict[str, Any]:
         offered: dict[str, Any] = {"tools": {}, "logging": {}}
-        return offered | ({"resources": {}} if self.registry.resources else {})
+        offered |= {"resources": {}} if self.registry.resources else {}
+        return offered | ({"prompts": {}} if self.registry.prompts else {})
 
     def _instructions(self) -> dict[str, Any]:
         text = self.identity.description
@@ -101,6 +106,7 @@ class McpEndpoint(JsonRpcEndpoint):
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
         requested = get_field(params, "protocolVersion", str)
+        self._client_capabilities = get_field(params, "capabilities", dict, None) or EMPTY_MAPPING
         version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
         result = {
             "protocolVersion": version,
@@ -268,6 +274,57 @@ class McpEndpoint(JsonRpcEndpoint):
         if exchange.requests_made <= len(exchange.answers):
             return exchange.answers[exchange.requests_made - 1]
         raise InputRequired(method, params or {}, encode_text(exchange.answers))
+
+    def elicitation(
+        self, call: HandlerCall, message: str, schema: Mapping[str, Any]
+    ) -> tuple[str, Any]:
+        self._require_of_client(call, "elicitation", "show a form to a person")
+        return "elicitation/create", {"message": message, "requestedSchema": schema}
+
+    def sampling(
+        self, call: HandlerCall, messages: Sequence[PromptMessage], system: str, max_tokens: int
+    ) -> tuple[str, Any]:
+        self._require_of_client(call, "sampling", "ask its model")
+        params = {"messages": content.encode_messages(messages), "maxTokens": max_tokens}
+        return "sampling/createMessage", params | ({"systemPrompt": system} if system else {})
+
+    def _require_of_client(self, call: HandlerCall, name: str, ability: str) -> None:
+        exchange = call.token
+        is_stateless = isinstance(exchange, McpExchange) and exchange.is_stateless
+        announced = exchange.capabilities if is_stateless else self._client_capabilities
+        if name not in announced:
+            raise HostError(f"this client cannot {ability}: it does not announce `{name}`")
+
+    # -- prompts -----------------------------------------------------------------------------
+
+    def _list_prompts(self, id: Any, params: Any) -> bytes | None:
+        listed = [
+            content.encode_prompt(name, function)
+            for name, function in self.registry.prompts.items()
+        ]
+        return self._encode_list(id, params, "prompts", listed)
+
+    def _get_prompt(self, id: Any, params: Any) -> bytes | None:
+        name = get_field(params, "name", str)
+        function = self.registry.prompts.get(name)
+        if function is None:
+            return self.error(id, INVALID_PARAMS, f"unknown prompt: {name}")
+        try:
+            arguments = function.bind_texts(get_field(params, "arguments", dict, None) or {})
+        except InvalidArguments as error:
+            return self.encode_error_reply(id, function, error)
+        meta = params.get("_meta")
+        is_stateless = type(meta) is dict and VERSION in meta
+
+        def reply(key: Any, function: Function, value: Any) -> bytes:
+            messages = content.encode_messages(content.list_messages(value))
+            result = {"description": function.description, "messages": messages}
+            fields = {"resultType": "complete"} if is_stateless else {}
+            return self.encode_result(key, result | fields)
+
+        exchange = parse_exchange(params, meta if type(meta) is dict else EMPTY_MAPPING)
+        self.server.start(id, function, arguments, reply, self.encode_error_reply, token=exchange)
+        return None
 
     # -- resources ---------------------------------------------------------------------------
 

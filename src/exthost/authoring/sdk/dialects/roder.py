@@ -11,7 +11,7 @@ notifications. A task can be cancelled.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from exthost.authoring.sdk.answers import Turn
+from exthost.authoring.sdk.answers import Assignment, SinkEvent, Turn
 from exthost.authoring.sdk.endpoints import providers
 from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
 from exthost.authoring.sdk.endpoints.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
@@ -39,7 +39,7 @@ class RoderEndpoint(JsonRpcEndpoint):
     """The extension's side of a roder connection."""
 
     name = "roder"
-    supported_kinds = frozenset({"tools", "providers"})
+    supported_kinds = frozenset({"tools", "providers", "subagents", "event sinks"})
     max_bytes = 4 * 2**20
 
     def __init__(self, identity: Identity, server: Server) -> None:
@@ -67,7 +67,10 @@ class RoderEndpoint(JsonRpcEndpoint):
             "tasks/cancel": self._cancel,
             "inference/listModels": self._list_models,
             "inference/streamTurn": self._stream_turn,
-            "events/handle": lambda id, params: None,
+            "subagents/definitions": self._list_subagents,
+            "subagents/dispatch": self._dispatch,
+            "subagents/cancel": self._cancel_dispatch,
+            "events/handle": self._handle_event,
         }
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
@@ -180,6 +183,77 @@ class RoderEndpoint(JsonRpcEndpoint):
         self.server.cancel(("task", get_field(params, "executionId", str)))
         return self.result(id, {})
 
+    # -- subagents and events ----------------------------------------------------------------
+
+    def _list_subagents(self, id: Any, params: Any) -> bytes | None:
+        definitions = [
+            {
+                "agent_type": subagent.agent_type,
+                "description": subagent.function.description,
+                **subagent.definition,
+            }
+            for subagent in self.registry.subagents.values()
+        ]
+        return self.result(id, {"definitions": definitions})
+
+    def _dispatch(self, id: Any, params: Any) -> bytes | None:
+        dispatch, request = get_field(params, "dispatchId", str), get_field(params, "request", dict)
+        agent_type = get_field(request, "subagent_type", str)
+        subagent = self.registry.subagents.get(agent_type)
+        if subagent is None:
+            return self.error(id, INVALID_PARAMS, f"unknown subagent: {agent_type}")
+        prompt, description = request.get("prompt"), request.get("description")
+        assignment = Assignment(agent_type, str(prompt or ""), str(description or ""), request)
+        acknowledged = self.result(id, {"dispatchId": dispatch})
+        if acknowledged is not None:
+            self.server.writer.send(acknowledged)
+        self.server.start(
+            ("dispatch", dispatch),
+            subagent.function,
+            subagent.function.bind(assignment),
+            self._encode_dispatch_result,
+            self._encode_dispatch_failure,
+            meta=params,
+            on_item=self._encode_dispatch_status,
+            collects=False,
+        )
+        return None
+
+    def _encode_dispatch_event(self, key: Any, event: Any) -> bytes:
+        return self.notification("subagents/event", {"dispatchId": key[1], "event": event})
+
+    def _encode_dispatch_status(self, call: HandlerCall, item: Any) -> bytes:
+        return self._encode_dispatch_event(call.key, {"type": "status", "status": to_text(item)})
+
+    def _encode_dispatch_result(self, key: Any, function: Function, value: Any) -> bytes:
+        result = {
+            "agent_type": function.name,
+            "final_message": "" if value is None else to_text(value),
+            "exit_reason": "completed",
+        }
+        return self._encode_dispatch_event(key, {"type": "completed", "result": result})
+
+    def _encode_dispatch_failure(self, key: Any, function: Function, error: BaseException) -> bytes:
+        return self._encode_dispatch_event(key, {"type": "failed", "error": describe(error)})
+
+    def _cancel_dispatch(self, id: Any, params: Any) -> bytes | None:
+        self.server.cancel(("dispatch", get_field(params, "dispatchId", str)))
+        return self.result(id, {})
+
+    def _handle_event(self, id: Any, params: Any) -> bytes | None:
+        envelope = get_field(params, "envelope", dict)
+        kind = str(envelope.get("kind", ""))
+        for name, sink in self.registry.sinks.items():
+            if kind.startswith(sink.kinds):
+                self.server.start(
+                    ("event", name, id),
+                    sink.function,
+                    sink.function.bind(SinkEvent(kind, envelope)),
+                    _encode_nothing,
+                    _encode_nothing,
+                )
+        return None
+
     # -- inference ---------------------------------------------------------------------------
 
     def _list_models(self, id: Any, params: Any) -> bytes | None:
@@ -237,6 +311,11 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self._encode_turn_event(key, {"Failed": {"message": describe(error)}})
 
 
+def _encode_nothing(key: Any, function: Function, value: Any) -> bytes:
+    """Return no bytes: a notification has no reply. The server has reported an exception."""
+    return b""
+
+
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
     method = message.get("method") if message is not None and "jsonrpc" in message else None
     return type(method) is str and method.startswith("extension/")
@@ -251,6 +330,8 @@ def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
         "[launch]",
         *toml_entries(command=command[0], args=list(command[1:])),
     ]
+    if kinds := sorted({kind for sink in registry.sinks.values() for kind in sink.kinds}):
+        lines += toml_entries(event_filter_kinds=kinds)
     if registry.callables:
         lines += [
             "",
@@ -265,6 +346,13 @@ def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
         lines += ["", "[[provides]]", *toml_entries(type="task_executor", id=name)]
     for name in registry.providers:
         lines += ["", "[[provides]]", *toml_entries(type="inference_engine", id=name)]
+    for type_, handlers in (
+        ("subagent_dispatcher", registry.subagents),
+        ("event_sink", registry.sinks),
+    ):
+        if handlers:
+            service = f"{identity.name}-{type_.rpartition('_')[2]}"
+            lines += ["", "[[provides]]", *toml_entries(type=type_, id=service)]
     return "\n".join(lines) + "\n"
 
 

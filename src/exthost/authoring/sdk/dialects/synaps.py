@@ -45,7 +45,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
     """The extension's side of a synaps connection."""
 
     name = "synaps"
-    supported_kinds = frozenset({"tools", "hooks", "providers"})
+    supported_kinds = frozenset({"tools", "hooks", "providers", "editors of settings", "sidecar"})
     supported_hooks = tuple(SYNAPS_HOOKS)
     framing = HeaderFraming
     max_bytes = 4 * 2**20
@@ -65,6 +65,10 @@ class SynapsEndpoint(JsonRpcEndpoint):
             "provider.complete": self._complete,
             "provider.stream": self._stream,
             "info.get": self._info,
+            "settings.editor.open": self._open_editor,
+            "settings.editor.key": self._press_key,
+            "settings.editor.commit": self._commit_value,
+            "sidecar.spawn_args": self._find_sidecar,
             "config.changed": self._config_changed,
             "shutdown": self._shutdown,
         }
@@ -197,6 +201,53 @@ class SynapsEndpoint(JsonRpcEndpoint):
 
     def _encode_hook_reply(self, id: Any, function: Function, answer: Any) -> bytes:
         return self.encode_result(id, _encode_hook_answer(answer))
+
+    # -- widgets, settings, sidecar ----------------------------------------------------------
+
+    def widget(self, id: str, fields: Mapping[str, Any] | None) -> bytes | None:
+        if fields is None:
+            return self.notification("widget.dismiss", {"id": id})
+        return self.notification("widget.upsert", {"id": id, **fields})
+
+    def _open_editor(self, id: Any, params: Any) -> bytes | None:
+        return self._run_editor(id, params, "open")
+
+    def _press_key(self, id: Any, params: Any) -> bytes | None:
+        return self._run_editor(id, params, "key", key=get_field(params, "key", str))
+
+    def _commit_value(self, id: Any, params: Any) -> bytes | None:
+        return self._run_editor(id, params, "commit", value=params.get("value"))
+
+    def _run_editor(self, id: Any, params: Any, action: Any, **fields: Any) -> bytes | None:
+        category, field = get_field(params, "category", str), get_field(params, "field", str)
+        function = self.registry.editors.get(f"{category}.{field}")
+        if function is None:
+            return self.error(id, INVALID_PARAMS, f"{category}.{field} has no editor")
+        event = answers.EditorEvent(action, category, field, **fields)
+        return self.run(id, function, event, self._encode_editor_reply, self.encode_error_reply)
+
+    def _encode_editor_reply(self, id: Any, function: Function, answer: Any) -> bytes:
+        """Return the notification that the answer stands for, and the response after it."""
+        match answer:
+            case answers.Render() | answers.Commit() | answers.Close():
+                method = f"settings.editor.{type(answer).__name__.lower()}"
+                given = answer._asdict().items()
+                params = {
+                    key: value
+                    for key, value in given
+                    if value is not None or type(answer) is answers.Commit
+                }
+                return self.notification(method, params) + self.encode_result(id, None)
+        return self.encode_result(id, answer)
+
+    def _find_sidecar(self, id: Any, params: Any) -> bytes | None:
+        function = self.registry.sidecar
+        if function is None:
+            return self.result(id, {"args": []})
+        return self.run(id, function, None, self._encode_sidecar_reply, self.encode_error_reply)
+
+    def _encode_sidecar_reply(self, id: Any, function: Function, answer: Any) -> bytes:
+        return self.encode_result(id, answer if isinstance(answer, dict) else {"args": answer})
 
     # -- providers ---------------------------------------------------------------------------
 

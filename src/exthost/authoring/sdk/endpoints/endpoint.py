@@ -10,6 +10,7 @@ from math import isfinite
 from types import GeneratorType
 from typing import Any, ClassVar, NamedTuple
 
+from exthost.authoring.sdk.answers import PromptMessage
 from exthost.authoring.sdk.errors import HostError
 from exthost.authoring.sdk.registry import HandlerRegistry
 from exthost.authoring.sdk.serving.call import (
@@ -125,6 +126,25 @@ class Endpoint:
         """Send a request to the host for a handler. Return an `Answer` that gets the value later,
         or the value itself if it is known already."""
         return call.send_request(method, params)
+
+    def elicitation(
+        self, call: HandlerCall, message: str, schema: Mapping[str, Any]
+    ) -> tuple[str, Any]:
+        """Return the method and the params of the request that shows a form to a person. Raises
+        HostError if the dialect, or the client, has no such request."""
+        raise HostError(f"the {self.name} dialect has no questions to a person")
+
+    def sampling(
+        self, call: HandlerCall, messages: Sequence[PromptMessage], system: str, max_tokens: int
+    ) -> tuple[str, Any]:
+        """Return the method and the params of the request for an answer of the client's model.
+        Raises HostError if the dialect, or the client, has no such request."""
+        raise HostError(f"the {self.name} dialect has no requests to a model of the host")
+
+    def widget(self, id: str, fields: Mapping[str, Any] | None) -> bytes | None:
+        """Return the frame that shows a widget, or removes it if `fields` is None. Return None if
+        the dialect has no widgets."""
+        return None
 
 
 class SdkDialect(NamedTuple):

@@ -6,12 +6,23 @@ In the handshake era structured content must be an object, so any other value is
 """
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
+from exthost.authoring.sdk.answers import PromptMessage
+from exthost.authoring.sdk.content import Content, has_content
 from exthost.authoring.sdk.registry import Resource
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.types.json_text import encode, encode_text, to_text
 from exthost.authoring.sdk.types.schema import Schema
+
+# The annotations of a tool: their names in the SDK → those in MCP.
+_ANNOTATIONS = {
+    "read_only": "readOnlyHint",
+    "destructive": "destructiveHint",
+    "idempotent": "idempotentHint",
+    "open_world": "openWorldHint",
+}
 
 
 class ResultFormat:
@@ -46,12 +57,16 @@ def _wrap(schema: Schema) -> Schema:
 def encode_tool(name: str, format: ResultFormat) -> dict[str, Any]:
     """Return the entry of a tool in `tools/list`."""
     function = format.function
-    entry = {
+    entry: dict[str, Any] = {
         "name": name,
         "description": function.description,
         "inputSchema": function.input_schema,
     }
-    return entry if format.output_schema is None else entry | {"outputSchema": format.output_schema}
+    if format.output_schema is not None:
+        entry["outputSchema"] = format.output_schema
+    if function.hints:
+        entry["annotations"] = {_ANNOTATIONS[name]: hint for name, hint in function.hints.items()}
+    return entry
 
 
 def encode_reply(id: Any, format: ResultFormat, value: Any, fields: str) -> bytes:
@@ -70,6 +85,9 @@ def encode_reply(id: Any, format: ResultFormat, value: Any, fields: str) -> byte
     # What JSON writes as a text, such as an enum or a date, is its own text block: see `to_text`.
     text_value = json_value if json_value.startswith('"') else encode(json_value).decode()
     block = f'{{"type":"text","text":{text_value}}}'
+    if has_content(value):  # with a schema, its text is the structured content
+        parts = value if isinstance(value, list | tuple) else [value]
+        block = ",".join(encode(encode_block(part)).decode() for part in parts)
     if format.is_wrapped:
         structured = f',"structuredContent":{{"result":{json_value}}}'
     elif format.output_schema is not None or json_value.startswith("{"):
@@ -77,6 +95,41 @@ def encode_reply(id: Any, format: ResultFormat, value: Any, fields: str) -> byte
     else:
         structured = ""
     return f"{head}{block}]{structured}}}}}".encode()
+
+
+def encode_block(part: Any) -> dict[str, Any]:
+    """Return the content block of content, or of any other value as text."""
+    if isinstance(part, Content):
+        return part.as_block()
+    return {"type": "text", "text": to_text(part)}
+
+
+def encode_prompt(name: str, function: Function) -> dict[str, Any]:
+    """Return the entry of a prompt in `prompts/list`."""
+    required = function.input_schema.get("required", ())
+    arguments = [
+        {"name": argument, "required": argument in required}
+        | ({"description": schema["description"]} if "description" in schema else {})
+        for argument, schema in function.input_schema["properties"].items()
+    ]
+    return {"name": name, "description": function.description, "arguments": arguments}
+
+
+def list_messages(value: Any) -> list[PromptMessage]:
+    """Return the messages that a prompt has returned: one, or a list, each a PromptMessage, or
+    text or content of the user."""
+    is_list = isinstance(value, list | tuple) and not isinstance(value, PromptMessage)
+    return [
+        part if isinstance(part, PromptMessage) else PromptMessage("user", part)
+        for part in (value if is_list else [value])
+    ]
+
+
+def encode_messages(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
+    """Return messages as those of `prompts/get` and `sampling/createMessage`."""
+    return [
+        {"role": message.role, "content": encode_block(message.content)} for message in messages
+    ]
 
 
 def encode_resource(source: Resource, key: str) -> dict[str, Any]:

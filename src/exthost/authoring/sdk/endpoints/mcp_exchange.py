@@ -33,6 +33,7 @@ class McpExchange:
     log_level       the lowest level that the client wants; None for no log messages
     answers         the client's answers to the requests of earlier runs of the handler, in order
     requests_made   how many requests to the client the handler has made in this run
+    capabilities    what the client can do, in the stateless era
     progress        the value that was sent last
     has_reported    whether the handler has reported progress itself
     """
@@ -42,6 +43,7 @@ class McpExchange:
     log_level: str | None = None
     answers: list[Any] = field(default_factory=list)
     requests_made: int = 0
+    capabilities: dict[str, Any] = field(default_factory=dict)
     progress: float = float("-inf")
     has_reported: bool = False
 
@@ -73,6 +75,8 @@ def parse_exchange(params: dict[str, Any], meta: Any) -> McpExchange:
     if type(meta) is not dict:
         return exchange
     exchange.is_stateless = VERSION in meta
+    capabilities = meta.get(CAPABILITIES)
+    exchange.capabilities = capabilities if type(capabilities) is dict else {}
     token = meta.get("progressToken")
     exchange.progress_token = token if can_be_id(token) else None
     level = meta.get(LOG_LEVEL)

@@ -5,10 +5,11 @@ the host no longer waits for it. The endpoint of the dialect encodes all message
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from exthost.authoring.sdk.answers import PromptMessage
 from exthost.authoring.sdk.context import Context, Delivery
 from exthost.authoring.sdk.errors import HostError
 from exthost.authoring.sdk.serving.host_requests import HostReply, HostRequests
@@ -46,6 +47,20 @@ class CallEndpoint(Protocol):
     def request(self, number: int, method: str, params: Any) -> bytes: ...
 
     def ask_host(self, call: "HandlerCall", method: str, params: Any) -> Any: ...
+
+    def elicitation(
+        self, call: "HandlerCall", message: str, schema: Mapping[str, Any]
+    ) -> tuple[str, Any]: ...
+
+    def sampling(
+        self,
+        call: "HandlerCall",
+        messages: Sequence[PromptMessage],
+        system: str,
+        max_tokens: int,
+    ) -> tuple[str, Any]: ...
+
+    def widget(self, id: str, fields: Mapping[str, Any] | None) -> bytes | None: ...
 
 
 class CallServer(Protocol):
@@ -159,6 +174,17 @@ class HandlerCall:
         if frame is not None:
             self._send(frame)
         return frame is not None
+
+    def make_elicitation(self, message: str, schema: Mapping[str, Any]) -> tuple[str, Any]:
+        return self.server.endpoint.elicitation(self, message, schema)
+
+    def make_sampling(
+        self, messages: Sequence[PromptMessage], system: str, max_tokens: int
+    ) -> tuple[str, Any]:
+        return self.server.endpoint.sampling(self, messages, system, max_tokens)
+
+    def send_widget(self, id: str, fields: Mapping[str, Any] | None) -> Delivery:
+        return self._send(self.server.endpoint.widget(id, fields))
 
     def _send(self, frame: bytes | None) -> Delivery:
         if frame is not None:

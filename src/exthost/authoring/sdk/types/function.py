@@ -10,12 +10,13 @@ import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from exthost.authoring.sdk.errors import InvalidArguments, UnsupportedType
 from exthost.authoring.sdk.types import conversion
 from exthost.authoring.sdk.types.docstring import read_docstring
+from exthost.authoring.sdk.types.json_text import decode, encode
 from exthost.authoring.sdk.types.schema import (
     Schema,
     SchemaBuilder,
@@ -50,6 +51,7 @@ class Function:
         description: str = "",
         thread: bool | None = None,
         payload: bool = False,
+        hints: Mapping[str, bool] | None = None,
     ) -> None:
         """Read the signature and the docstring of `handler`. Raises UnsupportedType.
 
@@ -57,11 +59,13 @@ class Function:
         thread        whether the handler runs in a worker thread; None decides by its signature
         payload       whether the handler takes one object that the dialect makes (such as a
                       HookEvent), and not arguments by name
+        hints         what the author promises about the effects of a tool, such as `read_only`
         """
         docstring = read_docstring(handler.__doc__)
         self.handler = handler
         self.name = name or getattr(handler, "__name__", "")
         self.description = description or docstring.description or self.name.replace("_", " ")
+        self.hints = dict(hints or {})
         self.context_name = ""
         self.is_generator = inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(
             handler
@@ -103,6 +107,7 @@ class Function:
         for name, parameter in inspect.signature(self.handler).parameters.items():
             annotation = hints.get(name, _EMPTY)
             self._check_kind(parameter)
+            self._check_receiver(name, is_first=not properties)
             if _is_context(annotation, context_type):
                 self._set_context_name(name)
                 continue
@@ -115,6 +120,7 @@ class Function:
                 continue
             if name in descriptions and "description" not in member:
                 member["description"] = descriptions[name]
+            self._check_default(name, parameter.default, annotation, convert)
             properties[name] = with_default(member, parameter.default)
             self._converters[name] = convert
             if annotation in _PLAIN:
@@ -144,6 +150,32 @@ class Function:
                 f"{self.name}: the parameter {parameter.name} cannot be given by name: "
                 "declare it without `/` or `*`"
             )
+
+    def _check_receiver(self, name: str, *, is_first: bool) -> None:
+        """Raise UnsupportedType if the handler is a method that is not bound to an object."""
+        # The qualified name of a method is that of its class and its own.
+        class_name = getattr(self.handler, "__qualname__", "").rpartition(".")[0]
+        if is_first and name in ("self", "cls") and not class_name.endswith("<locals>"):
+            raise UnsupportedType(
+                f"{self.name} is a method, and its parameter {name} would be an argument of the "
+                f"tool: register it with an object, as in ext.tool(thing.{self.name})"
+            )
+
+    def _check_default(
+        self, name: str, default: Any, annotation: Any, convert: conversion.Converter
+    ) -> None:
+        """Raise UnsupportedType if a default is not of the type of its parameter."""
+        if default is _EMPTY or annotation is _EMPTY or _is_instance(default, annotation):
+            return
+        try:
+            convert(decode(encode(default)), name)
+        except (conversion.Mismatch, TypeError, ValueError):
+            kind = getattr(annotation, "__name__", str(annotation))
+            hint = f": write {kind} | None" if default is None else ""
+            raise UnsupportedType(
+                f"{self.name}: the default of the parameter {name} is {default!r}, and its type "
+                f"is {kind}{hint}"
+            ) from None
 
     def _set_context_name(self, name: str) -> None:
         if self.context_name:
@@ -209,12 +241,7 @@ class Function:
 
     def bind_command_line(self, argv: list[str]) -> dict[str, Any]:
         """Return the keyword arguments for the arguments of a command line: `name=value`, or values
-        in the order of the parameters.
-
-        A value is decoded as JSON if its parameter does not accept text. Raises InvalidArguments.
-        """
-        from exthost.authoring.sdk.types.json_text import decode
-
+        in the order of the parameters, as `bind_texts` does. Raises InvalidArguments."""
         names = list(self._converters)
         arguments: dict[str, Any] = {}
         for argument in argv:
@@ -224,16 +251,29 @@ class Function:
                 if not unset:
                     raise InvalidArguments(self.name, [f"too many arguments: {argument}"])
                 name, text = unset[0], argument
-            value: Any = text
+            arguments[name] = text
+        return self.bind_texts(arguments)
+
+    def bind_texts(self, texts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keyword arguments for arguments that are given as texts. A text is decoded as
+        JSON if its parameter does not accept text. Raises InvalidArguments."""
+        arguments: dict[str, Any] = dict(texts)
+        for name, text in texts.items():
+            if name not in self._converters or not isinstance(text, str):
+                continue  # `bind` below reports it
             try:
                 self._converters[name](text, name)
             except conversion.Mismatch:
                 try:
-                    value = decode(text.encode())
+                    arguments[name] = decode(text.encode())
                 except ValueError:
                     pass  # `bind` below reports it
-            arguments[name] = value
         return self.bind(arguments)
+
+
+def _is_instance(value: Any, annotation: Any) -> bool:
+    """Return whether a value is of a type that is a class."""
+    return isinstance(annotation, type) and isinstance(value, annotation)
 
 
 def _is_context(annotation: Any, context_type: type) -> bool:

@@ -18,9 +18,13 @@ from functools import cache
 from math import isfinite
 from typing import Any
 
+from exthost.authoring.sdk.content import Content
+
 
 def to_encodable(value: Any) -> Any:
     """Return a value with a JSON equivalent for one without. Raises TypeError if there is none."""
+    if isinstance(value, Content):
+        return value.as_text()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
