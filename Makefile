@@ -29,7 +29,7 @@ STAMP := $(VENV)/.installed
 LOCK := $(if $(LOCKED),--constraint constraints.txt)
 # uv is five times as fast as pip. pip is used if uv fails, for example if only pip is configured
 # for a mirror.
-WANTED = $(LOCK) --editable ".[all]" --group test
+WANTED = $(LOCK) --editable ./sdk --editable ".[all]" --group test
 # Recreate an environment that was made by another version of Python.
 ifneq ($(shell $(BIN)/python $(PRINT_VERSION) 2>/dev/null),$(VERSION))
 .PHONY: $(STAMP)
@@ -82,7 +82,7 @@ test: lint types imports tests
 
 check: lint types imports pure-tests
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml sdk/pyproject.toml
 	@echo "installing exthost and its tools into $(VENV): once, about a minute"
 	$(INTERPRETER) -m venv $(CLEAR) $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1" uv
@@ -248,6 +248,7 @@ docs: $(STAMP)
 # The published files. Each Python of this machine installs them into a new environment.
 dist: $(STAMP)
 	rm -rf dist
+	cd sdk && $(abspath $(BIN))/python -m hatchling build -d ../dist
 	$(BIN)/python -m hatchling build
 	$(BIN)/python scripts/check_dist.py $(foreach version,$(PYTHONS),$(shell sh scripts/find_python.sh python$(version)))
 

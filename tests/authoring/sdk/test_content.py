@@ -285,8 +285,8 @@ def test_what_no_dialect_can_call_is_an_error_by_name() -> None:
 
 
 def test_other_dialects_report_what_they_do_not_offer(capsys: pytest.CaptureFixture[str]) -> None:
-    from exthost.authoring.sdk.connection import report_unsupported
-    from exthost.authoring.sdk.dialects import load_dialect
+    from exthost_sdk.connection import report_unsupported
+    from exthost_sdk.dialects import load_dialect
 
     ext = Extension("prompts")
 
@@ -306,8 +306,8 @@ def test_other_dialects_report_what_they_do_not_offer(capsys: pytest.CaptureFixt
 
 
 def test_a_host_error_is_raised_for_an_answer_that_does_not_fit() -> None:
-    from exthost.authoring.sdk.context import _read_elicitation, _read_sample
-    from exthost.authoring.sdk.types.form import Form
+    from exthost_sdk.context import _read_elicitation, _read_sample
+    from exthost_sdk.types.form import Form
 
     for answer in (None, {"action": "maybe"}, {"action": "accept", "content": {"city": 1}}):
         with pytest.raises(HostError):

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from exthost_sdk.dialects import built_in_names, load_dialect
+from exthost_sdk.errors import SdkUsageError
+from exthost_sdk.languages import LANGUAGES, language_files
+from exthost_sdk.scaffold import PROGRAM, create, project_files
 
-from exthost.authoring.sdk.dialects import built_in_names, load_dialect
-from exthost.authoring.sdk.errors import SdkUsageError
-from exthost.authoring.sdk.languages import LANGUAGES, language_files
-from exthost.authoring.sdk.scaffold import PROGRAM, create, project_files
 from tests.authoring.sdk.programs import LONG_SECONDS
 from tests.faces.cli.cli_process import run_inside
 

@@ -3,10 +3,11 @@
 import argparse
 import shlex
 
-from exthost.authoring.sdk.dialects import dialect_names
-from exthost.authoring.sdk.errors import SdkUsageError
-from exthost.authoring.sdk.languages import LANGUAGES
-from exthost.authoring.sdk.scaffold import TEMPLATES, create
+from exthost_sdk.dialects import dialect_names
+from exthost_sdk.errors import SdkUsageError
+from exthost_sdk.languages import LANGUAGES
+from exthost_sdk.scaffold import TEMPLATES, create
+
 from exthost.errors import UsageError
 from exthost.faces.cli.common import Args, say, show_json, write_help
 
