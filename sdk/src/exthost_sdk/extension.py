@@ -86,7 +86,8 @@ class Extension:
         # Stdin and stdout are claimed as early as possible, so that what the program prints does
         # not get between the messages; but only in the program itself, and not if a test
         # imports the module that creates the extension.
-        if sys._getframe(1).f_globals.get("__name__") == _MAIN:
+        self._module = str(sys._getframe(1).f_globals.get("__name__"))
+        if self._module == _MAIN:
             if _is_started_by_host():
                 claim()
             else:
@@ -409,7 +410,10 @@ class Extension:
         traits = load_dialect(dialect)
         if not traits.repeats_manifest:
             return None
-        folder = os.path.dirname(os.path.realpath(sys.argv[0]))  # noqa: PTH120
+        # The program of an installed command is a script in another folder than the module.
+        module = sys.modules.get(self._module)
+        program = getattr(module, "__file__", None) or sys.argv[0]
+        folder = os.path.dirname(os.path.realpath(program))  # noqa: PTH120
         path = self._manifest or os.path.join(folder, traits.manifest_file)  # noqa: PTH118
         try:
             with open(path, "rb") as file:  # noqa: PTH123

@@ -18,7 +18,7 @@ from importlib import resources
 from exthost_sdk.dialects import load_dialect
 from exthost_sdk.errors import SdkUsageError
 from exthost_sdk.extension import Extension
-from exthost_sdk.languages import language_files
+from exthost_sdk.languages import WORKFLOW, language_files
 
 PROGRAM = "extension.py"
 
@@ -54,7 +54,6 @@ def project_files(name: str, dialect: str, template: str | None = None) -> dict[
         "test_extension.py": _TEXTS["test"].format(
             **values, check=chosen["check"] or traits.provider_test
         ),
-        "requirements.txt": _TEXTS["requirements"],
     }
     manifest = traits.manifest_file
     if not manifest:
@@ -64,6 +63,12 @@ def project_files(name: str, dialect: str, template: str | None = None) -> dict[
         files[manifest] = _manifest_text(program, dialect)
         target = "." if "/" in manifest else manifest
         note = f"    python3 {PROGRAM} --manifest {dialect} > {manifest}   # after a change\n"
+    module = f"{name.replace('-', '_')}_extension"
+    # The program reads its manifest from its own folder.
+    data = f'\n"{manifest}" = "{manifest}"' if traits.repeats_manifest else ""
+    files["pyproject.toml"] = _TEXTS["project"].format(**values, module=module, data=data)
+    files[".gitignore"] = _TEXTS["gitignore"]
+    files[WORKFLOW] = _TEXTS["workflow"].format(target=target)
     files["README.md"] = _TEXTS["readme"].format(**values, target=target, manifest=note)
     return files
 

@@ -26,12 +26,10 @@ class Language(NamedTuple):
     program       the path of the program in the new folder
     command       the command that runs it, compiling it first if necessary
     needs         the software that must be installed
-    build         the command that checks whether the program compiles; "" if there is none
+    build         the command that compiles the program; "" if none is needed to run it
     files         further files of the project, with their contents
-    binary        the compiled program. It replaces `command` for roder and synaps, whose hosts pass
-                  too few environment variables to run a compiler and do not wait long enough for
-                  one, and for cigen, which runs plugins as executables
-    build_binary  the command that compiles `binary`
+    publish       the command that publishes the program, for the README; "" if there is none
+    version_file  the file with the version
     code          by dialect: the code that is filled into the template for the methods, a result,
                   an error, and the JSON field with the version of JSON-RPC
     """
@@ -43,8 +41,8 @@ class Language(NamedTuple):
     code: Mapping[str, Mapping[str, str]]
     build: str = ""
     files: Mapping[str, str] = {}
-    binary: str = ""
-    build_binary: str = ""
+    publish: str = ""
+    version_file: str = ""
 
 
 def _read_text(file: str) -> str:
@@ -58,6 +56,9 @@ def _read_language(row: Mapping[str, Any]) -> Language:
 LANGUAGES = {
     name: _read_language(row) for name, row in tomllib.loads(_read_text("languages.toml")).items()
 }
+
+# Where GitHub looks for the steps of continuous integration.
+WORKFLOW = ".github/workflows/check.yml"
 
 # The templates of manifests, by dialect. The other dialects use a config (exthost.toml) instead.
 _MANIFESTS = {
@@ -76,9 +77,9 @@ _GENERATE_TEST = f"{_GENERATE} | grep -q build.yml"
 def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
     """Return the files of a new extension in another language."""
     traits = LANGUAGES[language]
-    command, build = traits.command, traits.build
-    if dialect not in _SCHEMA_FIELDS and traits.binary:
-        command, build = (traits.binary.format(name=name),), traits.build_binary
+    command = [word.format(name=name) for word in traits.command]
+    build = traits.build.format(name=name)
+    manifest = load_dialect(dialect).manifest_file or "exthost.toml"
     values = {
         "name": name,
         "dialect": dialect,
@@ -92,16 +93,19 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
         "command": command[0],
         "args": ", ".join(f'"{argument}"' for argument in command[1:]),
         "build": f"{build}\n" if build else "",
-        # The README mentions the build only if the extension runs a compiled program.
-        "build_step": f"    {build:<43} # after each change\n" if command != traits.command else "",
+        "build_step": f"    {build:<43} # first, and after each change\n" if build else "",
+        "publish": f"    {traits.publish:<43} # publish it\n" if traits.publish else "",
+        "version_file": traits.version_file or traits.program,
+        # A package of npm contains only the files that it names.
+        "manifest_file": "" if manifest == "exthost.toml" else f', "{manifest}"',
     }
     files = dict(traits.files)
     if dialect == "cigen" and "Cargo.toml" in files:  # its template needs no crates
         files["Cargo.toml"] = files["Cargo.toml"].partition("\n[dependencies]")[0]
-    manifest = load_dialect(dialect).manifest_file or "exthost.toml"
     return {
         traits.program: _program_text(name, dialect, language),
-        **{path: content.format(name=name) for path, content in files.items()},
+        **{path: content.format(**values) for path, content in files.items()},
+        WORKFLOW: _read_text("workflow.yml.template").format(**values),
         manifest: _read_text(_MANIFESTS.get(dialect, "config.toml.template")).format(**values),
         "test.sh": _read_text("test.sh.template").format(**values),
         "README.md": _read_text("readme.md.template").format(**values),

@@ -45,6 +45,7 @@ from exthost.faces.cli.common import (
     write_help,
 )
 from exthost.faces.cli.dialect_options import add_dialect_options, apply_dialect_options
+from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.start_note import delayed_note
 from exthost.faces.cli.started_extension import detect_dialect
 from exthost.faces.cli.target_specs import check_dialect_option, find_unlocked_spec
@@ -126,7 +127,8 @@ def run(args: CheckArgs) -> int:
     assert args.timeout is not None
     args.start_seconds = min(args.timeout, SEARCH_SECONDS)
     settings = Settings(seconds=args.timeout, reply_seconds=args.reply_timeout, calls=calls)
-    return run_async(_check(args, spec, settings))
+    with lend_sdk(spec) as spec:
+        return run_async(_check(args, spec, settings))
 
 
 async def _check(args: CheckArgs, spec: Spec, settings: Settings) -> int:

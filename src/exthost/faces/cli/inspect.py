@@ -33,6 +33,7 @@ from exthost.faces.cli.extension_summary import (
     missing_sandbox_warning,
 )
 from exthost.faces.cli.first_use import ask_about_new
+from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.running_host import (
     add_standalone_option,
     is_path_unknown_to_host,
@@ -77,7 +78,8 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316", "which extension?", help="exthost inspect NAME, or -- COMMAND ARGS…"
         )
-    return run_async(_inspect(args, spec))
+    with lend_sdk(spec) as spec:
+        return run_async(_inspect(args, spec))
 
 
 async def _inspect(args: Args, spec: Spec) -> int:

@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+from pathlib import Path
 
 from exthost_sdk.dialects import dialect_names
 from exthost_sdk.errors import SdkUsageError
@@ -56,5 +57,9 @@ def run(args: NewArgs) -> int:
         return 0
     for path in paths:
         print(path)
-    say(f"try it: exthost inspect {shlex.quote(args.name)}; its README explains the rest")
+    name = shlex.quote(args.name)
+    if args.lang in LANGUAGES and (build := LANGUAGES[args.lang].build):
+        project = Path(args.name).resolve().name
+        say(f"build it: (cd {name} && {build.format(name=project)})")
+    say(f"try it: exthost inspect {name}; its README explains the rest")
     return 0
