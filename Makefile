@@ -7,7 +7,7 @@
 #                      trials as root and as an ordinary user; prints what was missing
 #   make test-pythons  the fast tests on each supported Python; prints which Pythons were missing
 #   make docs          build the documentation as a site in site/
-#   make dist          build sdist and wheel in dist/, and install them on each Python
+#   make dist          build sdist and wheel of exthost and exthost-sdk in dist/, and install them
 #   make test-loaded   make test beside four busy processes and one that writes to disk
 #
 # LOCKED=1 installs the versions in constraints.txt, with which the tests are known to pass.
@@ -51,7 +51,7 @@ PARALLEL := -n $(WORKERS)
 PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'
 
 # Tests that start no process.
-PURE := tests/wire tests/model tests/config tests/bench \
+PURE := tests/docs/test_reference.py tests/wire tests/model tests/config tests/bench \
 	$(filter-out tests/test_leak_check.py tests/test_otel.py tests/test_public_types.py, \
 		$(wildcard tests/test_*.py)) \
 	tests/dialects/test_vectors.py tests/dialects/test_requirements.py tests/dialects/test_*_manifest.py \
