@@ -61,13 +61,17 @@ class ContextPort(Protocol):
 class Context:
     """One call, as its handler sees it."""
 
-    __slots__ = ("_port", "meta")
+    __slots__ = ("_meta", "_port")
 
     def __init__(self, port: ContextPort, meta: Mapping[str, Any]) -> None:
         self._port = port
-        #: What the host sent about the call besides its arguments, such as the ids of the agent and
-        #: the session.
-        self.meta = meta
+        self._meta = meta
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What the host sent about the call besides its arguments, such as the ids of the agent and
+        the session."""
+        return self._meta
 
     @property
     def dialect(self) -> str:

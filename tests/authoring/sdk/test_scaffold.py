@@ -67,8 +67,9 @@ def test_the_commands_of_the_readme_work_in_a_new_environment(tmp_path: Path) ->
         subprocess.run(build, cwd=source, capture_output=True, timeout=BUILD_SECONDS, check=True)
     lines = (folder / "README.md").read_text().splitlines()
     commands = [line for line in lines if line.startswith("    ") and "exthost dev" not in line]
-    verbs = [line for line in commands if line.strip().startswith("exthost")]
-    commands = [line for line in commands if line not in verbs] + verbs
+    # The environment first: the other commands run in it.
+    first = next(number for number, line in enumerate(commands) if "-m venv" in line)
+    commands = [*commands[first:], *commands[:first]]
     assert len(commands) >= 5 and "pip install" in commands[1]
     # The package is not published yet, so pip finds it in the folder of its wheel.
     names = [name for name in os.environ if not name.startswith(("PYTHON", "VIRTUAL_ENV"))]
@@ -287,3 +288,25 @@ def test_the_default_template_of_cigen_is_a_generator(tmp_path: Path) -> None:
     result = run_inside("new", "made", "--dialect", "cigen", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "@ext.generate" in (tmp_path / "made" / "extension.py").read_text()
+
+
+FORMATTERS = {"go": ("gofmt", "-l"), "rust": ("rustfmt", "--edition", "2021", "--check")}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("language", FORMATTERS)
+def test_a_new_program_is_formatted(language: str, tmp_path: Path) -> None:
+    formatter = shutil.which(FORMATTERS[language][0])
+    if formatter is None:
+        pytest.skip(f"{FORMATTERS[language][0]} is not installed")
+    programs = []
+    for dialect in DIALECTS:
+        text = language_files("fresh", dialect, language)[LANGUAGES[language].program]
+        path = tmp_path / f"{dialect}{Path(LANGUAGES[language].program).suffix}"
+        path.write_text(text)
+        programs.append(str(path))
+    command = [formatter, *FORMATTERS[language][1:], *programs]
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
+    )
+    assert (result.returncode, result.stdout) == (0, ""), result.stdout + result.stderr
