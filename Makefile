@@ -255,7 +255,7 @@ dist: $(STAMP)
 # The versions that LOCKED=1 installs, without hashes and hosts, so that any index can be used.
 constraints: $(STAMP)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra all --extra wasm --extra ray --group test --group docs \
-		--no-header --no-annotate --no-emit-package exthost --output-file constraints.txt pyproject.toml
+		--no-header --no-annotate --no-emit-package exthost --no-emit-package exthost-sdk --output-file constraints.txt pyproject.toml
 
 # The first process of a namespace is committed as machine code. Run this after a change of init.c.
 init: $(STAMP)
