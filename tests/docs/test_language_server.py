@@ -22,7 +22,7 @@ from exthost.dialects import find
 from exthost.dialects.package import DialectPackage
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone
 from exthost.events import Bus, ExtensionEvent, LogLine
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "language-server"
@@ -103,7 +103,7 @@ async def test_requests_of_the_server_are_answered() -> None:
     lines: list[str] = []
     bus.subscribe(LogLine, lambda line: lines.append(line.text))
     async with exthost.connect(SERVER, dialect=NAME, events=bus):
-        await until(lambda: "settings [null, null]" in lines)
+        await wait_until(lambda: "settings [null, null]" in lines)
 
 
 async def test_a_call_that_times_out_is_cancelled_at_the_server() -> None:
@@ -114,7 +114,7 @@ async def test_a_call_that_times_out_is_cancelled_at_the_server() -> None:
         position = {"path": "a.txt", "text": "wait", "line": 0, "character": 0}
         with pytest.raises(CallTimeout):
             await ext.call_tool("hover", position, timeout=0.2)
-        await until(lambda: "was cancelled" in lines)
+        await wait_until(lambda: "was cancelled" in lines)
 
 
 async def test_open_documents_are_opened_again_after_a_crash() -> None:

@@ -25,7 +25,7 @@ from exthost.sdk import (
     UnsupportedType,
     testing,
 )
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 PIXEL = b"\x89PNG\r\n"
 DIALECTS_WITHOUT_CONTENT = ["morphir", "nexo", "roder", "synaps"]
@@ -219,7 +219,7 @@ async def test_roder_dispatches_to_subagents_and_sends_events() -> None:
         assert events[-1].result["final_message"] == "HI"
         await client.notify("events/handle", {"envelope": {"kind": "turn.started", "n": 1}})
         await client.notify("events/handle", {"envelope": {"kind": "other"}})
-        await until(lambda: bool(seen))
+        await wait_until(lambda: bool(seen))
         assert [event.kind for event in seen] == ["turn.started"]
 
 
@@ -253,7 +253,7 @@ async def test_synaps_has_widgets_editors_and_a_sidecar() -> None:
         assert (await client.sidecar.spawn_args()).args == ("--fast",)
         names = ["widget.upsert", "widget.dismiss"]
         names += [f"settings.editor.{name}" for name in ("render", "commit", "close")]
-        await until(lambda: len(events) >= 5)
+        await wait_until(lambda: len(events) >= 5)
         assert [event.kind for event in events] == names
 
 

@@ -15,7 +15,7 @@ from exthost.dialects import find
 from exthost.faces.cli import main as cli_main
 from exthost.faces.cli.verbs import COMMON_VERBS, VERB_GROUPS, VERBS
 from exthost.model import error_catalog
-from tests.extensions.harness import command as hostile_command
+from tests.extensions.harness import hostile_command as hostile_command
 from tests.faces.cli.cli_process import (
     EXTHOST,
     PATIENT,
