@@ -11,8 +11,9 @@ FROM python:${PYTHON}-slim-bookworm AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY src src
+COPY sdk sdk
 RUN python -m venv /opt/exthost \
-    && /opt/exthost/bin/python -m pip install --no-cache-dir --constraint constraints.txt ".[all]" \
+    && /opt/exthost/bin/python -m pip install --no-cache-dir --constraint constraints.txt ./sdk ".[all]" \
     && /opt/exthost/bin/python -m compileall -q /opt/exthost
 
 FROM python:${PYTHON}-slim-bookworm

@@ -8,7 +8,7 @@
 #   make test-pythons  the fast tests on each supported Python; prints which Pythons were missing
 #   make docs          build the documentation as a site in site/
 #   make image         build the container image
-#   make dist          build sdist and wheel in dist/, and install them on each Python
+#   make dist          build sdist and wheel of exthost and exthost-sdk in dist/, and install them
 #   make test-loaded   make test beside four busy processes and one that writes to disk
 #
 # LOCKED=1 installs the versions in constraints.txt, with which the tests are known to pass.
@@ -30,7 +30,7 @@ STAMP := $(VENV)/.installed
 LOCK := $(if $(LOCKED),--constraint constraints.txt)
 # uv is five times as fast as pip. pip is used if uv fails, for example if only pip is configured
 # for a mirror.
-WANTED = $(LOCK) --editable ".[all]" --group test
+WANTED = $(LOCK) --editable ./sdk --editable ".[all]" --group test
 # Recreate an environment that was made by another version of Python.
 ifneq ($(shell $(BIN)/python $(PRINT_VERSION) 2>/dev/null),$(VERSION))
 .PHONY: $(STAMP)
@@ -52,7 +52,7 @@ PARALLEL := -n $(WORKERS)
 PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'
 
 # Tests that start no process.
-PURE := tests/wire tests/model tests/config tests/bench \
+PURE := tests/docs/test_reference.py tests/wire tests/model tests/config tests/bench \
 	$(filter-out tests/test_leak_check.py tests/test_otel.py tests/test_public_types.py, \
 		$(wildcard tests/test_*.py)) \
 	tests/dialects/test_vectors.py tests/dialects/test_requirements.py tests/dialects/test_*_manifest.py \
@@ -83,7 +83,7 @@ test: lint types imports tests
 
 check: lint types imports pure-tests
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml sdk/pyproject.toml
 	@echo "installing exthost and its tools into $(VENV): once, about a minute"
 	$(INTERPRETER) -m venv $(CLEAR) $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1" uv
@@ -253,6 +253,7 @@ docs: $(STAMP)
 # The published files. Each Python of this machine installs them into a new environment.
 dist: $(STAMP)
 	rm -rf dist
+	cd sdk && $(abspath $(BIN))/python -m hatchling build -d ../dist
 	$(BIN)/python -m hatchling build
 	$(BIN)/python scripts/check_dist.py $(foreach version,$(PYTHONS),$(shell sh scripts/find_python.sh python$(version)))
 
@@ -265,7 +266,7 @@ image:
 # The versions that LOCKED=1 installs, without hashes and hosts, so that any index can be used.
 constraints: $(STAMP)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra all --extra wasm --extra ray --group test --group docs \
-		--no-header --no-annotate --no-emit-package exthost --output-file constraints.txt pyproject.toml
+		--no-header --no-annotate --no-emit-package exthost --no-emit-package exthost-sdk --output-file constraints.txt pyproject.toml
 
 # The first process of a namespace is committed as machine code. Run this after a change of init.c.
 init: $(STAMP)

@@ -4,6 +4,7 @@ The tests use the small server of the package; `make test-more` also uses pylsp.
 """
 
 import asyncio
+import dataclasses
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import pytest
 import exthost
 from exthost.authoring.testing.vectors import package_vectors, run_vectors
 from exthost.dialects import find
+from exthost.dialects.package import DialectPackage
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone
 from exthost.events import Bus, ExtensionEvent, LogLine
 from tests.extensions.harness import wait_until
@@ -207,3 +209,19 @@ def test_the_dialect_works_with_pylsp(
     arguments = ["path=a.py", "text=import os\nos.getcwd()", "line=1", "character=5"]
     output = run_exthost(installed, "call", "hover", *arguments, *target, more=more)
     assert "getcwd" in output
+
+
+@pytest.mark.more
+def test_the_server_passes_the_checks(installed: Path) -> None:
+    text = run_exthost(installed, "check", "--json", "--dialect", NAME, "--", *SERVER)
+    report = json.loads(text)
+    broken = {item["check"] for item in report["checks"] if item["findings"]}
+    assert report["ok"] and broken <= {"speed"}, text
+
+
+def test_the_page_names_every_field_of_a_dialect_package() -> None:
+    page = (ROOT / "docs" / "write-a-dialect.md").read_text(encoding="utf-8")
+    table = page.partition("| field | use |")[2].partition("\n\n")[0]
+    listed = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    fields = {field.name for field in dataclasses.fields(DialectPackage)}
+    assert fields - listed == {"name", "dialect"}

@@ -21,7 +21,6 @@ CONVERSATION = {
     "session/requests.py": "the part of the conversation that keeps the requests",
     "session/operations.py": "the part of the conversation that runs operations",
 }
-SDK = "the SDK imports nothing of the host: the conversation would double the time of its import"
 
 MAY_MAKE_CODECS = {
     "session/trace/session_trace.py": "decodes what the host sends, to show it as the other end",
@@ -35,7 +34,6 @@ MAY_FIND_BY_ID = {
     "session/trace/session_trace.py": "names the method in the record of a reply",
     "authoring/replay/host_role.py": "answers with the id that a request of the program has now",
     "authoring/replay/extension_role.py": "answers with the id that a request of the host has now",
-    "authoring/sdk/serving/host_requests.py": SDK,
 }
 OTHER_PROTOCOLS = {
     "host/control": "the protocol of the control socket, which is not a dialect",
@@ -77,7 +75,6 @@ def handles_messages(tree: ast.AST) -> bool:
     ]
     return any(
         module.endswith((".messages", "session.call", "session.effects"))
-        or module.startswith("exthost.authoring.sdk")
         for module in parse_modules
     )
 

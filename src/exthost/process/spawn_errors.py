@@ -13,6 +13,7 @@ from pathlib import Path
 from exthost.errors import Evidence, SpawnFailed
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
+from exthost.process.build_command import find_build_command
 from exthost.process.own_process import deleted_working_folder
 from exthost.process.program_check import WASM_MAGIC, check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
@@ -86,6 +87,12 @@ def spawn_error(
                 "X0403",
                 f"{program} exists, but the interpreter it names does not: {interpreter}",
                 crlf if interpreter.endswith(r"\r") else install,
+            )
+        if (build := find_build_command(program)) is not None:
+            return failed(
+                "X0401",
+                f"there is no program {plan.argv[0]!r}: it is not built yet",
+                f"build it: cd {shlex.quote(str(build.folder))} && {shlex.join(build.argv)}",
             )
         return failed("X0401", f"there is no program {plan.argv[0]!r}", _find_help(plan.argv[0]))
     if number in (errno.ENOEXEC, errno.EACCES) and _starts_with(program, WASM_MAGIC):

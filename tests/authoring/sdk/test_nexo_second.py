@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exthost_sdk.endpoints import nexo_second
 
-from exthost.authoring.sdk.endpoints import nexo_second
 from exthost.config import Config, config_from_mapping
 from exthost.dialects.meanings import Progress
 from exthost.errors import CallFailed

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from exthost_sdk.wire.framing import HeaderFraming, LineFraming, PrefixFraming
 
 import exthost
-from exthost.authoring.sdk.wire.framing import HeaderFraming, LineFraming, PrefixFraming
 from tests.authoring.sdk.programs import (
     JSON_DIALECTS,
     LONG_SECONDS,

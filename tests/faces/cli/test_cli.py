@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from exthost.dialects import find
+from exthost.faces.cli import main as cli_main
 from exthost.faces.cli.verbs import COMMON_VERBS, VERB_GROUPS, VERBS
 from exthost.model import error_catalog
 from tests.extensions.harness import hostile_command as hostile_command
@@ -510,3 +511,12 @@ def test_doctor_reports_that_a_pool_needs_ray(
     assert [(item["extension"], item["code"]) for item in errors] == [("far", "X0424")]
     assert "not installed" in errors[0]["message"]
     assert errors[0]["fix"] == "pip install 'exthost[ray]'"
+
+
+def test_on_windows_every_verb_names_wsl(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("exthost.faces.cli.os.name", "nt")
+    code = cli_main(["list"])
+    monkeypatch.undo()
+    assert code == 2 and "WSL2" in capsys.readouterr().err

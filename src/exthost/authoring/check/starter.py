@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from exthost.authoring.check.checked_process import AnswerTimeout, CheckedProcess, NoAnswer
+from exthost.authoring.check.host_memory import HostMemory
 from exthost.authoring.check.ledger import Ledger
 from exthost.authoring.check.settings import REPLY_SECONDS
 from exthost.dialects.base import Dialect
@@ -61,6 +62,7 @@ class Starter:
         self._handshake_seconds = min(limit, _START_FACTOR * reply_seconds) if is_short else limit
         self._announce = announce
         self._uses_fallback = False
+        self._host_memory = HostMemory()
         self._processes: list[CheckedProcess] = []
         self._admission: Admission | None = None
         self.latest: CheckedProcess | None = None  # the process that was started last
@@ -76,6 +78,7 @@ class Starter:
             spec, self.dialect, self._conformance, self._environ, self.ledger, self._reply_seconds
         )
         starter._uses_fallback = self._uses_fallback
+        starter._host_memory = self._host_memory
         starter._announce = self._announce
         return starter
 
@@ -99,7 +102,11 @@ class Starter:
         spec = with_secrets(self.spec, secrets.values)
         launch = prepare(spec, self.dialect, self._environ, admission=self._admission)
         process = CheckedProcess(
-            make_state_folder(launch), self.spec, self.dialect, self._conformance
+            make_state_folder(launch),
+            self.spec,
+            self.dialect,
+            self._conformance,
+            self._host_memory,
         )
         self._processes.append(process)
         self.latest = process

@@ -49,6 +49,12 @@ def audit_result(method: str, result: Any, earlier: Collection[str]) -> Iterator
         return
     has_handshake = "initialize" in earlier
     if method == "initialize":
+        if not isinstance(result.get("protocolVersion"), str):
+            why = f"protocolVersion {_describe(result, 'protocolVersion')} and must be text"
+            fix = (
+                'add "protocolVersion" to the result of `initialize`: that of the request, if known'
+            )
+            yield Problem("handshake", f"in its reply to initialize {why}", fix=fix)
         yield from _audit_server_info(result)
         yield from _audit_capabilities(method, result)
     elif method == "server/discover" and isinstance(result.get("supportedVersions"), list):

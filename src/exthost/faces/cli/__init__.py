@@ -27,6 +27,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     colour               colours text for a terminal; key_reader: reads single keys from it
     text_width           the columns that a text takes on a terminal
     source_watch         `dev`: finds the source files that have changed
+    own_sdk              `inspect`, `check`, `dev`, `pack`: lends a program the SDK of exthost
     optional_import      imports modules that need packages of an optional extra
     config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`;
                          config_lock: one edit at a time
@@ -100,6 +101,9 @@ def _main(arguments: list[str]) -> int:
         sys.stdout.write(f"exthost {__version__}\n")
         return 0
     verb, rest = arguments[0], arguments[1:]
+    if os.name == "nt":  # before the modules that need Unix are imported
+        sys.stderr.write("error: exthost does not run on Windows: install and run it in WSL2\n")
+        return USAGE
     # First, and for every verb: an extension of a running host could read a client of that host.
     from exthost.process.host_protection import harden
 

@@ -34,6 +34,7 @@ from exthost.faces.cli.extension_summary import (
 )
 from exthost.faces.cli.first_use import ask_about_new
 from exthost.faces.cli.learn import add_learn_options, learn
+from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.running_host import (
     add_standalone_option,
     is_path_unknown_to_host,
@@ -84,7 +85,8 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316", "which extension?", help="exthost inspect NAME, or -- COMMAND ARGS…"
         )
-    return run_async(_inspect(args, spec))
+    with lend_sdk(spec) as spec:
+        return run_async(_inspect(args, spec))
 
 
 def _learn(args: Args) -> int:

@@ -45,6 +45,7 @@ VERB_GROUPS = {
         "new": "create a new extension: program, manifest, test and README",
         "dev": "restart an extension on every save, show its messages, repeat the last call",
         "check": "check an extension against the rules of its dialect, and show how to fix faults",
+        "pack": "write the bundle and the registry entry of an MCP server",
         "replay": "replay a recorded session, in place of the extension or of the host",
     },
     "trust": {
