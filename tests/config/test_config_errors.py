@@ -86,7 +86,7 @@ def error_of_toml(text: str | bytes) -> ConfigError:
         ({"limits": {"max_in_flight": 0}}, "X0103", "limits.max_in_flight", "between 1"),
         ({"pool": {"min": 3, "max": 2}}, "X0103", "pool", "min (3) must not be more than max (2)"),
         ({"permissions": None}, "X0103", "permissions", "must be a table, and is null"),
-        ({"sandbox": "on"}, "X0103", "sandbox", '"strict", "best-effort", "off"'),
+        ({"sandbox": "on"}, "X0103", "sandbox", '"strict", "best-effort", "landlock", "off"'),
         ({"env_policy": "all"}, "X0103", "env_policy", '"filtered", "minimal", "declared"'),
         ({"retry": "twice"}, "X0103", "retry", '"never", "once"'),
         ({"start": "now"}, "X0103", "start", '"eager", "lazy"'),

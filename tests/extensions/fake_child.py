@@ -35,6 +35,7 @@ class FakeChild:
     pid = 0
     spawn_seconds = 0.0
     is_node_draining = False
+    network_proxy = None
 
     def __init__(self) -> None:
         self.reads, self.stdin = os.pipe()
