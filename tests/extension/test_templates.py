@@ -2,6 +2,7 @@
 ordinary start, and an ordinary start replaces what a template cannot do."""
 
 import asyncio
+import hashlib
 import os
 import shutil
 import signal
@@ -99,6 +100,21 @@ def site_packages(environment: Path) -> Path:
     return folder
 
 
+async def test_a_sandboxed_program_is_executed_as_usual() -> None:
+    """Code in a template could read the files of the host through the wrappers of later starts."""
+    async with started(sys.executable, "-S", "-E", str(LOOKS), permissions={}) as extension:
+        await extension.restart()
+        assert start_method(extension)["last"] == "execute"
+        assert "it runs in a sandbox" in start_method(extension)["reason"]
+
+
+async def test_locked_or_pinned_code_is_executed_as_usual() -> None:
+    """A template keeps the code that it has imported."""
+    digest = hashlib.sha256(LOOKS.read_bytes()).hexdigest()
+    async with started(sys.executable, "-S", "-E", str(LOOKS), sha256=digest) as extension:
+        assert "locked or pinned" in start_method(extension)["reason"]
+
+
 COMMANDS = {
     "script": (sys.executable, str(LOOKS), "one", "two"),
     "options": (sys.executable, "-B", "-W", "error::UserWarning", "-X", "dev", str(LOOKS)),
@@ -108,18 +124,13 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("permissions", [None, {}], ids=["namespace", "sandbox"])
 @pytest.mark.parametrize("command", COMMANDS)
-async def test_a_program_sees_the_same_in_both_ways_to_start(
-    command: str, permissions: dict[str, Any] | None
-) -> None:
+async def test_a_program_sees_the_same_in_both_ways_to_start(command: str) -> None:
     settings: dict[str, Any] = {
         "cwd": str(LOOKS.parent),
         "env": {"PYTHONHASHSEED": "7", "LC_ALL": "C.UTF-8", "COLOUR": "blue", "API_KEY": "s3cret"},
         "limits": {"nofile": 99},
     }
-    if permissions is not None:
-        settings["permissions"] = permissions
     argv = COMMANDS[command]
     async with started(*argv, method="execute", **settings) as extension:
         expected = await extension.call("look")
@@ -352,11 +363,11 @@ HOST = """
 import asyncio, sys
 from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
-from tests.extensions.harness import IMPATIENT
+from tests.extensions.harness import SHORT_SHUTDOWN
 source = {"type": "process", "command": sys.executable, "args": [sys.argv[1]]}
 spec = spec_from_mapping({"name": "looks", "source": source, "start_method": "template"})
 async def main():
-    extension = Extension(spec, IMPATIENT)
+    extension = Extension(spec, SHORT_SHUTDOWN)
     await extension.start()
     print("ready", flush=True)
     await asyncio.Event().wait()

@@ -141,18 +141,6 @@ def plan_wrapper(
     )
 
 
-def template_wrapper(wrapper: Wrapper, machine: str) -> Wrapper:
-    """Return the wrapper of a template for programs with this wrapper (`process.template`): the
-    same sandbox, from which a process can join sandboxes that were made below it. Only the filter
-    keeps the template from making user namespaces."""
-    network = "--share-net" in wrapper.options
-    return replace(
-        wrapper,
-        options=tuple(option for option in wrapper.options if option != "--disable-userns"),
-        filter=seccomp.program(machine, network=network, joins=True),
-    )
-
-
 def private_sizes(view: View, max_memory: int | None) -> dict[str, int]:
     """Return where a private file system is mounted, and the size of each in bytes."""
     sizes = _PRIVATE_MOUNTS | dict.fromkeys(view.private_folders, _PRIVATE_FOLDER_BYTES)
