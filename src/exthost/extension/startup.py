@@ -376,6 +376,7 @@ class Start:
         self.replaces = replaces
         self.seconds = 0.0
         self.was_killed = False
+        self._lost_template = False
         self._task = starter.queue.loop.create_task(self._run(first_id))
         self._task.add_done_callback(lambda _: on_done())
 
@@ -426,7 +427,7 @@ class Start:
         starter = self._starter
         may_fall_back = starter.dialect.fallback is not None and not starter.uses_fallback
         try:
-            return await self._spawn_and_run_handshake(first_id)
+            return await self._start_again_if_lost(first_id)
         except HandshakeFailed as error:
             # The fallback is for programs that exit because they have read the usual handshake.
             did_exit = error.process_ended and error.has_read and not self.was_killed
@@ -434,10 +435,21 @@ class Start:
                 raise
         starter.uses_fallback = True
         try:
-            return await self._spawn_and_run_handshake(first_id)
+            return await self._start_again_if_lost(first_id)
         except BaseException:
             starter.uses_fallback = False
             raise
+
+    async def _start_again_if_lost(self, first_id: int | None) -> Session:
+        """Start the process. If no process of a template has joined its sandbox, start it again
+        without the template."""
+        try:
+            return await self._spawn_and_run_handshake(first_id)
+        except HandshakeFailed:
+            if not self._lost_template:
+                raise
+        self._lost_template = False
+        return await self._spawn_and_run_handshake(first_id)
 
     def _with_advice(self, error: HandshakeFailed) -> HandshakeFailed:
         """Return the error, with help that names the sandbox or a missing environment variable if
@@ -493,7 +505,8 @@ class Start:
         if templates.is_prepared():
             return
         self._timeout.reschedule(None)
-        await templates.prepare(self._starter.hide_bytecode(self._starter.prepared()).plan)
+        launch = make_state_folder(self._starter.prepared())  # the template has it in its sandbox
+        await templates.prepare(self._starter.hide_bytecode(launch).plan)
         self._restart_time_limit()
 
     def _restart_time_limit(self) -> None:
@@ -606,6 +619,9 @@ class Start:
             if templates is not None:
                 templates.on_failed(start)
             await session.kill_and_wait()
+            if templates is not None and isinstance(child, Child) and child.lost_template:
+                self._lost_template = True
+                templates.on_lost()
             if isinstance(error, HandshakeFailed):
                 self._with_advice(error)
                 session.diagnostics.hide_in_error(error)

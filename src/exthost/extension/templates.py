@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -26,10 +27,12 @@ from exthost.launch.template_plan import (
     NoTemplate,
     PythonCommand,
     describe_program,
+    find_proxy_names,
     find_python_command,
     find_refusal,
     find_secret_names,
     find_secret_readers,
+    plan_copy,
     plan_template,
 )
 from exthost.model.launch_plan import LaunchPlan
@@ -237,6 +240,7 @@ class TemplateStarter:
         self._file = ""
         self._recorded = -1  # the file in which a running program records its modules
         self._is_failing = False
+        self._is_skipped = False  # whether the next start is made without a template
         self._changes = 0
         self._last_template: Template | None = None
         self._checked_at = -math.inf  # when the files of the environment were looked at
@@ -259,7 +263,7 @@ class TemplateStarter:
         try:
             command = self._find_command(plan)
             self._load(plan, command)
-            if self._is_failing or self._changes > _MAX_CHANGES:
+            if self._is_failing or self._is_skipped or self._changes > _MAX_CHANGES:
                 return
             self._take_recorded()
             entry = self._find(plan, command)
@@ -295,6 +299,9 @@ class TemplateStarter:
 
     def _begin(self, plan: LaunchPlan) -> WarmStart:
         command = self._find_command(plan)
+        if self._is_skipped:
+            self._is_skipped = False
+            raise NoTemplate("no process of its template has joined its sandbox")
         if self._is_failing:
             raise NoTemplate("its last start from the template failed")
         if self._changes > _MAX_CHANGES:
@@ -317,7 +324,15 @@ class TemplateStarter:
         if learns:
             self._recorded = memory_file("exthost-modules", b"")
             os.ftruncate(self._recorded, LEARNED_BYTES)
-        start = template.start(describe_program(plan, command), self._recorded if learns else -1)
+        port = template.next_proxy_port()
+        wrapper = plan.wrapper
+        start = template.start(
+            describe_program(plan, command, port),
+            self._recorded if learns else -1,
+            partial(plan_copy, wrapper, port)
+            if wrapper is not None and wrapper.is_strict
+            else None,
+        )
         start.on_close = lambda: self._templates.end_unused(template)
         return start
 
@@ -336,6 +351,15 @@ class TemplateStarter:
         template = None if start is None else start.template
         if start is not None and template is not None and template.inputs.modules:
             self._is_failing |= start.outcome()[0]
+
+    def on_lost(self) -> None:
+        """Handle that no process of the template has joined the sandbox of a start. The next start
+        is made without a template."""
+        if self._last_template is not None:
+            self._templates.retire(self._last_template)
+            self._last_template = None
+        self._changes += 1
+        self._is_skipped = True
 
     def _set_report(self, report: StartReport) -> None:
         if report != self.last and report.method == "execute":
@@ -403,11 +427,12 @@ class TemplateStarter:
     ) -> tuple[LaunchPlan, TemplateInputs]:
         learned = self._learned
         assert learned is not None
-        secrets = find_secret_names(plan.env, self._references)
+        secrets = find_secret_names(plan.env, self._references) | find_proxy_names(plan)
         secret_readers = find_secret_readers(secrets, learned.modules, learned.reads)
         return plan_template(
             plan,
             command,
+            self._extension,
             modules=learned.modules,
             refused={*learned.refused, *secret_readers},
             reads=learned.reads,

@@ -8,15 +8,17 @@ command cannot use one.
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exthost.launch.command_code import find_interpreter_command
 from exthost.launch.command_options import UnknownOption, split_options
 from exthost.launch.known_programs import known_programs, program_name
-from exthost.launch.machine_check import enforced_policy
-from exthost.model.launch_plan import LaunchPlan
+from exthost.launch.machine_check import uses_landlock
+from exthost.launch.sandbox import strict
+from exthost.model.launch_plan import LaunchPlan, Wrapper
 from exthost.model.spec import Spec
 from exthost.process.environment import looks_secret
+from exthost.process.init_channel import SandboxCopy
 from exthost.process.small_files import read_start
 from exthost.process.template import TemplateInputs, pack
 
@@ -58,15 +60,15 @@ def find_refusal(spec: Spec) -> str:
     if spec.lock is not None or spec.sha256:
         # A template keeps the code that it has imported, whatever a lock or a pin compares.
         return "its code is locked or pinned"
-    if enforced_policy(spec) is not None:
-        # Code that a template imports would run beside the wrappers of all later starts, which see
-        # the files of the host.
-        return "it runs in a sandbox"
+    if uses_landlock(spec):
+        return "its sandbox has no namespaces that a process could join"
     return ""
 
 
 def find_python_command(plan: LaunchPlan) -> PythonCommand:
     """Return the Python command of a plan. Raises NoTemplate."""
+    if plan.before:
+        raise NoTemplate("another program executes it")
     command = find_interpreter_command(plan.argv, plan.cwd, plan.env)
     if command is None or program_name(command.argv[0]) != "python":
         raise NoTemplate("its program is not a Python script or module")
@@ -130,6 +132,7 @@ def _read_magic(path: str, size: int) -> bytes:
 def plan_template(
     plan: LaunchPlan,
     command: PythonCommand,
+    extension: str,
     *,
     modules: tuple[str, ...],
     refused: Iterable[str],
@@ -139,6 +142,8 @@ def plan_template(
     """Return the plan and the inputs of the template for an extension. Raises NoTemplate if its
     processes have no namespace to join.
 
+    extension  its id
+
     modules  the modules that the program imported before, in their order
     refused  those that are not imported by a template
     reads    the variables that the modules read when they are imported; "*" if one reads all
@@ -147,6 +152,8 @@ def plan_template(
     wrapper = plan.wrapper
     if wrapper is None:
         raise NoTemplate("it has no PID namespace that a process could join")
+    if wrapper.is_strict:
+        wrapper = strict.plan_template(wrapper, os.uname().machine)
     names = _variables(plan.env, modules, reads) - set(secrets)
     # A program that is a module of the environment is not kept in the template.
     own = command.target.partition(".")[0] if command.is_module else ""
@@ -156,11 +163,34 @@ def plan_template(
         env=tuple((name, plan.env[name]) for name in sorted(names)),
         options=wrapper.options,
         filter=wrapper.filter,
+        mounts=_find_files(strict.mounted_paths(wrapper)),
         cwd=plan.cwd or "" if "PYTHONPATH" in names else "",
+        owner=extension if wrapper.is_strict else "",
         modules=modules,
         refused=tuple(sorted(refused)),
     )
-    return plan, inputs
+    return replace(plan, wrapper=wrapper, network=None), inputs
+
+
+def _find_files(paths: Iterable[str]) -> tuple[tuple[int, int], ...]:
+    """Return the device and inode of the file at each path; (0, 0) where there is none."""
+    files = []
+    for path in paths:
+        try:
+            status = os.stat(path)  # noqa: PTH116 - a hundred paths before each start
+        except OSError:
+            files.append((0, 0))
+        else:
+            files.append((status.st_dev, status.st_ino))
+    return tuple(files)
+
+
+def plan_copy(wrapper: Wrapper, proxy_port: int, outer: int) -> SandboxCopy:
+    """Return what our init needs to make a copy of the template's sandbox, whose mounts were made
+    in the user namespace `outer`."""
+    return SandboxCopy(
+        outer, strict.list_private_mounts(wrapper), strict.change_user(wrapper), proxy_port
+    )
 
 
 def _variables(
@@ -184,6 +214,11 @@ def find_secret_names(env: Mapping[str, str], references: Collection[str]) -> fr
     return frozenset(name for name in env if name in references or looks_secret(name))
 
 
+def find_proxy_names(plan: LaunchPlan) -> frozenset[str]:
+    """Return the variables with the address of the proxy, which differs for each process."""
+    return frozenset() if plan.network is None else frozenset(strict.proxy_variables())
+
+
 def find_secret_readers(
     secrets: Collection[str], modules: Collection[str], reads: Mapping[str, str]
 ) -> dict[str, str]:
@@ -199,16 +234,19 @@ def find_secret_readers(
     return readers
 
 
-def describe_program(plan: LaunchPlan, command: PythonCommand) -> dict[str, bytes]:
+def describe_program(plan: LaunchPlan, command: PythonCommand, proxy_port: int) -> dict[str, bytes]:
     """Return what a process that was forked from the template must know of the program."""
     assert plan.wrapper is not None
+    env = dict(plan.env)
+    if plan.network is not None:
+        env |= strict.proxy_variables(proxy_port)
     limits = (number for limit in plan.wrapper.limits for number in limit)
     by_env = command.argv[0] != plan.argv[0] and "/" not in command.argv[0]
     fields = {
         "target": os.fsencode(command.target),
         "argv": pack([os.fsencode(word) for word in command.arguments]),
         "orig_argv": pack([os.fsencode(word) for word in command.argv]),
-        "env": pack([os.fsencode(word) for pair in plan.env.items() for word in pair]),
+        "env": pack([os.fsencode(word) for pair in env.items() for word in pair]),
         "limits": " ".join(map(str, limits)).encode(),
         "program": os.fsencode(command.argv[0] if by_env else plan.argv[0]),
         "filter": plan.wrapper.filter,
@@ -216,7 +254,8 @@ def describe_program(plan: LaunchPlan, command: PythonCommand) -> dict[str, byte
     if command.is_module:
         fields["module"] = b"1"
     if plan.wrapper.is_strict:
-        fields |= {"no_capabilities": b"1", "no_bounding_set": b"1"}
+        fields |= {"sandboxed": b"1", "no_capabilities": b"1", "no_bounding_set": b"1"}
+        fields["cwd"] = os.fsencode(strict.working_folder(plan.wrapper))
     if not plan.wrapper.options:
         fields["init_makes_namespace"] = b"1"
     return fields

@@ -51,7 +51,7 @@ class TemplateStart(Protocol):
 
     def send(self, pid: int, descriptors: Sequence[int]) -> None:
         """Let the template fork the program. `pid` is that of the wrapper, and `descriptors` are
-        the program's ends of stdin, stdout and stderr, and its cgroup."""
+        the program's ends of stdin, stdout and stderr."""
 
     def close(self) -> None:
         """Handle that the process has ended."""
@@ -135,7 +135,7 @@ class Child:
                 holds=is_template,
             )
             if start is not None:
-                start.send(process.pid, child_ends)
+                start.send(process.pid, child_ends[:3])
         except BaseException as error:
             if start is not None:
                 start.close()
@@ -191,6 +191,12 @@ class Child:
         """Whether the program had the same pid in its namespace that the host knows it by. Known
         after its exit."""
         return self._init_channel is None or self._init_channel.program_pid == self.pid
+
+    @property
+    def lost_template(self) -> bool:
+        """Whether the program was not started because no process of its template has joined its
+        sandbox. Known after the exit."""
+        return self._init_channel is not None and self._init_channel.lost_template
 
     @property
     def _wrappers(self) -> int:
@@ -407,7 +413,7 @@ def _spawn_in_cgroup(
     try:
         # The numbers have the same order as those that InitChannel makes: no control pipe, no
         # status pipe, stdin 0, stdout 1, keep PWD, make no namespace, the cgroup, check no paths,
-        # choose no pid, no proxy.
+        # choose no pid, no proxy. The others are 0.
         init_argv = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0,0,0", *argv)
         return _popen(plan, init_argv, ends, (init, group.entry))
     finally:

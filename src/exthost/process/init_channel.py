@@ -31,7 +31,7 @@ _CLOSED = -1
 
 # The argument with which our init only resets the handling of signals and then executes the command
 # that follows. Its numbers have the order of those in `InitChannel.__init__`.
-_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0,0,0,0,0"
+_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0,0,0,0,0,0,0,0"
 
 # The environment variables that make the dynamic loader and the C library load code, or read and
 # write files. The C library ignores them in set-user-ID programs. The names are exact: others with
@@ -54,6 +54,12 @@ _LOADER_VARIABLES = frozenset(
 # The reason if our init found another file at a path than the host did before the start.
 _REPLACED = "a file or folder that it is shown was replaced while it was started"
 
+# The reason if it was not forked from its template. The start is then repeated without a template.
+_NOT_FORKED = "it was not forked from its template"
+
+# The port of the proxy of the network, as most HTTP proxies have it (`strict.PROXY_PORT`).
+_PROXY_PORT = 3128
+
 # How long a namespace may take to end after the control pipe was closed. It takes milliseconds,
 # unless the wrapper hangs.
 NAMESPACE_END_SECONDS = 0.5
@@ -62,12 +68,29 @@ NAMESPACE_END_SECONDS = 0.5
 class TemplateEnds(NamedTuple):
     """The file descriptors by which a start uses a template.
 
-    under  a pidfd of the first process of the template's namespace
-    join   the end of a socket that our init has; the process that joins has the other end
+    under    a pidfd of the first process of the template's namespace
+    join     the end of a socket that our init has; the process that joins has the other end
+    sandbox  the sandbox of the template, of which our init makes a copy; None for a PID namespace
     """
 
     under: int
     join: int
+    sandbox: "SandboxCopy | None" = None
+
+
+class SandboxCopy(NamedTuple):
+    """What our init needs to make a copy of a template's sandbox.
+
+    outer        the user namespace that made the mounts
+    view         the private file systems (`make_private` in init.c)
+    change_user  the command that changes the user first; () for none
+    proxy_port   the port of the proxy of the network, which no other process of the template has
+    """
+
+    outer: int
+    view: bytes
+    change_user: tuple[str, ...]
+    proxy_port: int
 
 
 class InitChannel:
@@ -79,9 +102,11 @@ class InitChannel:
         "_closed_at",
         "_control",
         "_inherited",
+        "_is_forked",
         "_limits",
         "_status",
         "env",
+        "lost_template",
         "program_pid",
     )
 
@@ -106,11 +131,15 @@ class InitChannel:
         holds          whether the namespace stays when the program has ended, until it is killed
         template       where the program is forked from a template; our init executes it otherwise
 
-        `self.program_pid` is the pid that the program had in its namespace, 0 before its exit."""
+        `self.program_pid` is the pid that the program had in its namespace, 0 before its exit.
+        `self.lost_template` is whether it was not started because no process of the template has
+        joined its sandbox, False before its exit."""
         self.env = env
         self.program_pid = 0
+        self.lost_template = False
         self._closed_at = 0.0
         self._limits = wrapper.limits
+        self._is_forked = template is not None
         self._inherited: tuple[int, ...] = ()
         self._argv_prefix: tuple[str, ...] = ()
         self._control = self._status = _CLOSED
@@ -122,7 +151,13 @@ class InitChannel:
             self._inherited += (status,)
             init = memory_file("exthost-init", wrapper.init)
             self._inherited += (init,)
-            options = wrapper.options
+            sandbox = None if template is None else template.sandbox
+            view = 0
+            if sandbox is not None:  # nothing is executed with these variables
+                self.env = EMPTY_MAPPING
+                view = memory_file("exthost-view", sandbox.view)
+                self._inherited += (view,)
+            options = wrapper.options if sandbox is None else ()
             if options:
                 self.env, loader_variables = split_loader_variables(env)
                 for name, value in loader_variables.items():
@@ -131,7 +166,7 @@ class InitChannel:
             if wrapper.paths:
                 paths = memory_file("exthost-paths", b"".join(map(_encode_path, wrapper.paths)))
                 self._inherited += (paths,)
-            if wrapper.filter:
+            if wrapper.filter and sandbox is None:
                 seccomp = memory_file("exthost-filter", wrapper.filter)
                 self._inherited += (seccomp,)
                 options = (*options, "--seccomp", str(seccomp))
@@ -142,17 +177,20 @@ class InitChannel:
         init_makes_namespace = not options
         keeps_pwd = "PWD" in env
         flags = (int(keeps_pwd), int(init_makes_namespace))
-        under, join = template or (0, 0)
+        under = join = outer = 0
         if template is not None:
-            assert init_makes_namespace, "a process of a template cannot join a sandbox"
-            under = os.dup(under)
+            under, join = os.dup(template.under), template.join
             self._inherited += (join, under)
-        template_numbers = (int(holds), under, join)
-        numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy)
+        if sandbox is not None:
+            outer = os.dup(sandbox.outer)
+            self._inherited += (outer,)
+        port = _PROXY_PORT if sandbox is None else sandbox.proxy_port
+        template_numbers = (int(holds), under, join, outer, view)
+        numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy, port)
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *template_numbers, *limits))
         start_init = (f"/proc/self/fd/{init}", settings)
-        self._argv_prefix = start_init
+        self._argv_prefix = start_init if sandbox is None else (*sandbox.change_user, *start_init)
         if init_makes_namespace:
             return
         wrapper_argv: tuple[str, ...] = (*options, "--", *start_init)
@@ -216,6 +254,9 @@ class InitChannel:
         numbers = struct.unpack(f"={len(data) // 4}i", data[: len(data) // 4 * 4])
         if numbers and numbers[0] < 0:
             error = -numbers[0]
+            if error == errno.EAGAIN and self._is_forked:
+                self.lost_template = True
+                return ExitStatus(None, None, _NOT_FORKED)
             if error == errno.ESTALE:
                 return ExitStatus(None, None, _REPLACED)
             return ExitStatus(None, None, f"{os.strerror(error)} ({_error_name(error)})")

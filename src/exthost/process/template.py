@@ -6,13 +6,16 @@ extension as ever, below that of the template, and our init in it. A process tha
 template joins this namespace, gives up the rights that this needs, and then runs the program. If it
 cannot, our init executes the program: a start from a template fails only if an ordinary start
 would.
-Extensions in a sandbox have no template: it executes code of their environment, beside the wrappers
-of later starts, which see all files of the host.
+
+The template of a sandboxed extension runs in the sandbox of the extension, since it executes code
+of its packages. A start makes a copy of that sandbox (`make_sandbox` in init.c). If no process
+joins the copy, nothing is executed there, and the caller starts the program without a template.
 
 The template gets no variables, arguments or descriptors of an extension. They are in a file in
 memory that only the forked process reads.
 """
 
+import fcntl
 import os
 import socket
 import struct
@@ -22,7 +25,7 @@ from typing import Any, NamedTuple
 
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.child import Child
-from exthost.process.init_channel import TemplateEnds
+from exthost.process.init_channel import SandboxCopy, TemplateEnds
 from exthost.process.memory_file import memory_file
 from exthost.process.procfs import max_pid
 from exthost.wire.jsontext import decode
@@ -43,6 +46,12 @@ _MAX_REPORT_BYTES = 4 * 2**20
 # Space for the names of the modules that a program imports.
 LEARNED_BYTES = 512 * 1024
 
+# The ports of the proxies for programs with a list of hosts.
+_FIRST_PROXY_PORT, _PROXY_PORTS = 3129, 20_000
+
+# The request to the kernel for the user namespace that a namespace belongs to.
+_NS_GET_USERNS = 0xB701
+
 # As in init.c: pids of other processes of a namespace begin at a place that depends on its own.
 _RESERVED_PIDS, _GOLDEN_RATIO = 300, 2654435769
 
@@ -54,7 +63,9 @@ class TemplateInputs(NamedTuple):
     env      the environment variables that the interpreter and the modules read
     options  the options of its sandbox
     filter   the system call filter of its sandbox
+    mounts   the device and inode of each path that is mounted in its sandbox
     cwd      the working folder; "" if it does not matter
+    owner    the extension, if it has a sandbox: the processes of a template can look at each other
     modules  the modules to import, in this order
     refused  the modules that are not imported
     """
@@ -63,7 +74,9 @@ class TemplateInputs(NamedTuple):
     env: tuple[tuple[str, str], ...]
     options: tuple[str, ...]
     filter: bytes
+    mounts: tuple[tuple[int, int], ...]
     cwd: str
+    owner: str
     modules: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
 
@@ -99,7 +112,8 @@ class Template:
         self.starts = 0  # processes that were forked from it and have not ended
         self.is_retired = False
         self._output = b""
-        self._init = -1
+        self._init = self._outer = -1
+        self._ports = 0
         bootstrap = _BOOTSTRAP.format(len(source))
         argv = (*inputs.argv, "-c", bootstrap)
         self.child = Child(
@@ -160,15 +174,26 @@ class Template:
         if pid is None:
             return -1
         try:
+            if self.inputs.filter:
+                self._outer = _find_owner_of_mounts(pid)
             return os.pidfd_open(pid)
         except OSError:
             return -1
 
-    def start(self, fields: Mapping[str, bytes], learned: int) -> "WarmStart":
-        """Return a new start. `fields` describe the program, and `learned` is a file for the names
-        of the modules that it imports, -1 for none."""
+    def start(
+        self,
+        fields: Mapping[str, bytes],
+        learned: int,
+        sandbox: Callable[[int], SandboxCopy] | None = None,
+    ) -> "WarmStart":
+        """Return a new start.
+
+        fields   describe the program
+        learned  a file for the names of the modules that it imports, -1 for none
+        sandbox  returns what its sandbox needs, given the user namespace of the template's; None
+                 for a program without a sandbox"""
         self.starts += 1
-        return WarmStart(self, fields, learned)
+        return WarmStart(self, fields, learned, None if sandbox is None else sandbox(self._outer))
 
     def send(self, descriptors: Sequence[int]) -> None:
         """Let the template fork a process, and pass it these descriptors. Raises OSError."""
@@ -178,6 +203,12 @@ class Template:
     def namespace(self) -> int:
         """The first descriptor of `TemplateEnds`. It belongs to the template."""
         return self._init
+
+    def next_proxy_port(self) -> int:
+        """Return the port of the proxy of the next process: they share their loopback addresses. If
+        a program uses the same port, the process is started without the template."""
+        self._ports += 1
+        return _FIRST_PROXY_PORT + self._ports % _PROXY_PORTS
 
     def find_changed_file(self) -> str:
         """Return a file of the environment that has changed since the template read it; "" if there
@@ -197,9 +228,10 @@ class Template:
         self.is_retired = True
         if self._socket.fileno() >= 0:
             self._socket.close()
-        if self._init >= 0:
-            os.close(self._init)
-            self._init = -1
+        for fd in (self._init, self._outer):
+            if fd >= 0:
+                os.close(fd)
+        self._init = self._outer = -1
         self.child.close_stdin()
         self.child.kill()
 
@@ -207,8 +239,15 @@ class Template:
 class WarmStart:
     """One start from a template: a `TemplateStart` for `Child`."""
 
-    def __init__(self, template: Template, fields: Mapping[str, bytes], learned: int) -> None:
+    def __init__(
+        self,
+        template: Template,
+        fields: Mapping[str, bytes],
+        learned: int,
+        sandbox: SandboxCopy | None,
+    ) -> None:
         self.template: Template | None = template
+        self._sandbox = sandbox
         self.on_close: Callable[[], None] = lambda: None
         self._fields = dict(fields)
         self._learned = learned
@@ -222,11 +261,10 @@ class WarmStart:
         for end in (ours, inits):  # the kernel tells the receiver the pid of the sender
             end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._join = ours
-        return TemplateEnds(self.template.namespace, inits.detach())
+        return TemplateEnds(self.template.namespace, inits.detach(), self._sandbox)
 
     def send(self, pid: int, descriptors: Sequence[int]) -> None:
         assert self._join is not None and self.template is not None
-        stdin, stdout, stderr, *group = descriptors
         fields = self._fields
         if "init_makes_namespace" in fields:
             place = (pid * _GOLDEN_RATIO & 0xFFFFFFFF) * (max_pid() - _RESERVED_PIDS) >> 32
@@ -239,10 +277,9 @@ class WarmStart:
                 "exthost-start",
                 pack(part for name in fields for part in (name.encode(), fields[name])),
             )
-            ends = (self._request, self._join.fileno(), stdin, stdout, stderr, *learned, *group)
-            self.template.send(ends)
+            self.template.send((self._request, self._join.fileno(), *descriptors, *learned))
         except OSError as error:
-            # Our init reads the end of the file, and executes the program.
+            # Our init reads the end of the file, and does without the template.
             self._outcome = False, f"the template does not answer: {error.strerror}"
         finally:
             self._join.close()
@@ -271,6 +308,15 @@ class WarmStart:
             self.template.starts -= 1
             self.template = None
             self.on_close()
+
+
+def _find_owner_of_mounts(pid: int) -> int:
+    """Return the user namespace that the mount namespace of a process belongs to."""
+    mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY)
+    try:
+        return fcntl.ioctl(mounts, _NS_GET_USERNS)
+    finally:
+        os.close(mounts)
 
 
 def pack(fields: "Sequence[bytes] | Any") -> bytes:

@@ -216,7 +216,6 @@ class _Start:
         os.ftruncate(self.request, 0)  # its variables may be secrets
         self.values = dict(zip(fields[::2], fields[1::2]))
         self.learned = more.pop(0) if self.flag(b"learns") else -1
-        self.group = more.pop(0) if more else -1
         self.argv = _unpack(self.values[b"argv"])
         self.orig_argv = _unpack(self.values[b"orig_argv"])
         variables = _unpack(self.values[b"env"])
@@ -266,8 +265,11 @@ def _join(descriptors):
     start = None
     try:
         start = _Start(descriptors)
-        init = _await_init(start.join)
-        start.gains_rights = _enter(init) and os.geteuid() != 0
+        if start.flag(b"sandboxed"):
+            _enter_sandbox(start.join)
+            start.gains_rights = True
+        else:
+            start.gains_rights = _enter(_await_init(start.join)) and os.geteuid() != 0
         if os.fork():
             os._exit(0)
         _adjust(start)
@@ -307,6 +309,24 @@ def _await_init(join):
     raise _Cold("the first process of its namespace has ended")
 
 
+def _enter_sandbox(join):
+    """Join the namespaces of a sandbox, which its first process sends when it has made them."""
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fileno=os.dup(join))
+    _, ancillary, _, _ = sock.recvmsg(1, _socket.CMSG_SPACE(12) + _socket.CMSG_SPACE(16))
+    sock.close()
+    namespaces = []
+    for level, kind, data in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            namespaces += struct.unpack("%di" % (len(data) // 4), data[: len(data) // 4 * 4])
+    if not namespaces:
+        raise _Cold("its sandbox could not be made")
+    for fd in namespaces:
+        if _libc.setns(fd, 0) != 0:
+            reason = os.strerror(ctypes.get_errno())
+            raise _Cold("it could not join its sandbox: %s" % reason)
+        os.close(fd)
+
+
 def _enter(init):
     """Join all namespaces of a process. Return whether its user namespace was another one, in which
     this process then has all capabilities."""
@@ -329,7 +349,7 @@ def _enter(init):
 def _adjust(start):
     """Copy what the first process of the namespace got from the host, as a program that it
     executes would."""
-    os.chdir("/proc/1/cwd")
+    os.chdir(start.values.get(b"cwd", b"/proc/1/cwd"))
     with open("/proc/1/status", "rb") as file:
         lines = dict(line.split(b":", 1) for line in file if b":" in line)
     os.umask(int(lines.get(b"Umask", b"022"), 8))
@@ -402,8 +422,6 @@ def _become(start):
     while os.getppid() != 1:
         os.sched_yield()
     os.setsid()
-    if start.group >= 0:
-        os.write(start.group, b"0")
     if start.learned >= 0:
         _learn(start.learned)
     for fd, number in ((start.stdin, 0), (start.stdout, 1), (start.stderr, 2)):

@@ -3,8 +3,8 @@
  * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
  * in any root. `make init` builds it for each architecture and writes the result to initcode.toml.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,PROXY,HOLD,UNDER,JOIN
- *        [,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,PROXY,PORT,HOLD,UNDER,JOIN,
+ *        OUTER,VIEW[,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group. End of
  *          file means that the host is gone or wants the program killed. 0 if there is no
@@ -19,15 +19,21 @@
  *          it before it is executed; this process stays outside.
  * PATHS    a file with a list of paths, or 0: "MAJOR,MINOR,INODE,PATH" for each, with a zero byte
  *          at its end. If another file is at one of them, the program is not executed, and STATUS
- *          gets -ESTALE. The mounts are made by now, so nobody outside can replace what is there.
+ *          gets -ESTALE. The mounts are made by now, so nothing outside can replace a file there.
  * PID_MAX  pids outside are smaller than this. See start_with_pid.
  * PROXY    a Unix socket to the proxy of the network, or 0. A socket that listens on the loopback
  *          address of this network namespace is sent over it, before the program is executed.
+ * PORT     the port of that socket.
  * HOLD     1: keep the namespace when the program has ended, because others are below it.
  * UNDER    a pidfd of the first process of a template's namespace, or 0. The namespace of this
  *          program is made below that one, so that processes of the template can join it.
  * JOIN     a socket to a process that was forked from the template, or 0. That process joins the
  *          namespace and becomes the program. If it does not, the program is executed here.
+ * OUTER    the user namespace that made the mounts of the template's sandbox, or 0. It is entered
+ *          first, and then this program is executed again, without this number.
+ * VIEW     the private file systems of a sandbox, or 0. The program then runs in a copy of the
+ *          template's sandbox; see make_sandbox. Nothing is executed here: if no process joins, or
+ *          something else fails, STATUS gets -EAGAIN.
  * STDIN and STDOUT are other descriptors than 0 and 1, because the wrapper outside keeps its own 0
  * and 1 open, which would hide that the program closed one.
  *
@@ -93,8 +99,6 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 /* An operation for _WAITPID: any child, whoever started it. */
 #define ANY ((word)-1)
 
-/* The port of the proxy: that of most HTTP proxies. `strict.PROXY_PORT` has the same number. */
-#define PROXY_PORT 3128
 /* How many connections wait to be accepted; the kernel has a lower limit. */
 #define PROXY_BACKLOG 4096
 /* Not in the headers of the kernel for programs. */
@@ -102,12 +106,15 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 #define SOCKET_STREAM 1
 #define SOCKET_LEVEL 1
 #define SEND_DESCRIPTORS 1
+#define MNT_DETACH 2
 /* How long a process of the template may take to join. Forking takes milliseconds. */
 #define JOIN_SECONDS 5
+/* How many paths below private file systems can be mounted again. */
+#define MAX_TREES 1024
 
 enum {
-    CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, PROXY, HOLD, UNDER,
-    JOIN, FIXED
+    CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, PROXY, PORT, HOLD,
+    UNDER, JOIN, OUTER, VIEW, FIXED
 };
 enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE };
 
@@ -166,9 +173,9 @@ static void fail(const char *what, long error)
     end(125);
 }
 
-static long put(const char *file, const char *text, word length)
+static long put(word folder, const char *file, const char *text, word length)
 {
-    long fd = call(__NR_openat, (word)AT_FDCWD, (word)file, O_WRONLY | O_CLOEXEC, 0, 0);
+    long fd = call(__NR_openat, folder, (word)file, O_WRONLY | O_CLOEXEC, 0, 0);
     if (fd < 0)
         return fd;
     long written = call(__NR_write, (word)fd, (word)text, length, 0, 0);
@@ -177,12 +184,20 @@ static long put(const char *file, const char *text, word length)
 }
 
 /* Writes "ID ID 1": this user has the same id inside, and there are no others. */
-static long keep(const char *file, word id)
+static long keep(word proc, const char *file, word id)
 {
     char text[64];
     word length = append(text, append_number(text, 0, id), " ");
     length = append(text, append_number(text, length, id), " 1");
-    return put(file, text, length);
+    return put(proc, file, text, length);
+}
+
+/* Keeps user and group of this process in its new user namespace. `proc` is the folder /proc. */
+static long keep_user(word proc, word uid, word gid)
+{
+    put(proc, "self/setgroups", "deny", 4);
+    long refused = keep(proc, "self/uid_map", uid);
+    return refused < 0 ? refused : keep(proc, "self/gid_map", gid);
 }
 
 /* Waits for a process with all descriptors closed, so that this process does not hide that the
@@ -258,10 +273,10 @@ static word make_namespace(word under)
     call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     long refused = 0;
     if (flags & CLONE_NEWUSER) {
-        put("/proc/self/setgroups", "deny", 4);
-        if ((refused = keep("/proc/self/uid_map", uid)) < 0
-            || (refused = keep("/proc/self/gid_map", gid)) < 0)
+        long proc = call(__NR_openat, (word)AT_FDCWD, (word)"/proc", O_PATH | O_CLOEXEC, 0, 0);
+        if ((refused = keep_user((word)proc, uid, gid)) < 0)
             fail("no user could be kept in a namespace", refused);
+        call(__NR_close, (word)proc, 0, 0, 0, 0);
     }
     call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     mount_proc();
@@ -279,7 +294,8 @@ static long start_with_pid(word outside, word pid_max)
     if (pid_max > RESERVED_PIDS) {
         char text[32];
         word place = (outside * GOLDEN_RATIO & 0xffffffff) * (pid_max - RESERVED_PIDS) >> 32;
-        put("/proc/sys/kernel/ns_last_pid", text, append_number(text, 0, RESERVED_PIDS + place));
+        put((word)AT_FDCWD, "/proc/sys/kernel/ns_last_pid", text,
+            append_number(text, 0, RESERVED_PIDS + place));
     }
     int pid = (int)outside;
     static struct clone_args choice; /* not on the stack: clearing it there would take a library */
@@ -308,10 +324,11 @@ static void fail_start(word status_fd, long error)
     end(126);
 }
 
-static void enter(word group, word status_fd)
+/* Moves a process into a cgroup; 0 is this process. */
+static void enter(word group, word pid, word status_fd)
 {
-    char myself = '0';
-    long refused = call(__NR_write, group, (word)&myself, 1, 0, 0);
+    char text[24];
+    long refused = call(__NR_write, group, (word)text, append_number(text, 0, pid), 0, 0);
     if (refused < 0)
         fail_start(status_fd, refused);
 }
@@ -326,9 +343,11 @@ static int is_at(word major, word minor, word inode, const char *path)
            && found.stx_ino == inode;
 }
 
-static void check_paths(word fd, word status_fd)
+static char list[256 * 1024];
+
+/* Reads a file to `list`, and closes it. Returns its end. */
+static char *read_list(word fd, word status_fd)
 {
-    static char list[256 * 1024];
     word length = 0;
     long count;
     while (length < sizeof list - 1
@@ -336,14 +355,174 @@ static void check_paths(word fd, word status_fd)
         length += (word)count;
     if (length == sizeof list - 1)
         fail_start(status_fd, -E2BIG);
-    for (char *text = list; text < list + length;) {
+    call(__NR_close, fd, 0, 0, 0, 0);
+    return list + length;
+}
+
+static char *after(char *text)
+{
+    while (*text++)
+        ;
+    return text;
+}
+
+static void check_paths(word fd, word status_fd, long replaced)
+{
+    char *end = read_list(fd, status_fd);
+    for (char *text = list; text < end; text = after(text)) {
         word major = number(&text), minor = number(&text), inode = number(&text);
         if (!is_at(major, minor, inode, text))
-            fail_start(status_fd, -ESTALE);
-        while (*text++)
-            ;
+            fail_start(status_fd, replaced);
     }
-    call(__NR_close, fd, 0, 0, 0, 0);
+}
+
+/* Makes the folders above a path. */
+static void make_parents(const char *path)
+{
+    static char folder[4096];
+    for (word i = 0; path[i] && i < sizeof folder - 1; i++) {
+        folder[i] = path[i];
+        folder[i + 1] = 0;
+        if (i && path[i + 1] == '/')
+            call(__NR_mkdirat, (word)AT_FDCWD, (word)folder, 0755, 0, 0);
+    }
+}
+
+/* Mounts a copy of a mounted file or folder at a path, which is created. */
+static long mount_tree(word tree, const char *path)
+{
+    struct statx found;
+    long refused = call(__NR_statx, tree, (word)"", AT_EMPTY_PATH, STATX_TYPE, (word)&found);
+    if (refused < 0)
+        return refused;
+    make_parents(path);
+    if ((found.stx_mode & S_IFMT) == S_IFDIR)
+        call(__NR_mkdirat, (word)AT_FDCWD, (word)path, 0755, 0, 0);
+    else
+        call(__NR_mknodat, (word)AT_FDCWD, (word)path, S_IFREG | 0444, 0, 0);
+    refused = call(__NR_move_mount, tree, (word)"", (word)AT_FDCWD, (word)path,
+                   MOVE_MOUNT_F_EMPTY_PATH);
+    call(__NR_close, tree, 0, 0, 0, 0);
+    return refused;
+}
+
+/* Mounts the private file systems of a sandbox, empty, over those of the template. The list has, in
+ * the order of bubblewrap's options:
+ *
+ *   tOPTIONS 0 PATH 0   a private file system in memory
+ *   bPATH 0             a path in one that is mounted from elsewhere, and is mounted there again
+ *   lTARGET 0 PATH 0    a symbolic link in one
+ *   dPATH 0             a folder in one
+ */
+static long make_private(word fd, word status_fd)
+{
+    static int trees[MAX_TREES];
+    char *end = read_list(fd, status_fd);
+    word count = 0, next = 0;
+    long refused = 0;
+    /* What is mounted in them is opened first, because they will be hidden. */
+    for (char *text = list; text < end; text = after(text)) {
+        char kind = *text++;
+        if (kind == 'b' && count == MAX_TREES)
+            return -E2BIG;
+        if (kind == 'b')
+            trees[count++] = (int)call(__NR_open_tree, (word)AT_FDCWD, (word)text,
+                                       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE, 0, 0);
+        else if (kind != 'd')
+            text = after(text);
+    }
+    word mask = (word)call(__NR_umask, 0, 0, 0, 0, 0);
+    for (char *text = list; text < end && refused >= 0; text = after(text)) {
+        char kind = *text++, *argument = text;
+        if (kind == 'b') {
+            /* A path that was not there when the template was started is not there now. */
+            int tree = trees[next++];
+            refused = tree == -ENOENT ? 0 : tree < 0 ? tree : mount_tree((word)tree, text);
+            continue;
+        }
+        if (kind == 'd') {
+            make_parents(text);
+            call(__NR_mkdirat, (word)AT_FDCWD, (word)text, 0755, 0, 0);
+            continue;
+        }
+        text = after(text);
+        make_parents(text);
+        if (kind == 'l')
+            call(__NR_symlinkat, (word)argument, (word)AT_FDCWD, (word)text, 0, 0);
+        else {
+            call(__NR_mkdirat, (word)AT_FDCWD, (word)text, 0755, 0, 0);
+            refused = call(__NR_mount, (word)"tmpfs", (word)text, (word)"tmpfs",
+                           MS_NOSUID | MS_NODEV, (word)argument);
+        }
+    }
+    call(__NR_umask, mask, 0, 0, 0, 0);
+    return refused;
+}
+
+/* Enters the user namespace that made the mounts of the template's sandbox, and executes this
+ * program again. The kernel remembers where a program was executed: from now on the host can
+ * trace this process, and code in the template, which has no rights in that namespace, cannot. */
+static void enter_outer(word *fixed, char *outer, char **words, char **environment)
+{
+    long refused = call(__NR_setns, fixed[OUTER], CLONE_NEWUSER, 0, 0, 0);
+    if (refused < 0)
+        fail_start(fixed[STATUS], -EAGAIN);
+    while (*outer >= '0' && *outer <= '9')
+        *outer++ = '0';
+    call(__NR_execve, (word)words[0], (word)words, (word)environment, 0, 0);
+    fail_start(fixed[STATUS], -EAGAIN);
+}
+
+/* Makes a copy of the template's sandbox: the same files, except that the private file systems are
+ * empty, and new PID, IPC and user namespaces. Returns in its first process.
+ *
+ * Code in the template is as hostile as the extension. So nothing here ever sees more files than
+ * the template, except this process until it enters the mount namespace, and this process is not
+ * in the template's PID namespace. The new user namespace is below that of the template: whoever
+ * owns a namespace has all rights in it from above, and a process of the template needs them to
+ * join. In the new user namespace there are no mounts of its own but the private ones and /proc,
+ * which is read-only, and no network. */
+static void make_sandbox(word *fixed)
+{
+    static const char *const covers[] = {
+        "/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"};
+    word status_fd = fixed[STATUS], under = fixed[UNDER];
+    call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+    long proc = call(__NR_openat, (word)AT_FDCWD, (word)"/proc", O_PATH | O_CLOEXEC, 0, 0);
+    word joined = CLONE_NEWNS | CLONE_NEWPID | (fixed[PROXY] ? CLONE_NEWNET : 0);
+    if (proc < 0 || call(__NR_setns, under, joined, 0, 0, 0) < 0
+        || call(__NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) < 0
+        || call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_PRIVATE, 0) < 0)
+        fail_start(status_fd, -EAGAIN);
+    /* Another /proc can only be mounted where the mounted one is not covered. It is read-only. */
+    for (word i = 0; i < sizeof covers / sizeof *covers; i++)
+        while (call(__NR_umount2, (word)covers[i], MNT_DETACH, 0, 0, 0) == 0)
+            ;
+    long refused = call(__NR_setns, under, CLONE_NEWUSER, 0, 0, 0);
+    if (refused < 0 && refused != -EINVAL) /* -EINVAL: the namespace is that of this process */
+        fail_start(status_fd, -EAGAIN);
+    word uid = (word)call(__NR_geteuid, 0, 0, 0, 0, 0);
+    word gid = (word)call(__NR_getegid, 0, 0, 0, 0, 0);
+    if (call(__NR_unshare, CLONE_NEWUSER, 0, 0, 0, 0) < 0 || keep_user((word)proc, uid, gid) < 0)
+        fail_start(status_fd, -EAGAIN);
+    call(__NR_close, (word)proc, 0, 0, 0, 0);
+    call(__NR_close, under, 0, 0, 0, 0);
+    /* The first process is in the PID namespace of the template, the second one in a new one. */
+    for (word flags = 0;; flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC) {
+        long first = call(__NR_clone, SIGCHLD | flags, 0, 0, 0, 0);
+        if (first < 0)
+            fail_start(status_fd, -EAGAIN);
+        if (first > 0)
+            wait_outside(first);
+        call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        if (flags)
+            break;
+    }
+    call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (call(__NR_mount, (word)"proc", (word)"/proc", (word)"proc",
+             MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, 0) < 0
+        || make_private(fixed[VIEW], status_fd) < 0)
+        fail_start(status_fd, -EAGAIN);
 }
 
 /* A copy of a descriptor, out of the way of 0, 1 and 3, which are about to be replaced. */
@@ -361,17 +540,31 @@ struct descriptor_message {
 };
 struct descriptor_control {
     word length;
-    int level, type, descriptor, padding;
+    int level, type, descriptors[4];
 };
+#define CONTROL_LENGTH(count) (sizeof(word) + 2 * sizeof(int) + (count) * sizeof(int))
 
-static void open_proxy(word channel, word status_fd)
+/* Sends one byte with descriptors. */
+static long send_descriptors(word channel, struct descriptor_control *control, word count)
+{
+    char byte = 1;
+    word data[2] = {(word)&byte, 1};
+    control->length = CONTROL_LENGTH(count);
+    control->level = SOCKET_LEVEL;
+    control->type = SEND_DESCRIPTORS;
+    struct descriptor_message message = {
+        0, 0, (word)data, 1, (word)control, (control->length + 7) & ~7ul, 0};
+    return call(__NR_sendmsg, channel, (word)&message, 0, 0, 0);
+}
+
+static void open_proxy(word channel, word port, word status_fd)
 {
     struct sockaddr_in address;
     char *raw = (char *)&address;
     for (word i = 0; i < sizeof address; i++)
         raw[i] = 0;
     address.sin_family = SOCKET_FAMILY;
-    address.sin_port = (unsigned short)(PROXY_PORT >> 8 | (PROXY_PORT & 0xff) << 8);
+    address.sin_port = (unsigned short)(port >> 8 | (port & 0xff) << 8);
     address.sin_addr.s_addr = 0x0100007f;
     long listener = call(__NR_socket, SOCKET_FAMILY, SOCKET_STREAM | O_CLOEXEC, 0, 0, 0);
     if (listener < 0)
@@ -379,12 +572,9 @@ static void open_proxy(word channel, word status_fd)
     long refused = call(__NR_bind, (word)listener, (word)&address, sizeof address, 0, 0);
     if (refused < 0 || (refused = call(__NR_listen, (word)listener, PROXY_BACKLOG, 0, 0, 0)) < 0)
         fail_start(status_fd, refused);
-    char byte = 0;
-    word data[2] = {(word)&byte, 1};
-    struct descriptor_control control = {
-        sizeof control - sizeof control.padding, SOCKET_LEVEL, SEND_DESCRIPTORS, (int)listener, 0};
-    struct descriptor_message message = {0, 0, (word)data, 1, (word)&control, sizeof control, 0};
-    if ((refused = call(__NR_sendmsg, channel, (word)&message, 0, 0, 0)) < 0)
+    struct descriptor_control control;
+    control.descriptors[0] = (int)listener;
+    if ((refused = send_descriptors(channel, &control, 1)) < 0)
         fail_start(status_fd, refused);
     /* The message now holds the listening socket. When the host closes its end, it is closed. */
     call(__NR_close, (word)listener, 0, 0, 0, 0);
@@ -395,7 +585,7 @@ static void become(word *fixed, char *limits, char **program, char **environment
 {
     call(__NR_setsid, 0, 0, 0, 0, 0);
     if (fixed[GROUP])
-        enter(fixed[GROUP], fixed[STATUS]);
+        enter(fixed[GROUP], 0, fixed[STATUS]);
     word in = moved(fixed[STDIN], fixed[STATUS]);
     word out = moved(fixed[STDOUT], fixed[STATUS]);
     word status = moved(fixed[STATUS], fixed[STATUS]);
@@ -421,21 +611,47 @@ static void become(word *fixed, char *limits, char **program, char **environment
     end(127);
 }
 
+/* Sends the namespaces that a process of the template must join to be in this sandbox. */
+static long send_namespaces(word join)
+{
+    static const char *const names[] = {
+        "/proc/self/ns/user", "/proc/self/ns/mnt", "/proc/self/ns/ipc", "/proc/self/ns/pid"};
+    struct descriptor_control control;
+    for (word i = 0; i < 4; i++) {
+        long fd = call(__NR_openat, (word)AT_FDCWD, (word)names[i], O_RDONLY | O_CLOEXEC, 0, 0);
+        if (fd < 0)
+            return fd;
+        control.descriptors[i] = (int)fd;
+    }
+    long sent = send_descriptors(join, &control, 4);
+    for (word i = 0; i < 4; i++)
+        call(__NR_close, (word)control.descriptors[i], 0, 0, 0, 0);
+    return sent;
+}
+
 /* Lets a process of the template become the program. Returns its pid; 0 if none joins in time,
  * or if the other end says so. The process waits for the answer, so there is one program. */
-static word adopt(word join, word control)
+static word adopt(word *fixed)
 {
+    word join = fixed[JOIN];
     char ready = 1;
     int program = 0;
-    struct pollfd seen[2] = {{(int)join, POLLIN, 0}, {(int)control, 0, 0}};
+    struct pollfd seen[2] = {{(int)join, POLLIN, 0}, {(int)fixed[CONTROL], 0, 0}};
     struct __kernel_timespec limit = {JOIN_SECONDS, 0};
-    call(__NR_write, join, (word)&ready, 1, 0, 0);
+    if (fixed[VIEW])
+        send_namespaces(join);
+    else
+        call(__NR_write, join, (word)&ready, 1, 0, 0);
     call(__NR_ppoll, (word)seen, 2, (word)&limit, 0, SIGNAL_SET_BYTES);
     if (seen[1].revents)
         end(137);
     if (!seen[0].revents
         || call(__NR_read, join, (word)&program, sizeof program, 0, 0) != sizeof program
-        || program < 0 || call(__NR_write, join, (word)&ready, 1, 0, 0) != 1)
+        || program < 0)
+        program = 0;
+    if (program && fixed[GROUP])
+        enter(fixed[GROUP], (word)program, fixed[STATUS]);
+    if (program && call(__NR_write, join, (word)&ready, 1, 0, 0) != 1)
         program = 0;
     call(__NR_close, join, 0, 0, 0, 0);
     return (word)program;
@@ -481,8 +697,11 @@ __attribute__((used)) void run(word *stack)
         end(125);
     char *settings = words[1];
     word fixed[FIXED];
-    for (int i = 0; i < FIXED; i++)
+    char *outer = 0;
+    for (int i = 0; i < FIXED; i++) {
+        outer = i == OUTER ? settings : outer;
         fixed[i] = number(&settings);
+    }
 
     /* A host may have inherited SIGCHLD ignored. Then no exit would ever be reported here. */
     struct action action = {0, 0, 0, 0};
@@ -492,13 +711,21 @@ __attribute__((used)) void run(word *stack)
         end(127);
     }
     call(__NR_prctl, PR_SET_NAME, (word)"exthost-init", 0, 0, 0);
-    word outside = fixed[MAKE] == MAKE_NAMESPACE ? make_namespace(fixed[UNDER]) : 0;
+    if (fixed[OUTER])
+        enter_outer(fixed, outer, words, environment);
+    word outside = 0;
+    if (fixed[VIEW])
+        make_sandbox(fixed);
+    else if (fixed[MAKE] == MAKE_NAMESPACE)
+        outside = make_namespace(fixed[UNDER]);
     if (fixed[PATHS])
-        check_paths(fixed[PATHS], fixed[STATUS]);
+        check_paths(fixed[PATHS], fixed[STATUS], fixed[VIEW] ? -EAGAIN : -ESTALE);
     if (fixed[PROXY])
-        open_proxy(fixed[PROXY], fixed[STATUS]);
+        open_proxy(fixed[PROXY], fixed[PORT], fixed[STATUS]);
     /* Who joins must be able to trace us, so this is before the next call. */
-    word joined = fixed[JOIN] ? adopt(fixed[JOIN], fixed[CONTROL]) : 0;
+    word joined = fixed[JOIN] ? adopt(fixed) : 0;
+    if (fixed[VIEW] && !joined)
+        fail_start(fixed[STATUS], -EAGAIN);
     /* Other processes here have our uid, and must not be able to trace us. The program is not
      * affected once it is executed. A namespace that we made for a template stays open to the
      * host, which may be an ordinary user. */

@@ -132,6 +132,16 @@ def program(
     return b"".join([*code, *_search(_verdict_ranges(verdicts))])
 
 
+def with_setns(program: bytes, machine: str) -> bytes:
+    """Return a filter that also allows `setns`, by which a process of a template joins the
+    namespaces of a start."""
+    number = next(call.number(machine) for call in DENIED if call.name == "setns")
+    assert number is not None
+    allow = [_step(_LOAD, _NUMBER), *_if(number, [_step(_RETURN, _ALLOW)])]
+    code = [_step(_LOAD, _ARCHITECTURE), *_if(ARCHITECTURES[machine], allow)]
+    return b"".join([*code, program])
+
+
 def _unless_pointer(argument: int) -> list[bytes]:
     """Return the code that allows a call if this argument is a null pointer."""
     deny = _ERRNO | _EPERM

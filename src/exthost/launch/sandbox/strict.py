@@ -16,8 +16,10 @@ The order of the arguments matters, because bubblewrap mounts in that order:
 Each path is one argument after its option, so bubblewrap cannot read a file name as an option.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from exthost.launch.sandbox import pid_namespace, seccomp
@@ -29,19 +31,24 @@ from exthost.model.probe_result import SandboxSupport
 # Every Linux system has a name for them (nobody).
 NOBODY = 65534
 
-# The port of the proxy inside the sandbox (`init.c`), and the variables that make programs use it.
+# The usual port of the proxy inside the sandbox, and the variables that make programs use it.
 # NO_PROXY is empty, so that nothing bypasses the proxy; some programs still connect to localhost
 # directly. ALL_PROXY names an HTTP proxy, because many libraries need another package for SOCKS.
 # Node uses the variables only if NODE_USE_ENV_PROXY is set.
 PROXY_PORT = 3128
-_PROXY_URL = f"http://127.0.0.1:{PROXY_PORT}"
-PROXY_VARIABLES: Mapping[str, str] = {
-    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _PROXY_URL),
-    **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), _PROXY_URL),
-    "NO_PROXY": "",
-    "no_proxy": "",
-    "NODE_USE_ENV_PROXY": "1",
-}
+
+
+def proxy_variables(port: int = PROXY_PORT) -> dict[str, str]:
+    """Return the variables of a program that reaches the network through a proxy at this port."""
+    url = f"http://127.0.0.1:{port}"
+    return {
+        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), url),
+        **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), url),
+        "NO_PROXY": "",
+        "no_proxy": "",
+        "NODE_USE_ENV_PROXY": "1",
+    }
+
 
 # Where a private file system in memory (tmpfs) is mounted, and its size in bytes if the config sets
 # no max_memory. A tmpfs without a size may take half of the machine's memory.
@@ -210,6 +217,63 @@ def _add_mounts(wrapper: Wrapper, mounts: Iterable[str]) -> Wrapper:
     options = wrapper.options
     position = options.index("--remount-ro")  # no folder can be created afterwards
     return replace(wrapper, options=(*options[:position], *mounts, *options[position:]))
+
+
+def plan_template(wrapper: Wrapper, machine: str) -> Wrapper:
+    """Return the wrapper of a template. Its processes must be able to join the namespaces of a
+    start, so the kernel allows user namespaces below that of the template. The filter allows none:
+    it denies all calls that make one."""
+    options = tuple(option for option in wrapper.options if option != "--disable-userns")
+    return replace(wrapper, options=options, filter=seccomp.with_setns(wrapper.filter, machine))
+
+
+def change_user(wrapper: Wrapper) -> tuple[str, ...]:
+    """Return the command that changes the user before bubblewrap is executed; () for none."""
+    return wrapper.options[: wrapper.options.index("--unshare-all") - 1]
+
+
+def list_private_mounts(wrapper: Wrapper) -> bytes:
+    """Return the private file systems, and what is in them, as `make_private` of init.c reads it.
+    Everything else in the sandbox of a start is as in that of its template."""
+    private: list[str] = []
+    trees: list[str] = []
+    entries: list[str] = []
+    size, mode = "", ""
+    options = iter(wrapper.options)
+    for option in options:
+        match option:
+            case "--size":
+                size = next(options)
+            case "--perms":
+                mode = next(options)
+            case "--tmpfs":
+                private.append(next(options))
+                entries += (f"tsize={size},mode={mode}", private[-1])
+            case "--bind" | "--ro-bind" | "--bind-try" | "--ro-bind-try":
+                next(options)
+                path = next(options)
+                # A mount includes what is mounted in it.
+                if _is_below(path, private) and not _is_below(path, trees):
+                    trees.append(path)
+                    entries.append(f"b{path}")
+            case "--symlink":
+                target, path = next(options), next(options)
+                if _is_below(path, private) and not _is_below(path, trees):
+                    entries += (f"l{target}", path)
+            case "--dir":
+                path = next(options)
+                if _is_below(path, private) and not _is_below(path, trees):
+                    entries.append(f"d{path}")
+    return b"".join(os.fsencode(entry) + b"\0" for entry in entries)
+
+
+def mounted_paths(wrapper: Wrapper) -> list[str]:
+    """Return the paths of the host that are mounted."""
+    return [path for option, path in pairwise(wrapper.options) if option in _MOUNT_OPTIONS]
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or _is_inside(path, folder) for folder in folders)
 
 
 def working_folder(wrapper: Wrapper) -> str:
