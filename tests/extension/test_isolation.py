@@ -71,7 +71,10 @@ async def test_isolation_without_a_template_is_refused(counter: str) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "reason"),
-    [({"permissions": {}}, "in a sandbox"), ({"sha256": "0" * 64}, "pinned")],
+    [
+        ({"permissions": {}, "sandbox": "landlock"}, "no namespaces"),
+        ({"sha256": "0" * 64}, "pinned"),
+    ],
 )
 async def test_isolation_is_refused_if_the_template_cannot_be_used(
     counter: str, settings: dict[str, Any], reason: str

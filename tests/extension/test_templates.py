@@ -105,14 +105,6 @@ def site_packages(environment: Path) -> Path:
     return folder
 
 
-async def test_a_sandboxed_program_is_executed_as_usual() -> None:
-    """Code in a template could read the files of the host through the wrappers of later starts."""
-    async with started(sys.executable, "-S", "-E", str(LOOKS), permissions={}) as extension:
-        await extension.restart()
-        assert start_method(extension)["last"] == "execute"
-        assert "it runs in a sandbox" in start_method(extension)["reason"]
-
-
 async def test_locked_or_pinned_code_is_executed_as_usual() -> None:
     """A template keeps the code that it has imported."""
     digest = hashlib.sha256(LOOKS.read_bytes()).hexdigest()
@@ -129,13 +121,18 @@ COMMANDS = {
 }
 
 
+@pytest.mark.parametrize("permissions", [None, {}], ids=["namespace", "sandbox"])
 @pytest.mark.parametrize("command", COMMANDS)
-async def test_a_program_sees_the_same_in_both_ways_to_start(command: str) -> None:
+async def test_a_program_sees_the_same_in_both_ways_to_start(
+    command: str, permissions: dict[str, Any] | None
+) -> None:
     settings: dict[str, Any] = {
         "cwd": str(LOOKS.parent),
         "env": {"PYTHONHASHSEED": "7", "LC_ALL": "C.UTF-8", "COLOUR": "blue", "API_KEY": "s3cret"},
         "limits": {"nofile": 99},
     }
+    if permissions is not None:
+        settings["permissions"] = permissions
     argv = COMMANDS[command]
     async with started(*argv, method="execute", **settings) as extension:
         expected = await extension.call("look")

@@ -183,7 +183,13 @@ class ProcessStarter:
             return None
         from exthost.extension.templates import TemplateStarter  # imported lazily: few need it
 
-        return TemplateStarter(self.spec, self.queue.loop, self.environ, self._reference_names())
+        return TemplateStarter(
+            self.spec,
+            self.queue.loop,
+            self.environ,
+            self._reference_names(),
+            lambda: self.network,
+        )
 
     @property
     def network(self) -> NetworkActivity:

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from exthost.errors import ExthostError
+from exthost.extension.network_activity import NetworkActivity
 from exthost.launch.template_plan import (
     NoTemplate,
     PythonCommand,
     describe_program,
-    find_proxy_names,
     find_python_command,
     find_refusal,
     find_secret_names,
@@ -227,9 +227,12 @@ class TemplateStarter:
         loop: asyncio.AbstractEventLoop,
         environ: Callable[[], Mapping[str, str]],
         references: Collection[str],
+        network: Callable[[], NetworkActivity],
     ) -> None:
         """`environ` returns the host's environment variables. `references` are the variables of the
-        extension whose values the config only refers to."""
+        extension whose values the config only refers to. `network` returns the observer of its
+        proxies."""
+        self._network = network
         self._references = references
         self._refusal = find_refusal(spec)
         self._extension = spec.id
@@ -324,14 +327,11 @@ class TemplateStarter:
         if learns:
             self._recorded = memory_file("exthost-modules", b"")
             os.ftruncate(self._recorded, LEARNED_BYTES)
-        port = template.next_proxy_port()
         wrapper = plan.wrapper
         start = template.start(
-            describe_program(plan, command, port),
+            describe_program(plan, command),
             self._recorded if learns else -1,
-            partial(plan_copy, wrapper, port)
-            if wrapper is not None and wrapper.is_strict
-            else None,
+            partial(plan_copy, wrapper) if wrapper is not None and wrapper.is_strict else None,
         )
         start.on_close = lambda: self._templates.end_unused(template)
         return start
@@ -427,12 +427,12 @@ class TemplateStarter:
     ) -> tuple[LaunchPlan, TemplateInputs]:
         learned = self._learned
         assert learned is not None
-        secrets = find_secret_names(plan.env, self._references) | find_proxy_names(plan)
+        secrets = find_secret_names(plan.env, self._references)
         secret_readers = find_secret_readers(secrets, learned.modules, learned.reads)
         return plan_template(
             plan,
             command,
-            self._extension,
+            owner=self,
             modules=learned.modules,
             refused={*learned.refused, *secret_readers},
             reads=learned.reads,
@@ -452,6 +452,8 @@ class TemplateStarter:
                 entry = self._templates.find(inputs)
                 if entry is None:
                     entry = self._templates.make(template_plan, inputs, self._extension)
+                    if (proxy := entry.template.child.network_proxy) is not None:
+                        proxy.watch(self._loop, self._network())
                 entry.template.users.add(self._extension)
                 await asyncio.wait([entry.ready], timeout=_WAIT_SECONDS)
                 report = entry.template.report

@@ -77,7 +77,7 @@ def contain(
             return _without_core_files(spec, plan), enforced
         network = plan_proxy(spec, environ)
         if network is not None:
-            variables = Variables({**plan.env, **strict.proxy_variables()})
+            variables = Variables({**plan.env, **strict.PROXY_VARIABLES})
             plan = replace(plan, env=variables, network=network)
         plan, enforced = _add_sandbox(plan, limits, policy, view, visible_files(admission))
         return _without_core_files(spec, plan), enforced

@@ -132,8 +132,8 @@ def _read_magic(path: str, size: int) -> bytes:
 def plan_template(
     plan: LaunchPlan,
     command: PythonCommand,
-    extension: str,
     *,
+    owner: object,
     modules: tuple[str, ...],
     refused: Iterable[str],
     reads: Collection[str],
@@ -142,7 +142,7 @@ def plan_template(
     """Return the plan and the inputs of the template for an extension. Raises NoTemplate if its
     processes have no namespace to join.
 
-    extension  its id
+    owner    the owner of the template, if it has a sandbox
 
     modules  the modules that the program imported before, in their order
     refused  those that are not imported by a template
@@ -165,11 +165,11 @@ def plan_template(
         filter=wrapper.filter,
         mounts=_find_files(strict.mounted_paths(wrapper)),
         cwd=plan.cwd or "" if "PYTHONPATH" in names else "",
-        owner=extension if wrapper.is_strict else "",
+        owner=owner if wrapper.is_strict else None,
         modules=modules,
         refused=tuple(sorted(refused)),
     )
-    return replace(plan, wrapper=wrapper, network=None), inputs
+    return replace(plan, wrapper=wrapper), inputs
 
 
 def _find_files(paths: Iterable[str]) -> tuple[tuple[int, int], ...]:
@@ -185,12 +185,10 @@ def _find_files(paths: Iterable[str]) -> tuple[tuple[int, int], ...]:
     return tuple(files)
 
 
-def plan_copy(wrapper: Wrapper, proxy_port: int, outer: int) -> SandboxCopy:
+def plan_copy(wrapper: Wrapper, outer: int) -> SandboxCopy:
     """Return what our init needs to make a copy of the template's sandbox, whose mounts were made
     in the user namespace `outer`."""
-    return SandboxCopy(
-        outer, strict.list_private_mounts(wrapper), strict.change_user(wrapper), proxy_port
-    )
+    return SandboxCopy(outer, strict.list_private_mounts(wrapper), strict.change_user(wrapper))
 
 
 def _variables(
@@ -214,11 +212,6 @@ def find_secret_names(env: Mapping[str, str], references: Collection[str]) -> fr
     return frozenset(name for name in env if name in references or looks_secret(name))
 
 
-def find_proxy_names(plan: LaunchPlan) -> frozenset[str]:
-    """Return the variables with the address of the proxy, which differs for each process."""
-    return frozenset() if plan.network is None else frozenset(strict.proxy_variables())
-
-
 def find_secret_readers(
     secrets: Collection[str], modules: Collection[str], reads: Mapping[str, str]
 ) -> dict[str, str]:
@@ -234,19 +227,16 @@ def find_secret_readers(
     return readers
 
 
-def describe_program(plan: LaunchPlan, command: PythonCommand, proxy_port: int) -> dict[str, bytes]:
+def describe_program(plan: LaunchPlan, command: PythonCommand) -> dict[str, bytes]:
     """Return what a process that was forked from the template must know of the program."""
     assert plan.wrapper is not None
-    env = dict(plan.env)
-    if plan.network is not None:
-        env |= strict.proxy_variables(proxy_port)
     limits = (number for limit in plan.wrapper.limits for number in limit)
     by_env = command.argv[0] != plan.argv[0] and "/" not in command.argv[0]
     fields = {
         "target": os.fsencode(command.target),
         "argv": pack([os.fsencode(word) for word in command.arguments]),
         "orig_argv": pack([os.fsencode(word) for word in command.argv]),
-        "env": pack([os.fsencode(word) for pair in env.items() for word in pair]),
+        "env": pack([os.fsencode(word) for pair in plan.env.items() for word in pair]),
         "limits": " ".join(map(str, limits)).encode(),
         "program": os.fsencode(command.argv[0] if by_env else plan.argv[0]),
         "filter": plan.wrapper.filter,

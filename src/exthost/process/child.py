@@ -124,7 +124,7 @@ class Child:
                 self._group = cgroups.create(plan.group)
             if self._group is not None:
                 child_ends.append(self._group.entry)
-            if plan.network is not None:
+            if plan.network is not None and start is None:
                 self.network_proxy = NetworkProxy(plan.network, extension)
             process, channel = _spawn(
                 plan,

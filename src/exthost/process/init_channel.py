@@ -31,7 +31,7 @@ _CLOSED = -1
 
 # The argument with which our init only resets the handling of signals and then executes the command
 # that follows. Its numbers have the order of those in `InitChannel.__init__`.
-_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0,0,0,0,0,0,0,0"
+_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0,0,0,0,0,0,0"
 
 # The environment variables that make the dynamic loader and the C library load code, or read and
 # write files. The C library ignores them in set-user-ID programs. The names are exact: others with
@@ -57,9 +57,6 @@ _REPLACED = "a file or folder that it is shown was replaced while it was started
 # The reason if it was not forked from its template. The start is then repeated without a template.
 _NOT_FORKED = "it was not forked from its template"
 
-# The port of the proxy of the network, as most HTTP proxies have it (`strict.PROXY_PORT`).
-_PROXY_PORT = 3128
-
 # How long a namespace may take to end after the control pipe was closed. It takes milliseconds,
 # unless the wrapper hangs.
 NAMESPACE_END_SECONDS = 0.5
@@ -84,13 +81,11 @@ class SandboxCopy(NamedTuple):
     outer        the user namespace that made the mounts
     view         the private file systems (`make_private` in init.c)
     change_user  the command that changes the user first; () for none
-    proxy_port   the port of the proxy of the network, which no other process of the template has
     """
 
     outer: int
     view: bytes
     change_user: tuple[str, ...]
-    proxy_port: int
 
 
 class InitChannel:
@@ -184,9 +179,8 @@ class InitChannel:
         if sandbox is not None:
             outer = os.dup(sandbox.outer)
             self._inherited += (outer,)
-        port = _PROXY_PORT if sandbox is None else sandbox.proxy_port
         template_numbers = (int(holds), under, join, outer, view)
-        numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy, port)
+        numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy)
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *template_numbers, *limits))
         start_init = (f"/proc/self/fd/{init}", settings)

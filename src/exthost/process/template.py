@@ -10,6 +10,8 @@ would.
 The template of a sandboxed extension runs in the sandbox of the extension, since it executes code
 of its packages. A start makes a copy of that sandbox (`make_sandbox` in init.c). If no process
 joins the copy, nothing is executed there, and the caller starts the program without a template.
+The processes of a sandboxed template share its network: loopback addresses, and the proxy of a list
+of hosts.
 
 The template gets no variables, arguments or descriptors of an extension. They are in a file in
 memory that only the forked process reads.
@@ -46,9 +48,6 @@ _MAX_REPORT_BYTES = 4 * 2**20
 # Space for the names of the modules that a program imports.
 LEARNED_BYTES = 512 * 1024
 
-# The ports of the proxies for programs with a list of hosts.
-_FIRST_PROXY_PORT, _PROXY_PORTS = 3129, 20_000
-
 # The request to the kernel for the user namespace that a namespace belongs to.
 _NS_GET_USERNS = 0xB701
 
@@ -65,7 +64,8 @@ class TemplateInputs(NamedTuple):
     filter   the system call filter of its sandbox
     mounts   the device and inode of each path that is mounted in its sandbox
     cwd      the working folder; "" if it does not matter
-    owner    the extension, if it has a sandbox: the processes of a template can look at each other
+    owner    the starts that may use it; None for all. Those of a sandboxed extension have their
+             own, because code in a template can look at the processes that are forked from it
     modules  the modules to import, in this order
     refused  the modules that are not imported
     """
@@ -76,7 +76,7 @@ class TemplateInputs(NamedTuple):
     filter: bytes
     mounts: tuple[tuple[int, int], ...]
     cwd: str
-    owner: str
+    owner: object | None
     modules: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
 
@@ -113,7 +113,6 @@ class Template:
         self.is_retired = False
         self._output = b""
         self._init = self._outer = -1
-        self._ports = 0
         bootstrap = _BOOTSTRAP.format(len(source))
         argv = (*inputs.argv, "-c", bootstrap)
         self.child = Child(
@@ -122,6 +121,7 @@ class Template:
                 cwd=plan.cwd,
                 env=dict(inputs.env),
                 wrapper=plan.wrapper,
+                network=plan.network,
                 ceiling=plan.ceiling,
                 group=plan.group,
             ),
@@ -203,12 +203,6 @@ class Template:
     def namespace(self) -> int:
         """The first descriptor of `TemplateEnds`. It belongs to the template."""
         return self._init
-
-    def next_proxy_port(self) -> int:
-        """Return the port of the proxy of the next process: they share their loopback addresses. If
-        a program uses the same port, the process is started without the template."""
-        self._ports += 1
-        return _FIRST_PROXY_PORT + self._ports % _PROXY_PORTS
 
     def find_changed_file(self) -> str:
         """Return a file of the environment that has changed since the template read it; "" if there

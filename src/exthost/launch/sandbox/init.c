@@ -3,7 +3,7 @@
  * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
  * in any root. `make init` builds it for each architecture and writes the result to initcode.toml.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,PROXY,PORT,HOLD,UNDER,JOIN,
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,PROXY,HOLD,UNDER,JOIN,
  *        OUTER,VIEW[,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group. End of
@@ -23,7 +23,6 @@
  * PID_MAX  pids outside are smaller than this. See start_with_pid.
  * PROXY    a Unix socket to the proxy of the network, or 0. A socket that listens on the loopback
  *          address of this network namespace is sent over it, before the program is executed.
- * PORT     the port of that socket.
  * HOLD     1: keep the namespace when the program has ended, because others are below it.
  * UNDER    a pidfd of the first process of a template's namespace, or 0. The namespace of this
  *          program is made below that one, so that processes of the template can join it.
@@ -99,6 +98,8 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 /* An operation for _WAITPID: any child, whoever started it. */
 #define ANY ((word)-1)
 
+/* The port of the proxy: that of most HTTP proxies. `strict.PROXY_PORT` has the same number. */
+#define PROXY_PORT 3128
 /* How many connections wait to be accepted; the kernel has a lower limit. */
 #define PROXY_BACKLOG 4096
 /* Not in the headers of the kernel for programs. */
@@ -113,8 +114,8 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 #define MAX_TREES 1024
 
 enum {
-    CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, PROXY, PORT, HOLD,
-    UNDER, JOIN, OUTER, VIEW, FIXED
+    CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, PROXY, HOLD, UNDER,
+    JOIN, OUTER, VIEW, FIXED
 };
 enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE };
 
@@ -481,7 +482,7 @@ static void enter_outer(word *fixed, char *outer, char **words, char **environme
  * in the template's PID namespace. The new user namespace is below that of the template: whoever
  * owns a namespace has all rights in it from above, and a process of the template needs them to
  * join. In the new user namespace there are no mounts of its own but the private ones and /proc,
- * which is read-only, and no network. */
+ * which is read-only. The network is that of the template. */
 static void make_sandbox(word *fixed)
 {
     static const char *const covers[] = {
@@ -489,8 +490,7 @@ static void make_sandbox(word *fixed)
     word status_fd = fixed[STATUS], under = fixed[UNDER];
     call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     long proc = call(__NR_openat, (word)AT_FDCWD, (word)"/proc", O_PATH | O_CLOEXEC, 0, 0);
-    word joined = CLONE_NEWNS | CLONE_NEWPID | (fixed[PROXY] ? CLONE_NEWNET : 0);
-    if (proc < 0 || call(__NR_setns, under, joined, 0, 0, 0) < 0
+    if (proc < 0 || call(__NR_setns, under, CLONE_NEWNS | CLONE_NEWPID, 0, 0, 0) < 0
         || call(__NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) < 0
         || call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_PRIVATE, 0) < 0)
         fail_start(status_fd, -EAGAIN);
@@ -557,14 +557,14 @@ static long send_descriptors(word channel, struct descriptor_control *control, w
     return call(__NR_sendmsg, channel, (word)&message, 0, 0, 0);
 }
 
-static void open_proxy(word channel, word port, word status_fd)
+static void open_proxy(word channel, word status_fd)
 {
     struct sockaddr_in address;
     char *raw = (char *)&address;
     for (word i = 0; i < sizeof address; i++)
         raw[i] = 0;
     address.sin_family = SOCKET_FAMILY;
-    address.sin_port = (unsigned short)(port >> 8 | (port & 0xff) << 8);
+    address.sin_port = (unsigned short)(PROXY_PORT >> 8 | (PROXY_PORT & 0xff) << 8);
     address.sin_addr.s_addr = 0x0100007f;
     long listener = call(__NR_socket, SOCKET_FAMILY, SOCKET_STREAM | O_CLOEXEC, 0, 0, 0);
     if (listener < 0)
@@ -721,7 +721,7 @@ __attribute__((used)) void run(word *stack)
     if (fixed[PATHS])
         check_paths(fixed[PATHS], fixed[STATUS], fixed[VIEW] ? -EAGAIN : -ESTALE);
     if (fixed[PROXY])
-        open_proxy(fixed[PROXY], fixed[PORT], fixed[STATUS]);
+        open_proxy(fixed[PROXY], fixed[STATUS]);
     /* Who joins must be able to trace us, so this is before the next call. */
     word joined = fixed[JOIN] ? adopt(fixed) : 0;
     if (fixed[VIEW] && !joined)

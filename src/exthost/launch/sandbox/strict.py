@@ -16,7 +16,6 @@ The order of the arguments matters, because bubblewrap mounts in that order:
 Each path is one argument after its option, so bubblewrap cannot read a file name as an option.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -31,24 +30,19 @@ from exthost.model.probe_result import SandboxSupport
 # Every Linux system has a name for them (nobody).
 NOBODY = 65534
 
-# The usual port of the proxy inside the sandbox, and the variables that make programs use it.
+# The port of the proxy inside the sandbox (`init.c`), and the variables that make programs use it.
 # NO_PROXY is empty, so that nothing bypasses the proxy; some programs still connect to localhost
 # directly. ALL_PROXY names an HTTP proxy, because many libraries need another package for SOCKS.
 # Node uses the variables only if NODE_USE_ENV_PROXY is set.
 PROXY_PORT = 3128
-
-
-def proxy_variables(port: int = PROXY_PORT) -> dict[str, str]:
-    """Return the variables of a program that reaches the network through a proxy at this port."""
-    url = f"http://127.0.0.1:{port}"
-    return {
-        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), url),
-        **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), url),
-        "NO_PROXY": "",
-        "no_proxy": "",
-        "NODE_USE_ENV_PROXY": "1",
-    }
-
+_PROXY_URL = f"http://127.0.0.1:{PROXY_PORT}"
+PROXY_VARIABLES: Mapping[str, str] = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _PROXY_URL),
+    **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), _PROXY_URL),
+    "NO_PROXY": "",
+    "no_proxy": "",
+    "NODE_USE_ENV_PROXY": "1",
+}
 
 # Where a private file system in memory (tmpfs) is mounted, and its size in bytes if the config sets
 # no max_memory. A tmpfs without a size may take half of the machine's memory.
@@ -264,7 +258,7 @@ def list_private_mounts(wrapper: Wrapper) -> bytes:
                 path = next(options)
                 if _is_below(path, private) and not _is_below(path, trees):
                     entries.append(f"d{path}")
-    return b"".join(os.fsencode(entry) + b"\0" for entry in entries)
+    return b"".join(entry.encode("utf-8", "surrogateescape") + b"\0" for entry in entries)
 
 
 def mounted_paths(wrapper: Wrapper) -> list[str]:
