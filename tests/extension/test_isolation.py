@@ -14,16 +14,16 @@ from exthost.errors import Refused
 from exthost.extension.extension import Extension
 from tests.extensions.harness import SHORT_SHUTDOWN
 
-# Answers each call with the number of calls that the process has seen.
+# Answers each call with a random name of the process, and the number of calls that it has seen.
 COUNTER = """
 import json, os, sys
-seen = 0
+seen, name = 0, os.urandom(8).hex()
 for line in sys.stdin:
     request = json.loads(line)
     result = []
     if request["method"] == "count":
         seen += 1
-        result = [os.getpid(), seen]
+        result = [name, seen]
     os.write(1, json.dumps({"id": request["id"], "result": result}).encode() + b"\\n")
 """
 
@@ -48,18 +48,25 @@ async def isolated(script: str, **settings: Any) -> AsyncIterator[Extension]:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("start_method", ["template", "execute"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"start_method": "template"},
+        {"start_method": "execute"},
+        {"start_method": "template", "permissions": {}},
+    ],
+)
 @pytest.mark.parametrize("pool", [{"min": 1, "max": 1}, {"min": 2, "max": 4}])
 async def test_each_call_has_a_process_of_its_own(
-    counter: str, start_method: str, pool: dict[str, int]
+    counter: str, settings: dict[str, Any], pool: dict[str, int]
 ) -> None:
-    async with isolated(counter, start_method=start_method, pool=pool) as extension:
+    async with isolated(counter, pool=pool, **settings) as extension:
         replies = [await extension.call("count") for _ in range(4)]
         replies += await asyncio.gather(*(extension.call("count") for _ in range(8)))
         assert extension.stats.crashes == 0
         assert extension.state == "ready"
     assert [seen for _, seen in replies] == [1] * 12
-    assert len({pid for pid, _ in replies}) == 12
+    assert len({name for name, _ in replies}) == 12
 
 
 async def test_isolation_without_a_template_is_refused(counter: str) -> None:

@@ -401,3 +401,43 @@ async def test_a_pool_is_forked_from_one_template() -> None:
         await wait_until(lambda: len(full_templates(extension)) == 1)
         replies = await asyncio.gather(*(extension.call("echo", {"n": n}) for n in range(8)))
         assert [reply["n"] for reply in replies] == list(range(8))
+
+
+async def test_a_sandboxed_start_without_its_template_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with started(sys.executable, "-S", "-E", str(LOOKS), permissions={}) as extension:
+
+        def fail(*_: object) -> None:
+            raise BrokenPipeError(32, "Broken pipe")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Template, "send", fail)
+            await extension.restart()
+        assert start_method(extension)["last"] == "execute"
+        assert "has joined its sandbox" in start_method(extension)["reason"]
+        await restart_from_full_template(extension)
+
+
+async def test_a_sandboxed_process_sees_the_new_file_at_a_granted_path(tmp_path: Path) -> None:
+    """The sandbox of a template keeps the file that was mounted when it was made."""
+    granted = tmp_path / "granted"
+    granted.write_text("old")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        f"    text = open({str(granted)!r}).read()\n"
+        "    result = [] if 'capabilities' in line else text\n"
+        "    print(json.dumps({'id': json.loads(line)['id'], 'result': result}), flush=True)\n"
+    )
+    permissions = {"filesystem": [str(granted)]}
+    async with started(sys.executable, str(program), permissions=permissions) as extension:
+        await restart_from_full_template(extension)
+        assert await extension.call("read") == "old"
+        replacement = tmp_path / "replacement"
+        replacement.write_text("new")
+        replacement.replace(granted)
+        await extension.restart()
+        assert await extension.call("read") == "new"
+        assert start_method(extension)["last"] == "template"

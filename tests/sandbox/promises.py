@@ -31,6 +31,7 @@ from tests.sandbox import (
     resources,
     restarts,
     rights,
+    templates,
     tricks,
 )
 from tests.sandbox.trials import TRIALS, all_trials
@@ -70,7 +71,7 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
     "An extension with `permissions` 2": (files, packages, managers),
     "An extension with `permissions` 3": (code, restarts, tricks,
         refusals.a_path_swapped_for_a_link_between_load_and_spawn_is_refused),
-    "An extension with `permissions` 4": (rights,),
+    "An extension with `permissions` 4": (rights, templates),
     "An extension with `permissions` 5": (
         packages.a_package_is_not_given_the_secrets_that_it_asks_for,
         packages.a_package_gets_no_setting_of_another_by_its_id_and_keys,

@@ -22,7 +22,7 @@ MODULES = (
     *("lifetime", "network", "files", "rights", "refusals", "resources", "programs"),
     *("packages", "restarts", "probes", "memory", "calls", "changes"),
     *("host_surface", "hosts", "tricks", "managers", "code", "pids", "network_names"),
-    "landlock",
+    *("landlock", "templates"),
 )
 
 # How often a trial that depends on chance repeats its attempt. A soak sets a larger number.

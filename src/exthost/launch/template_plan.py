@@ -20,7 +20,7 @@ from exthost.model.spec import Spec
 from exthost.process.environment import looks_secret
 from exthost.process.init_channel import SandboxCopy
 from exthost.process.small_files import read_start
-from exthost.process.template import TemplateInputs, pack
+from exthost.process.template import TemplateInputs, find_file, pack
 
 # The beginnings of the names of variables that an interpreter and the C library read when they
 # start. Their values are not secrets.
@@ -163,26 +163,13 @@ def plan_template(
         env=tuple((name, plan.env[name]) for name in sorted(names)),
         options=wrapper.options,
         filter=wrapper.filter,
-        mounts=_find_files(strict.mounted_paths(wrapper)),
+        mounts=tuple(map(find_file, strict.mounted_paths(wrapper))),
         cwd=plan.cwd or "" if "PYTHONPATH" in names else "",
         owner=owner if wrapper.is_strict else None,
         modules=modules,
         refused=tuple(sorted(refused)),
     )
     return replace(plan, wrapper=wrapper), inputs
-
-
-def _find_files(paths: Iterable[str]) -> tuple[tuple[int, int], ...]:
-    """Return the device and inode of the file at each path; (0, 0) where there is none."""
-    files = []
-    for path in paths:
-        try:
-            status = os.stat(path)  # noqa: PTH116 - a hundred paths before each start
-        except OSError:
-            files.append((0, 0))
-        else:
-            files.append((status.st_dev, status.st_ino))
-    return tuple(files)
 
 
 def plan_copy(wrapper: Wrapper, outer: int) -> SandboxCopy:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
-from exthost.model.launch_plan import LaunchPlan
+from exthost.model.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process.child import Child
 from exthost.process.init_channel import SandboxCopy, TemplateEnds
 from exthost.process.memory_file import memory_file
@@ -62,7 +62,7 @@ class TemplateInputs(NamedTuple):
     env      the environment variables that the interpreter and the modules read
     options  the options of its sandbox
     filter   the system call filter of its sandbox
-    mounts   the device and inode of each path that is mounted in its sandbox
+    mounts   each path that is mounted in its sandbox, with the device and inode of the file there
     cwd      the working folder; "" if it does not matter
     owner    the starts that may use it; None for all. Those of a sandboxed extension have their
              own, because code in a template can look at the processes that are forked from it
@@ -74,7 +74,7 @@ class TemplateInputs(NamedTuple):
     env: tuple[tuple[str, str], ...]
     options: tuple[str, ...]
     filter: bytes
-    mounts: tuple[tuple[int, int], ...]
+    mounts: tuple[ExpectedPath, ...]
     cwd: str
     owner: object | None
     modules: tuple[str, ...] = ()
@@ -205,9 +205,12 @@ class Template:
         return self._init
 
     def find_changed_file(self) -> str:
-        """Return a file of the environment that has changed since the template read it; "" if there
-        is none."""
+        """Return a file of the environment that has changed since the template read it, or a file
+        that was replaced since it was mounted; "" if there is none."""
         assert self.report is not None
+        for mounted in self.inputs.mounts:
+            if find_file(mounted.path) != mounted:
+                return mounted.path
         for path, expected in self.report.files.items():
             try:
                 status = os.stat(path)  # noqa: PTH116 - a thousand files before each start
@@ -302,6 +305,15 @@ class WarmStart:
             self.template.starts -= 1
             self.template = None
             self.on_close()
+
+
+def find_file(path: str) -> ExpectedPath:
+    """Return the file at a path; a device and an inode of 0 if there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a hundred paths before each start
+    except OSError:
+        return ExpectedPath(path, 0, 0)
+    return ExpectedPath(path, status.st_dev, status.st_ino)
 
 
 def _find_owner_of_mounts(pid: int) -> int:

@@ -1,0 +1,187 @@
+"""Sandbox trials: hostile code in a template.
+
+A template imports modules of an extension's environment (`start_method = "template"`), so that code
+of these modules runs in it, beside the processes that make the sandboxes of later starts. In each
+trial such a module tries to see or change more than the extension may.
+"""
+
+import textwrap
+import venv
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from exthost.extension.extension import Extension
+from tests.sandbox.confined import folder
+from tests.sandbox.trial_host import impatient
+from tests.sandbox.trials import trial
+
+# The number of starts that the hostile code watches.
+RESTARTS = 4
+
+# A module that notes in shared memory what it could do. `watch` runs in another process of the
+# template, and looks at all processes that it can see. `use_rights` runs in each process that has
+# joined a sandbox, before it gives up its rights: the template calls os.chdir at that moment.
+INTRUDER = '''
+import ctypes, mmap, os, stat, time
+
+CANARY = {canary!r}
+READ_ONLY = {read_only!r}
+libc = ctypes.CDLL(None, use_errno=True)
+board = mmap.mmap(-1, 1 << 20)
+NEW_NAMESPACES = (0x10000000, 0x00020000, 0x40000000, 0x20000000)
+
+def note(text):
+    """Add a line to the notes, once. One of two notes at the same moment may be lost."""
+    line = text.encode()[:500] + b"\\n"
+    if board.find(line) < 0:
+        end = board.find(b"\\0")
+        board[end:end + len(line)] = line
+
+def attempt(name, work, *arguments):
+    try:
+        work(*arguments)
+    except OSError:
+        return
+    note("DONE " + name)
+
+def system_call(function, *arguments):
+    if function(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), "denied")
+
+def look_at(pid):
+    with open("/proc/%s/comm" % pid) as file:
+        name = file.read().strip()
+    attempt("read through root of " + name, open, "/proc/%s/root%s" % (pid, CANARY))
+    attempt("read through cwd of " + name, open, "/proc/%s/cwd/../../../../../..%s" % (pid, CANARY))
+    if name != "exthost-init":
+        return
+    note("SAW " + name)
+    for kind in ("user", "mnt"):
+        attempt("opened namespace of " + name, os.open, "/proc/%s/ns/%s" % (pid, kind), 0)
+    attempt("opened memory of " + name, os.open, "/proc/%s/mem" % pid, os.O_RDWR)
+    attempt("read environment of " + name, lambda: os.read(os.open("/proc/%s/environ" % pid, 0), 9))
+    for fd in os.listdir("/proc/%s/fd" % pid):
+        attempt("opened a descriptor of " + name, os.open, "/proc/%s/fd/%s" % (pid, fd), 0)
+
+def watch():
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        for pid in os.listdir("/proc"):
+            if pid.isdigit() and int(pid) != os.getpid():
+                try:
+                    look_at(pid)
+                except OSError:
+                    pass
+
+def use_rights():
+    """Try what a process with all capabilities in its user namespace could do."""
+    with open("/proc/self/status") as file:
+        if "CapEff:\\t0000000000000000" not in file.read():
+            note("HAD RIGHTS")
+    attempt("read a file of the host", open, CANARY)
+    attempt("mount", system_call, libc.mount, b"t", b"/tmp", b"tmpfs", 0, None)
+    attempt("remount", system_call, libc.mount, None, READ_ONLY.encode(), None, 0x1020, None)
+    for path in (b"/proc", b"/tmp", b"/", READ_ONLY.encode()):
+        attempt("umount", system_call, libc.umount2, path, 2)
+    for flag in NEW_NAMESPACES:
+        attempt("unshare", system_call, libc.unshare, flag)
+    attempt("write a setting of the kernel", open, "/proc/sys/kernel/core_pattern", "w")
+    attempt("write a setting of the kernel", open, "/proc/sys/vm/overcommit_memory", "w")
+    attempt("write a read-only file", open, READ_ONLY + "/file", "w")
+    attempt("write the root", open, "/planted", "w")
+    attempt("make a device", os.mknod, "/tmp/device", stat.S_IFBLK | 0o600, os.makedev(7, 0))
+    attempt("pivot", system_call, libc.syscall, 155, b"/tmp", b"/tmp")
+
+change_folder = os.chdir
+
+def chdir(path):
+    change_folder(path)
+    use_rights()
+
+os.chdir = chdir
+if os.fork() == 0:
+    watch()
+    os._exit(0)
+'''
+
+# A program that imports the module, and reports its notes and what it can see itself.
+PROGRAM = """
+import intruder, json, os, sys
+files = os.listdir("/tmp")
+open("/tmp/left-behind", "w").close()
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["method"] != "report":
+        print(json.dumps({"id": request["id"], "result": []}), flush=True)
+        continue
+    notes = intruder.board[:intruder.board.find(b"\\0")].decode().split("\\n")
+    with open("/proc/self/status") as file:
+        status = [line.split() for line in file]
+    result = {"notes": notes, "status": {words[0]: words[1:] for words in status}}
+    result["tmp"] = files
+    result["pids"] = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    sys.stdout.write(json.dumps({"id": request["id"], "result": result}) + "\\n")
+    sys.stdout.flush()
+"""
+
+
+@asynccontextmanager
+async def intruded(**settings: Any) -> AsyncIterator[Extension]:
+    """Start a sandboxed extension whose template has imported the hostile module."""
+    with folder() as place:
+        place.chmod(0o755)
+        canary, read_only = place / "canary", place / "granted"
+        canary.write_text("a file that is not granted")
+        read_only.mkdir()
+        (read_only / "file").write_text("granted")
+        environment = place / "environment"
+        venv.create(environment, symlinks=True, with_pip=False)
+        (packages,) = environment.glob("lib/python3*/site-packages")
+        module = INTRUDER.format(canary=str(canary), read_only=str(read_only))
+        (packages / "intruder.py").write_text(module)
+        program = place / "program" / "program.py"
+        program.parent.mkdir()
+        program.write_text(textwrap.dedent(PROGRAM))
+        argv = [str(environment / "bin" / "python"), str(program)]
+        permissions = {"filesystem": [str(read_only)], **settings.pop("permissions", {})}
+        async with impatient(
+            argv, permissions=permissions, start_method="template", **settings
+        ) as extension:
+            yield extension
+
+
+async def restart_from_template(extension: Extension) -> None:
+    """Restart the extension from a template that has imported the modules of its last run."""
+    templates = extension._starter.templates
+    assert templates is not None
+    templates._learn(extension._starter.prepared().plan)
+    await extension.restart()
+    assert templates.last.method == "template", templates.last
+
+
+@trial
+async def code_in_a_template_gets_no_more_than_the_extension() -> None:
+    async with intruded() as extension:
+        for _ in range(RESTARTS):
+            await restart_from_template(extension)
+        report = await extension.call("report")
+    notes = report["notes"]
+    assert "SAW exthost-init" in notes, notes[-20:]
+    assert "HAD RIGHTS" in notes, notes[-20:]
+    assert not [line for line in notes if line.startswith("DONE")], notes[-20:]
+
+
+@trial
+async def a_process_of_a_template_has_its_own_pids_and_private_files() -> None:
+    async with intruded(pool={"min": 2, "max": 2}) as extension:
+        await restart_from_template(extension)
+        reports = [await extension.call("report") for _ in range(2)]
+        await extension.restart()
+        reports.append(await extension.call("report"))
+    for report in reports:
+        status = report["status"]
+        assert {status[name][0] for name in ("CapEff:", "CapPrm:", "CapBnd:")} == {"0" * 16}
+        assert status["NoNewPrivs:"] == ["1"] and status["Seccomp:"] == ["2"]
+        assert len(report["pids"]) == 2, report["pids"]  # our init and the program
+        assert "left-behind" not in report["tmp"], report["tmp"]
