@@ -441,3 +441,41 @@ async def test_a_sandboxed_process_sees_the_new_file_at_a_granted_path(tmp_path:
         await extension.restart()
         assert await extension.call("read") == "new"
         assert start_method(extension)["last"] == "template"
+
+
+# A module that starts a process when it is imported, which writes without end.
+FLOODING_MODULE = """
+import os
+if os.fork() == 0:
+    while True:
+        os.write({fd}, b"x" * 65536)
+"""
+
+
+@pytest.mark.parametrize("fd", [1, 2])
+async def test_a_template_that_writes_without_end_does_not_occupy_the_host(
+    environment: Path, tmp_path: Path, fd: int
+) -> None:
+    (site_packages(environment) / "flooding.py").write_text(FLOODING_MODULE.format(fd=fd))
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import json, sys\n"
+        "if len(sys.argv) > 1: import flooding\n"
+        "for line in sys.stdin:\n"
+        "    print(json.dumps({'id': json.loads(line)['id'], 'result': []}), flush=True)\n"
+    )
+    async with started(str(environment / "bin" / "python"), str(program)) as extension:
+        starter = templates(extension)
+        await extension.call("anything")
+        assert starter._learned is not None
+        starter._take_recorded()
+        starter._learned.modules = (*starter._learned.modules, "flooding")
+        starter._learn(extension._starter.prepared().plan)
+        await extension.restart()
+        if fd == 1:  # the template may write only its report
+            await wait_until(lambda: not full_templates(extension))
+        else:  # a limited amount is read
+            (template,) = full_templates(extension)
+            watched = asyncio.get_running_loop()._selector.get_map()  # type: ignore[attr-defined]
+            await wait_until(lambda: template.child.stderr not in watched)
+        assert await extension.call("anything") == []

@@ -56,6 +56,9 @@ _LEARN_SECONDS = 1.0
 # How often a template is made again because the first one showed what it must not import.
 _MAX_ATTEMPTS = 5
 
+# How much a template may write to stderr.
+_MAX_STDERR = 2**20
+
 _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _MAX_MODULES = 20_000
 
@@ -119,7 +122,8 @@ class Templates:
         os.set_blocking(template.child.stdout, False)
         os.set_blocking(template.child.stderr, False)
         loop.add_reader(template.child.stdout, self._read, entry)
-        loop.add_reader(template.child.stderr, _discard, loop, template.child.stderr)
+        stderr = template.child.stderr
+        loop.add_reader(stderr, _DiscardedStderr(loop, stderr).read)
         loop.add_reader(template.child.exit_fd, self._on_exit, entry)
         if not template.write():
             loop.add_writer(template.descriptor, self._write, template)
@@ -207,15 +211,23 @@ class Templates:
 _templates: "WeakKeyDictionary[asyncio.AbstractEventLoop, Templates]" = WeakKeyDictionary()
 
 
-def _discard(loop: asyncio.AbstractEventLoop, fd: int) -> None:
-    """Read what a template writes to stderr: warnings of modules, which a start without a template
-    would write as well."""
-    try:
-        data = os.read(fd, 65536)
-    except OSError:
-        return
-    if not data:
-        loop.remove_reader(fd)
+class _DiscardedStderr:
+    """Reads what a template writes to stderr: warnings of modules, which a start without a template
+    would write as well. After _MAX_STDERR bytes nothing more is read, and the template waits."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._remaining = _MAX_STDERR
+
+    def read(self) -> None:
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:
+            return
+        self._remaining -= len(data)
+        if not data or self._remaining < 0:
+            self._loop.remove_reader(self._fd)
 
 
 class TemplateStarter:

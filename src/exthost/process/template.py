@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
+from exthost.errors import escape_controls
 from exthost.model.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process.child import Child
 from exthost.process.init_channel import SandboxCopy, TemplateEnds
@@ -44,6 +45,11 @@ _BOOTSTRAP = (
 
 # A report lists the files of a thousand modules. Templates with more report no more.
 _MAX_REPORT_BYTES = 4 * 2**20
+
+# How many modules with a fault, missing modules and variables a report may name. Usual programs
+# have a few of each. Code that the template has imported may have written the report.
+_MAX_NAMES = 2000
+_MAX_TEXT = 500
 
 # Space for the names of the modules that a program imports.
 LEARNED_BYTES = 512 * 1024
@@ -151,8 +157,7 @@ class Template:
         return self._socket.fileno()
 
     def read(self) -> bool:
-        """Read the report. Return False if there is nothing more to read: the template has ended,
-        or has sent too much."""
+        """Read the report. Return False if the template has ended or has sent something else."""
         try:
             data = os.read(self.child.stdout, 65536)
         except BlockingIOError:
@@ -167,7 +172,8 @@ class Template:
                 self.report, self._output = _read_report(self._output), b""
                 self._init = self._open_init()
                 return self.report is not None and self._init >= 0
-        return bool(data)
+            return bool(data)
+        return False
 
     def _open_init(self) -> int:
         pid = self.child.init_pid
@@ -292,6 +298,7 @@ class WarmStart:
                 os.close(self._request)
                 self._request = -1
             kind, _, reason = text.partition("\n")
+            reason = escape_controls(reason[:_MAX_TEXT])
             self._outcome = kind == "warm", reason if kind == "cold" else ""
             if kind not in ("warm", "cold"):
                 self._outcome = False, "the template did not answer in time"
@@ -335,9 +342,9 @@ def _read_report(data: bytes) -> TemplateReport | None:
         value = decode(data)
         return TemplateReport(
             modules=int(value["modules"]),
-            faults={str(name): str(why) for name, why in value["faults"].items()},
-            missing={str(name): str(why) for name, why in value["missing"].items()},
-            reads={str(name): str(module) for name, module in value["reads"].items()},
+            faults=_read_names(value["faults"]),
+            missing=_read_names(value["missing"]),
+            reads=_read_names(value["reads"]),
             files={
                 str(path): (int(device), int(inode), int(time))
                 for path, (device, inode, time) in value["files"].items()
@@ -345,3 +352,14 @@ def _read_report(data: bytes) -> TemplateReport | None:
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
+
+
+def _read_names(value: Mapping[str, object]) -> dict[str, str]:
+    """Return the names in a part of a report, each with its text. Raises ValueError if there are
+    too many."""
+    if len(value) > _MAX_NAMES:
+        raise ValueError("the report of a template has too many names")
+    return {
+        escape_controls(str(name)[:_MAX_TEXT]): escape_controls(str(text)[:_MAX_TEXT])
+        for name, text in value.items()
+    }
