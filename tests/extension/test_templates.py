@@ -415,7 +415,7 @@ async def test_a_sandboxed_start_without_its_template_is_repeated(
             patch.setattr(Template, "send", fail)
             await extension.restart()
         assert start_method(extension)["last"] == "execute"
-        assert "has joined its sandbox" in start_method(extension)["reason"]
+        assert "Broken pipe" in start_method(extension)["reason"]
         await restart_from_full_template(extension)
 
 
@@ -479,3 +479,19 @@ async def test_a_template_that_writes_without_end_does_not_occupy_the_host(
             watched = asyncio.get_running_loop()._selector.get_map()  # type: ignore[attr-defined]
             await wait_until(lambda: template.child.stderr not in watched)
         assert await extension.call("anything") == []
+
+
+async def test_programs_beside_a_console_script_do_not_prevent_its_template(
+    environment: Path,
+) -> None:
+    """The folder of a console script has programs that are called like the modules they run."""
+    (site_packages(environment) / "called_alike.py").touch()
+    scripts = environment / "bin"
+    (scripts / "called_alike").touch()
+    script = scripts / "console-script"
+    program = LOOKS.read_text("utf-8")
+    script.write_text(f"#!{scripts / 'python'}\nimport called_alike\n{program}")
+    script.chmod(0o755)
+    async with started(str(script)) as extension:
+        await restart_from_full_template(extension)
+        assert "called_alike" in full_templates(extension)[0].inputs.modules

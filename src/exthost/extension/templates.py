@@ -256,6 +256,7 @@ class TemplateStarter:
         self._recorded = -1  # the file in which a running program records its modules
         self._is_failing = False
         self._is_skipped = False  # whether the next start is made without a template
+        self._reason = ""  # why the last start that failed was not forked from its template
         self._changes = 0
         self._last_template: Template | None = None
         self._checked_at = -math.inf  # when the files of the environment were looked at
@@ -316,7 +317,8 @@ class TemplateStarter:
         command = self._find_command(plan)
         if self._is_skipped:
             self._is_skipped = False
-            raise NoTemplate("no process of its template has joined its sandbox")
+            reason = self._reason or "no process of its template has joined its sandbox"
+            raise NoTemplate(reason)
         if self._is_failing:
             raise NoTemplate("its last start from the template failed")
         if self._changes > _MAX_CHANGES:
@@ -360,9 +362,11 @@ class TemplateStarter:
     def on_failed(self, start: WarmStart | None) -> None:
         """Handle that a process did not become ready. The next one is started without a template,
         since the template may be the reason."""
-        template = None if start is None else start.template
-        if start is not None and template is not None and template.inputs.modules:
-            self._is_failing |= start.outcome()[0]
+        if start is None:
+            return
+        was_forked, self._reason = start.outcome()
+        if start.template is not None and start.template.inputs.modules:
+            self._is_failing |= was_forked
 
     def on_lost(self) -> None:
         """Handle that no process of the template has joined the sandbox of a start. The next start

@@ -372,17 +372,25 @@ def _adjust(start):
             pass  # the kernel does not know it, or it cannot be raised
     start.folder = _first_folder(start)
     if start.folder is not None:
-        hidden = {name.partition(".")[0] for name in _list_folder(start.folder)}
+        hidden = _importable_names(start.folder)
         imported = {name.partition(".")[0] for name in sys.modules if name not in _KNOWN_BEFORE}
         if common := sorted(hidden & imported):
             raise _Cold("its folder %s has a module %s of its own" % (start.folder, common[0]))
 
 
-def _list_folder(folder):
+def _importable_names(folder):
+    """Return the names of the modules and packages in a folder. The folder of a console script has
+    programs that are called like modules."""
     try:
-        return os.listdir(folder)
+        entries = list(os.scandir(folder))
     except OSError:
-        return []
+        return set()
+    suffixes = tuple(importlib.machinery.all_suffixes())
+    return {
+        entry.name.partition(".")[0]
+        for entry in entries
+        if entry.name.endswith(suffixes) or entry.is_dir()
+    }
 
 
 def _first_folder(start):
@@ -586,11 +594,11 @@ def _main():
         "reads": preload.reads,
         "files": {**environment, **preload.files},
     }
-    _write_all(1, _json(report).encode() + b"\n")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes that join are not waited for
     gc.collect()
     if hasattr(gc, "freeze"):
         gc.freeze()  # the collector of a forked process would copy the pages of these objects
+    _write_all(1, _json(report).encode() + b"\n")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes that join are not waited for
     start = _serve(sock)
     sock.detach()
     _become(start)

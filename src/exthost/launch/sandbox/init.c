@@ -109,7 +109,7 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 #define SEND_DESCRIPTORS 1
 #define MNT_DETACH 2
 /* How long a process of the template may take to join. Forking takes milliseconds. */
-#define JOIN_SECONDS 5
+#define JOIN_SECONDS 10
 /* How many paths below private file systems can be mounted again. */
 #define MAX_TREES 1024
 
