@@ -337,7 +337,8 @@ class TemplateStarter:
             raise NoTemplate(_RETIRED.format(changed))
         self._last_template = template
         template.users.add(self._extension)
-        learns = not template.inputs.modules and self._recorded < 0
+        assert self._learned is not None
+        learns = not self._learned.modules and self._recorded < 0
         if learns:
             self._recorded = memory_file("exthost-modules", b"")
             os.ftruncate(self._recorded, LEARNED_BYTES)
@@ -431,7 +432,9 @@ class TemplateStarter:
 
     def _learn(self, plan: LaunchPlan) -> None:
         """Make a template with the modules that a program has recorded."""
-        self._recording = None
+        if self._recording is not None:
+            self._recording.cancel()
+            self._recording = None
         self._take_recorded()
         if self._building is None or self._building.done():
             self._building = self._loop.create_task(self._build(plan, find_python_command(plan)))
