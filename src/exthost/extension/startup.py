@@ -273,12 +273,12 @@ class ProcessStarter:
         env = self.spec.env
         return [name for name, value in env.items() if isinstance(value, ValueReference)]
 
-    def secret_filter(self, launch: Launch) -> Callable[[str], str]:
-        """Return a function that hides, in a text, the secrets that the config gives to a process.
-        It is for logs and errors; traces hide those of the host's variables, too."""
+    def secret_filter(self, launch: Launch) -> SecretFilter | None:
+        """Return a filter that hides the secrets that the config gives to a process; None if there
+        are none. It is for logs and errors; traces hide those of the host's variables, too."""
         values = {name: launch.plan.env.get(name, "") for name in self.spec.env}
         secrets = list(find_secrets(values, self._reference_names(), None))
-        return SecretFilter(secrets).text if secrets else str
+        return SecretFilter(secrets) if secrets else None
 
     def check_tools(self, tools: tuple[Tool, ...]) -> str:
         """Raise Refused if the tools are not the pinned ones. Return the digest to remember."""
@@ -580,7 +580,8 @@ class Start:
             # The plan itself is not kept: its variables may be secrets, and are many.
             advise = partial(suggest_grant_to_tool, wrapper, launch.enforced)
             session.diagnostics.suggest_grant = advise
-        session.diagnostics.hide_secrets = starter.secret_filter(launch)
+        if (secret_filter := starter.secret_filter(launch)) is not None:
+            session.diagnostics.use_secret_filter(secret_filter)
         starter.follow(session)
         if starter.session_handlers is not None and isinstance(handlers, dict):
             # Before the loop reads any byte, because the first message may be a request.
@@ -591,7 +592,9 @@ class Start:
         handshake_began_at = queue.loop.time()
         try:
             context = replace(launch.context, last_offer=starter.last_offer)
-            self.offer = await run_handshake(session, context, fallback=starter.uses_fallback)
+            offer = await run_handshake(session, context, fallback=starter.uses_fallback)
+            warnings = tuple(map(session.diagnostics.hide_secrets, offer.warnings))
+            self.offer = replace(offer, warnings=warnings)
             tools_digest = starter.check_tools(self.offer.tools)
             if (lock := starter.spec.lock) is not None:
                 starter.judge_lock(compare_offer(lock.record, self.offer))
