@@ -44,6 +44,14 @@ class ExpectedPath(NamedTuple):
     inode: int
 
 
+class ClosedFolder(NamedTuple):
+    """A folder that the user of an extension cannot enter, and the paths in it that its sandbox
+    shows, all of them read-only."""
+
+    path: str
+    visible_paths: tuple[str, ...]
+
+
 class ProxyPolicy(NamedTuple):
     """What the proxy of a sandboxed process connects to.
 
@@ -75,6 +83,8 @@ class Wrapper:
     paths           the files that are visible in the sandbox; `init` executes the program only if
                     each path still leads to the expected file
     closed          the paths in writable folders that the program cannot write
+    closed_folders  the folders that the user which `options` change to cannot enter, and from which
+                    the sandbox shows paths
     """
 
     options: tuple[str, ...]
@@ -84,6 +94,7 @@ class Wrapper:
     private_mounts: tuple[str, ...] = ()
     paths: tuple[ExpectedPath, ...] = ()
     closed: tuple[str, ...] = ()
+    closed_folders: tuple[ClosedFolder, ...] = ()
 
     @property
     def is_strict(self) -> bool:

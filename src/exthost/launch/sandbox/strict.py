@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 from exthost.launch.sandbox import pid_namespace, seccomp
 from exthost.launch.sandbox.initcode import INIT
-from exthost.model.launch_plan import LaunchPlan, ResourceLimit, Wrapper
+from exthost.model.launch_plan import ClosedFolder, LaunchPlan, ResourceLimit, Wrapper
 from exthost.model.probe_result import SandboxSupport
 
 # If the host runs as root, the uid and gid that an extension sees as its own inside the sandbox.
@@ -101,6 +101,7 @@ class View:
     private_folders  further folders that are private file systems in memory, as /tmp is: caches of
                    programs that download packages; a visible path may lie in one
     closed         what is mounted over itself in the folders that were granted with `:rw`
+    closed_folders the folders that this user cannot enter, with the visible paths in them
     """
 
     visible_paths: tuple[VisiblePath, ...] = ()
@@ -110,6 +111,7 @@ class View:
     state: str = ""
     uid: int | None = None
     closed: tuple[ClosedPath, ...] = ()
+    closed_folders: tuple[ClosedFolder, ...] = ()
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -137,6 +139,7 @@ def plan_wrapper(
         filter=seccomp.program(support.machine, network=network, proxied=proxied),
         private_mounts=tuple(sizes),
         closed=tuple(item.path for item in view.closed if item.access == "read"),
+        closed_folders=view.closed_folders,
     )
 
 
