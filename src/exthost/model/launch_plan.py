@@ -52,6 +52,18 @@ class ClosedFolder(NamedTuple):
     visible_paths: tuple[str, ...]
 
 
+class InjectedHeader(NamedTuple):
+    """A header that the proxy adds to plain HTTP requests to this host and port."""
+
+    host: str
+    port: int
+    name: str
+    value: str
+
+    def __repr__(self) -> str:
+        return f"InjectedHeader({self.name} for {self.host}:{self.port})"  # its value is a secret
+
+
 class ProxyPolicy(NamedTuple):
     """What the proxy of a sandboxed process connects to.
 
@@ -59,12 +71,14 @@ class ProxyPolicy(NamedTuple):
     https_proxy  the proxy through which it connects; None to connect directly
     http_proxy   the same for plain HTTP
     no_proxy     the hosts that it connects to directly, as NO_PROXY lists them
+    headers      the headers that it adds to plain HTTP requests
     """
 
     entries: tuple[str, ...]
     https_proxy: UpstreamProxy | None = None
     http_proxy: UpstreamProxy | None = None
     no_proxy: str = ""
+    headers: tuple[InjectedHeader, ...] = ()
 
     def __repr__(self) -> str:
         return f"ProxyPolicy({', '.join(self.entries)})"  # a proxy may have a password

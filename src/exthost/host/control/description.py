@@ -80,7 +80,7 @@ def schema_warnings(extension: Extension) -> list[str]:
 
 # The settings of an extension that change in a running host only when it reloads its config.
 _RELOADED_SETTINGS = (
-    "argv", "cwd", "env", "config", "options", "limits", "restart", "breaker", "pool",
+    "argv", "cwd", "env", "inject", "config", "options", "limits", "restart", "breaker", "pool",
     "permissions", "sandbox", "retry", "start", "start_method", "isolation",
     "lifetime", "dialect", "tools",
 )  # fmt: skip
