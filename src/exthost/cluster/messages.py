@@ -183,6 +183,7 @@ def _plan_to_data(plan: LaunchPlan) -> dict[str, Any]:
             "private_mounts": wrapper.private_mounts,
             "paths": wrapper.paths,
             "closed_folders": wrapper.closed_folders,
+            "uid": wrapper.uid,
         },
     }
 
@@ -207,6 +208,7 @@ def _plan_from_data(data: Mapping[str, Any]) -> LaunchPlan:
             closed_folders=tuple(
                 ClosedFolder(path, tuple(visible)) for path, visible in wrapper["closed_folders"]
             ),
+            uid=wrapper["uid"],
         ),
     )
 

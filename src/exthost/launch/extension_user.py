@@ -14,6 +14,7 @@ runs as.
 
 import logging
 import shlex
+from collections.abc import Iterable
 from dataclasses import replace
 
 from exthost.errors import Evidence, Refused
@@ -44,10 +45,15 @@ def probe_user_id(support: SandboxSupport) -> int | None:
 
 
 def with_extension_user(
-    extension: str, view: View, support: SandboxSupport, state_root: str
+    extension: str,
+    view: View,
+    support: SandboxSupport,
+    state_root: str,
+    command_files: Iterable[str] = (),
 ) -> View:
     """Return the view, with the user that the extension runs as. The host must be root.
-    `state_root` is the folder in which the host keeps its state. Raises Refused if the extension
+    `state_root` is the folder in which the host keeps its state, and `command_files` are the files
+    that the command line names. Raises Refused if the extension
     would have to write as root, if its user cannot write a granted path, or if its user cannot be
     recorded."""
     uid = _allot_user_id(extension, state_root) if support.setpriv else None
@@ -70,10 +76,15 @@ def with_extension_user(
                 why = f"its own user {uid} cannot reach {mount.path}: it has no access to {closed}"
                 return _as_root(extension, view, why, _INSTALL_FOR_ALL)
             closed_folders.add(closed)
-    if closed_folders and not can_open_folders():
-        closed = min(closed_folders)
-        why = f"its own user {uid} has no access to {closed}, and this host cannot mount"
-        return _as_root(extension, view, why, _INSTALL_FOR_ALL)
+    if closed_folders:
+        for path in command_files:
+            if not can_read(path, uid):
+                why = f"its own user {uid} cannot read {path}"
+                return _as_root(extension, view, why, _INSTALL_FOR_ALL)
+        if not can_open_folders():
+            closed = min(closed_folders)
+            why = f"its own user {uid} has no access to {closed}, and this host cannot mount"
+            return _as_root(extension, view, why, _INSTALL_FOR_ALL)
     for path in view.writable:
         if not can_write(path, uid):
             raise _not_writable_error(extension, path, path, uid)

@@ -99,6 +99,7 @@ class Wrapper:
     closed          the paths in writable folders that the program cannot write
     closed_folders  the folders that the user which `options` change to cannot enter, and from which
                     the sandbox shows paths
+    uid             the user that `options` change to; None for the user of the host
     """
 
     options: tuple[str, ...]
@@ -109,6 +110,7 @@ class Wrapper:
     paths: tuple[ExpectedPath, ...] = ()
     closed: tuple[str, ...] = ()
     closed_folders: tuple[ClosedFolder, ...] = ()
+    uid: int | None = None
 
     @property
     def is_strict(self) -> bool:

@@ -122,6 +122,9 @@ class Child:
                     read_end, write_end = os.pipe()
                 child_ends.append(read_end if child_reads else write_end)
                 our_ends.append(write_end if child_reads else read_end)
+            if plan.wrapper is not None and (uid := plan.wrapper.uid) is not None:
+                for end in child_ends:
+                    os.fchown(end, uid, uid)  # so that the program can open /dev/stderr
             if plan.group is not None:
                 self._group = cgroups.create(plan.group)
             if self._group is not None:

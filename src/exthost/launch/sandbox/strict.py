@@ -140,6 +140,7 @@ def plan_wrapper(
         private_mounts=tuple(sizes),
         closed=tuple(item.path for item in view.closed if item.access == "read"),
         closed_folders=view.closed_folders,
+        uid=view.uid,
     )
 
 
