@@ -205,8 +205,15 @@ def hide_folders(wrapper: Wrapper, folders: Iterable[str]) -> Wrapper:
     return _add_mounts(wrapper, options)
 
 
-def with_folder(wrapper: Wrapper, folder: str) -> Wrapper:
-    """Return the wrapper of a sandbox that has one more folder, read-only."""
+def with_folder(wrapper: Wrapper, folder: str, closed_folder: str = "") -> Wrapper:
+    """Return the wrapper of a sandbox that has one more folder, read-only. `closed_folder` is the
+    outermost folder above it that the user of the extension cannot enter; "" if there is none."""
+    if closed_folder:
+        visible = {closed.path: closed.visible_paths for closed in wrapper.closed_folders}
+        visible[closed_folder] = (*visible.get(closed_folder, ()), folder)
+        wrapper = replace(
+            wrapper, closed_folders=tuple(ClosedFolder(*item) for item in visible.items())
+        )
     return _add_mounts(wrapper, ("--ro-bind", folder, folder))
 
 
