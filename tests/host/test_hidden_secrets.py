@@ -13,7 +13,7 @@ import pytest
 import exthost
 from exthost.errors import ExthostError
 from exthost.host.audit import Audit
-from exthost.host.control.description import describe_extension
+from exthost.host.control.description import describe_extension, schema_warnings
 from exthost.host.control.status_report import StatusReport
 from exthost.host.extension_logs import ExtensionLogs
 
@@ -40,7 +40,17 @@ for line in sys.stdin:
         schema = {"type": "object", "properties": {"text": {"type": "string"}}}
         reply["result"] = [{"name": "leak", "description": "x", "params_schema": schema},
                            {"name": "die", "description": "x", "params_schema": schema}]
+        # Schemas that are wrong, so that warnings quote them. Some of the warnings are shortened.
+        wrong_schemas = [{"type": form} for form in forms]
+        wrong_schemas += [{"type": "x" * n + forms[0]} for n in range(150, 300, 7)]
+        wrong_schemas += [{"$schema": "x" * n + forms[0]} for n in range(250, 300, 7)]
+        wrong_schemas += [{"enum": [forms[0]]}]
+        reply["result"] += [{"name": f"wrong{n}", "description": "x", "params_schema": schema}
+                            for n, schema in enumerate(wrong_schemas)]
     elif method == "die":
+        # Long lines, which are cut inside a secret.
+        for length in range(8150, 8192):
+            print("x" * length + forms[0], file=sys.stderr)
         sys.exit("dying with " + " ".join(forms))
     else:
         reply["error"] = "failed with " + " ".join(forms)
@@ -56,7 +66,15 @@ def forms_of(secret: str) -> list[str]:
 
 def search(text: str) -> list[str]:
     secrets = (FILE_SECRET, COMMAND_SECRET, LINES_SECRET)
-    return [form for secret in secrets for form in forms_of(secret) if form in text]
+    parts = [FILE_SECRET[:12], FILE_SECRET[-12:]]  # of a secret that was cut in two
+    forms = [form for secret in secrets for form in forms_of(secret)]
+    return [form for form in (*forms, *parts) if form in text]
+
+
+def describe(extension: exthost.Extension) -> dict[str, Any]:
+    """Return the description without the tools, which are shown as the extension announced it."""
+    description = describe_extension(extension)
+    return {key: value for key, value in description.items() if key != "tools"}
 
 
 @pytest.mark.more
@@ -95,7 +113,11 @@ async def test_no_secret_is_found_in_what_a_host_writes(
         report = StatusReport(host)
         host.events.subscribe(exthost.events.EVERYTHING, lambda event: texts.append(repr(event)))
         extension = host["leaky"]
-        for tool in ("leak", "die", "leak"):
+        await extension.start()
+        wrong_tools = [name for name in extension.tools if name.startswith("wrong")]
+        assert any("arguments are not checked" in text for text in schema_warnings(extension))
+        texts += schema_warnings(extension)
+        for tool in ("leak", *wrong_tools, "die", "leak"):
             try:
                 await host.call_tool(f"leaky:{tool}", {"text": "x"}, timeout=60)
             except ExthostError as error:
@@ -103,7 +125,7 @@ async def test_no_secret_is_found_in_what_a_host_writes(
         texts += [repr(extension.spec), repr(extension), repr(extension.cause), repr(host)]
         texts += [repr(extension.stats), repr(extension.environment), repr(extension.enforced)]
         texts += [repr(extension.argv)]
-        texts += [json.dumps(report.rows()), json.dumps(describe_extension(extension), default=str)]
+        texts += [json.dumps(report.rows()), json.dumps(describe(extension), default=str)]
         logs.close()
         audit.close()
     texts += [record.getMessage() for record in caplog.records]

@@ -42,6 +42,29 @@ def test_the_warning_about_a_missing_state_folder_has_a_next_step(
     assert f"to give it one, {next_step}" in caplog.text
 
 
+@pytest.mark.parametrize("can_mount", [True, False])
+def test_a_closed_folder_is_opened_if_the_host_can_mount(
+    can_mount: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extension_user, "can_read", lambda path, uid: True)
+    monkeypatch.setattr(extension_user, "can_write", lambda path, uid: True)
+    monkeypatch.setattr(
+        extension_user, "find_closed_path", lambda path, uid: CLOSED if CLOSED in path else ""
+    )
+    monkeypatch.setattr(extension_user, "can_open_folders", lambda: can_mount)
+    view = View(visible_paths=(PROGRAM, VisiblePath("/data", "write", "granted")))
+    support = SandboxSupport(setpriv="/usr/bin/setpriv", uid=0)
+    if can_mount:
+        opened = extension_user.with_extension_user("a", view, support, "/state")
+        assert opened.closed_folders == ((CLOSED, (PROGRAM.path,)),)
+        assert opened.uid == 1_900_000_000
+    else:
+        with pytest.raises(Refused) as caught:
+            extension_user.with_extension_user("a", view, support, "/state")
+        assert caught.value.code == "X0392"
+        assert f"no access to {CLOSED}, and this host cannot mount" in caught.value.message
+
+
 def test_a_host_without_setpriv_is_advised_to_install_it() -> None:
     granted = VisiblePath("/data", "write", "granted")
     with pytest.raises(Refused) as caught:

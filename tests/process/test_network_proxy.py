@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from exthost.model import network_rules
-from exthost.model.launch_plan import ProxyPolicy
+from exthost.model.launch_plan import InjectedHeader, ProxyPolicy
 from exthost.model.network_rules import UpstreamProxy
 from exthost.process import proxy_server
 from exthost.process.network_proxy import MAX_RESTARTS, NetworkProxy, RefusedTarget
@@ -168,6 +168,22 @@ async def test_a_plain_request_reaches_its_host_once() -> None:
         await proxied.ask(request + second)
         sent = b"".join(received)
         assert sent == b"GET /a HTTP/1.1\r\nHost: localhost:%d\r\nConnection: close\r\n\r\n" % port
+
+
+async def test_a_header_with_a_secret_is_added_to_plain_requests_to_its_host_alone() -> None:
+    async with echo_server() as (port, received), echo_server() as (other_port, other_received):
+        header = InjectedHeader("localhost", port, "Authorization", "Bearer secret")
+        entries = (f"localhost:{port}", f"localhost:{other_port}")
+        async with Proxied(*entries, headers=(header,)) as proxied:
+            own_header = b"AUTHORIZATION: own\r\n\r\n"
+            await proxied.ask(b"GET http://LOCALHOST:%d/ HTTP/1.1\r\n" % port + own_header)
+            head = b"".join(received)
+            assert b"\r\nauthorization: Bearer secret\r\n" in head and b"own" not in head
+            received.clear()
+            await proxied.ask(b"GET http://localhost:%d/ HTTP/1.1\r\n\r\n" % other_port)
+            await proxied.ask(b"CONNECT localhost:%d HTTP/1.1\r\n\r\nGET /" % port)
+            assert b"".join(received) == b"GET /"
+            assert b"secret" not in b"".join(other_received)
 
 
 async def test_a_bad_request_gets_an_answer() -> None:

@@ -1,13 +1,22 @@
 """The last lines of stderr: their size is limited, and they do not depend on how the bytes are
 cut."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exthost.process.stderr_tail import LINE_BYTES, OLDER, SHOWN_LINES, TAIL_BYTES, StderrTail
+from exthost.process.stderr_tail import (
+    HEAD_BYTES,
+    LINE_BYTES,
+    OLDER,
+    SHOWN_LINES,
+    TAIL_BYTES,
+    StderrTail,
+)
+from exthost.session.trace.secrets import MIN_SECRET_CHARACTERS, SecretFilter
 
 # Short lines, and some lines of about the maximum length and longer, which are split.
 LINES = st.lists(
@@ -161,3 +170,56 @@ def test_a_line_with_a_pause_inside_belongs_to_one_burst() -> None:
     time += 3
     tail.feed(b" city\n" + b"stack\n" * 40)
     assert tail.lines()[0] == "panic: no such city"
+
+
+SECRET = "tok-0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize("in_first_piece", [1, 6, 20, len(SECRET) - 6, len(SECRET) - 1])
+def test_a_secret_across_two_pieces_of_a_long_line_is_hidden(in_first_piece: int) -> None:
+    text = "a" * (LINE_BYTES - in_first_piece) + SECRET + " the end"
+    received_lines: list[str] = []
+    tail = StderrTail(received_lines.append, hide_in_cut=SecretFilter([SECRET]).cut_text)
+    tail.feed(text[: LINE_BYTES // 2].encode())
+    tail.feed(text[LINE_BYTES // 2 :].encode() + b"\n")
+    assert len(received_lines) == 2  # pieces
+    assert not shown_parts(received_lines)
+    assert received_lines[1].endswith(" the end")
+
+
+@pytest.mark.parametrize("cut_off", [1, 6, 20, len(SECRET) - 6])
+def test_a_secret_at_the_beginning_of_the_tail_is_hidden(cut_off: int) -> None:
+    rest = "b" * (TAIL_BYTES - len(SECRET) + cut_off)
+    tail = StderrTail(hide_in_cut=SecretFilter([SECRET]).cut_text)
+    tail.feed(f"aaaa{SECRET}{rest}".encode())
+    assert not shown_parts(tail.lines())
+
+
+def test_a_secret_at_the_end_of_the_first_lines_of_a_burst_is_hidden() -> None:
+    first_line = "a" * (HEAD_BYTES - 20) + SECRET
+    tail = StderrTail(hide_in_cut=SecretFilter([SECRET]).cut_text)
+    tail.feed("\n".join([first_line, *["stack"] * (2 * SHOWN_LINES)]).encode())
+    assert tail.lines()[0].startswith("aaa")
+    assert not shown_parts(tail.lines())
+
+
+def test_the_beginning_of_a_secret_in_an_unfinished_line_is_hidden() -> None:
+    tail = StderrTail(hide_in_cut=SecretFilter([SECRET]).cut_text)
+    tail.feed(f"the token is {SECRET[:20]}".encode())
+    assert tail.lines() == ("the token is ***",)
+
+
+def test_a_piece_from_the_middle_of_a_long_secret_is_hidden() -> None:
+    secret = "".join(map(str, range(LINE_BYTES)))  # longer than three pieces
+    received_lines: list[str] = []
+    tail = StderrTail(received_lines.append, hide_in_cut=SecretFilter([secret]).cut_text)
+    tail.feed(secret.encode() + b"\n")
+    assert set(received_lines) == {"***"}
+
+
+def shown_parts(lines: Sequence[str]) -> list[str]:
+    """Return the parts of SECRET in these lines that are long enough to be a secret of their
+    own."""
+    starts = range(len(SECRET) - MIN_SECRET_CHARACTERS + 1)
+    parts = [SECRET[start : start + MIN_SECRET_CHARACTERS] for start in starts]
+    return [part for part in parts if any(part in line for line in lines)]

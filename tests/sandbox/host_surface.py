@@ -9,6 +9,7 @@ import os
 import sys
 import textwrap
 import time
+from pathlib import Path
 from typing import Any
 
 import exthost
@@ -31,6 +32,7 @@ from exthost.model.documents.toml_text import parse_toml
 from exthost.model.launch_plan import LaunchPlan, Wrapper
 from tests.extensions.harness import wait_until
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
+from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
 
 # Files that git, a shell, an editor, direnv or a package manager runs or reads as settings.
@@ -281,9 +283,13 @@ async def the_control_socket_of_the_host_is_not_for_sandboxed_extensions() -> No
         control = ControlServer(host, StatusReport(host), config, environ)
         await control.serve()
         try:
-            # If the host is root, this extension also has the user 0.
+            # If the host is root, this extension also has the user 0, because no other user can
+            # read its script.
+            script = place / "explorer.py"
+            script.write_bytes(Path(EXPLORER[-1]).read_bytes())
+            script.chmod(0o600)
             permissions = {"network": True, "filesystem": [str(place)]}
-            async with exploring(permissions=permissions) as ext:
+            async with impatient([*EXPLORER[:-1], str(script)], permissions=permissions) as ext:
                 assert await explore(ext, ASK_HOST, path=str(control.path)) == "X0376"
         finally:
             await control.close()

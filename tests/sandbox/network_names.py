@@ -438,3 +438,40 @@ async def another_extension_reaches_only_its_own_list() -> None:
             code = "result = [connect(f'localhost:{port}') for port in facts['ports']]"
             assert await run(one, code, ports=ports) == ["200", "403"]
             assert await run(two, code, ports=ports) == ["403", "200"]
+
+
+@trial
+async def an_injected_secret_is_sent_by_the_proxy_and_is_not_in_the_sandbox() -> None:
+    secret = f"secret-{uuid.uuid4().hex}"
+    os.environ["EXTHOST_TEST_INJECTED"] = secret
+    try:
+        with allowed_server() as server:
+            target = f"localhost:{port_of(server)}"
+            settings: dict[str, Any] = {
+                "permissions": {"network": [target]},
+                "env": {"TOKEN": {"from": "EXTHOST_TEST_INJECTED"}},
+                "inject": {"host": target, "header": "Authorization: Bearer {TOKEN}"},
+            }
+            async with exploring(**settings) as ext:
+                code = """
+import pathlib
+with socket.create_connection(("127.0.0.1", 3128), timeout=20) as client:
+    client.sendall(f"GET http://{facts['target']}/ HTTP/1.1\\r\\n\\r\\n".encode())
+paths = [path / "environ" for path in pathlib.Path("/proc").iterdir() if path.name.isdigit()]
+paths += [path.parent / "cmdline" for path in paths]
+result = ["".join(os.environ.values())]
+for path in paths:
+    try:
+        result.append(path.read_text(errors="replace"))
+    except OSError:
+        pass
+"""
+                texts = await run(ext, code, target=target)
+                connection = server.accept()[0]
+                with connection:
+                    connection.settimeout(WAIT_SECONDS)
+                    head = await asyncio.to_thread(connection.recv, 65536)
+        assert f"authorization: Bearer {secret}\r\n".encode() in head, head
+        assert len(texts) > 1 and not any(secret in text for text in texts)
+    finally:
+        del os.environ["EXTHOST_TEST_INJECTED"]

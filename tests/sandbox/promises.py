@@ -82,6 +82,7 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
         rights.its_files_under_a_root_host_belong_to_a_user_of_its_own,
         rights.ids_of_the_same_hash_have_different_users,
         rights.root_is_never_left_to_one_that_may_write,
+        rights.a_program_in_a_closed_home_runs_as_another_user_and_shows_nothing_more,
         rights.user_0_of_a_namespace_writes_only_if_it_is_an_ordinary_user_outside,
         rights.root_gives_up_its_uid_where_the_program_can_be_reached_without),
     "An extension in the Landlock sandbox 1": (landlock.landlock_confines_reading_and_writing,),

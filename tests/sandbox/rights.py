@@ -2,6 +2,7 @@
 extensions."""
 
 import asyncio
+import errno
 import io
 import itertools
 import json
@@ -11,6 +12,7 @@ import stat
 import sys
 import tempfile
 import uuid
+import venv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -336,16 +338,66 @@ async def root_is_never_left_to_one_that_may_write() -> None:
         async with exthost.connect(argv, dialect="morphir", **settings) as ext:
             code = "open(facts['file'], 'w').write('mine')"
             assert await explore(ext, code, file=str(granted / "file")) is None
-        # Other users cannot reach the program, so it could only run as root.
-        argv = [str(system_explorer(closed / "run"))]
+        # Other users cannot read the program itself, so it could only run as root.
+        program = system_explorer(closed / "run")
+        program.chmod(0o700)
+        argv = [str(program)]
         try:
             async with exthost.connect(argv, dialect="morphir", **settings):
                 raise AssertionError("it was started")
         except Refused as refused:
-            assert refused.code == "X0392" and str(closed) in refused.message, refused
+            assert refused.code == "X0392" and str(program) in refused.message, refused
         async with exthost.connect(argv, dialect="morphir", permissions={}) as ext:
             assert ext.enforced["uid"] == "0 without capabilities"
             assert not any(path["access"] == "write" for path in ext.enforced["paths"])
+
+
+@trial
+async def a_program_in_a_closed_home_runs_as_another_user_and_shows_nothing_more() -> None:
+    if os.geteuid() != 0:
+        return  # other hosts do not change the user
+    with folder() as home, shared_folder() as granted:
+        assert home.stat().st_mode & 0o777 == 0o700
+        environment = home / ".manager" / "environment"
+        venv.create(environment, with_pip=False)
+        (home / ".manager").chmod(0o700)
+        (home / "readable").write_text("not for the extension")
+        (environment.parent / "other").write_text("not for the extension")
+        script = system_explorer(environment / "explorer.py")
+        argv = [str(environment / "bin" / "python"), "-S", "-E", str(script)]
+        settings: dict[str, Any] = {"permissions": {"filesystem": [f"{granted}:rw"]}}
+        mounts = Path("/proc/self/mountinfo").read_text()
+        async with impatient(argv, **settings) as ext:
+            assert ext.enforced["uid"] == str(user_id("family")), ext.enforced
+            outcome = await explore(
+                ext,
+                """
+                import os
+                result = {}
+                for name in facts["unreachable"]:
+                    try:
+                        result[name] = open(name).read()
+                    except OSError as error:
+                        result[name] = type(error).__name__
+                try:
+                    open(facts["script"], "a")
+                except OSError as error:
+                    result["write"] = error.errno
+                result["home"] = sorted(os.listdir(facts["home"]))
+                result["mounts"] = open("/proc/self/mountinfo").read()
+                open(facts["file"], "w").write("mine")
+                """,
+                unreachable=[str(home / "readable"), str(environment.parent / "other")],
+                script=str(script),
+                home=str(home),
+                file=str(granted / "file"),
+            )
+            assert Path("/proc/self/mountinfo").read_text() == mounts
+        assert (granted / "file").stat().st_uid == user_id("family")
+        assert outcome[str(home / "readable")] == "FileNotFoundError", outcome
+        assert outcome[str(environment.parent / "other")] == "FileNotFoundError", outcome
+        assert outcome["write"] in (errno.EROFS, errno.EACCES), outcome
+        assert outcome["home"] == [".manager"], outcome
 
 
 # A program that runs a host and prints the user of an extension that writes, or the error code.

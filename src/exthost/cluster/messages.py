@@ -23,7 +23,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from exthost._version import __version__
-from exthost.model.launch_plan import Ceiling, ExpectedPath, LaunchPlan, ResourceLimit, Wrapper
+from exthost.model.launch_plan import (
+    Ceiling,
+    ClosedFolder,
+    ExpectedPath,
+    LaunchPlan,
+    ResourceLimit,
+    Wrapper,
+)
 from exthost.model.spec import Pins
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
@@ -175,6 +182,8 @@ def _plan_to_data(plan: LaunchPlan) -> dict[str, Any]:
             "filter": b64encode(wrapper.filter).decode(),
             "private_mounts": wrapper.private_mounts,
             "paths": wrapper.paths,
+            "closed_folders": wrapper.closed_folders,
+            "uid": wrapper.uid,
         },
     }
 
@@ -196,6 +205,10 @@ def _plan_from_data(data: Mapping[str, Any]) -> LaunchPlan:
             filter=b64decode(wrapper["filter"]),
             private_mounts=tuple(wrapper["private_mounts"]),
             paths=tuple(ExpectedPath(*path) for path in wrapper["paths"]),
+            closed_folders=tuple(
+                ClosedFolder(path, tuple(visible)) for path, visible in wrapper["closed_folders"]
+            ),
+            uid=wrapper["uid"],
         ),
     )
 

@@ -80,6 +80,7 @@ class ExtensionSettings(TypedDict, total=False):
     permissions: PermissionSettings
     sandbox: Literal["strict", "best-effort", "landlock", "off"]
     env: Mapping[str, str | Mapping[str, str]] | Sequence[str]
+    inject: Any
     env_policy: Literal["filtered", "minimal", "declared"]
     cwd: str
     sha256: str | Mapping[str, str]

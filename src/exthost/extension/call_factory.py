@@ -63,6 +63,7 @@ class CallFactory:
         "_tool_is_method",
         "_tool_request",
         "find_quarantined",
+        "hide_secrets",
         "tool_limit",
     )
 
@@ -85,6 +86,8 @@ class CallFactory:
         self._tool_is_method = self._tool_request is tool_as_method
         # Returns the tools that must not be called, by name.
         self.find_quarantined: Callable[[], Mapping[str, Quarantine]] = dict
+        # Returns a text about a schema without the secrets of the extension.
+        self.hide_secrets: Callable[[str], str] = str
         self.tool_limit = self.time_limit_for("call_tool")
 
     def time_limit_for(self, method: str) -> float:
@@ -225,7 +228,8 @@ class CallFactory:
         """Make the checks of a tool's arguments."""
         checker = Checker.of(tool.input_schema)
         if checker is not None and checker.warning:
-            _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
+            warning = self.hide_secrets(f"{tool.name}: {checker.warning}")
+            _log.warning("[%s] %s", self._spec.id, warning)
         quick_check = None if checker is None else checker.passes
         return tool, tool.original_name or tool.name, quick_check, checker, self._limit_of(tool)
 
@@ -241,7 +245,8 @@ class CallFactory:
     def _bad_arguments_error(self, tool: Tool, problems: list[str]) -> UsageError:
         return UsageError(
             "X1301",
-            f"the arguments of {tool.name} do not fit its schema: {'; '.join(problems)}",
+            f"the arguments of {tool.name} do not fit its schema: "
+            f"{self.hide_secrets('; '.join(problems))}",
             extension=self._spec.id,
             help="nothing was sent; see the tool's input_schema: `exthost inspect NAME "
             "--json` (or --json … -- COMMAND) prints it, and `extension.offer.tools` has it",

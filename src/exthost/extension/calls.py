@@ -116,6 +116,7 @@ class Calls:
         self._thread = get_ident()  # of the loop
         self.interceptor = interceptor
         self.factory = CallFactory(spec, dialect, limits)
+        self.factory.hide_secrets = lambda text: status.hide_secrets(text)
         if spec.lock is not None:
             self.factory.find_quarantined = lambda: status.quarantined
 

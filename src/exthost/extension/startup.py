@@ -7,7 +7,7 @@ left. A start knows neither the restart policy nor other processes of the same e
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,7 @@ from exthost.launch.advice import (
 )
 from exthost.launch.bytecode import hide_bytecode
 from exthost.launch.grant_advice import suggest_grant
+from exthost.launch.header_injection import read_injected
 from exthost.launch.integrity import check_files, check_folders, check_tools, has_code_pin
 from exthost.launch.locked_code import Bytecode, check_start, mismatch_error
 from exthost.launch.machine_check import is_machine_probed, probe_machine
@@ -267,6 +268,7 @@ class ProcessStarter:
         spec, host_env = self.spec, self.environ()
         secret_names = [*self._reference_names(), *(setting.secret for setting in spec.settings)]
         yield from find_secrets(host_env, spec.env.values(), spec.config)
+        yield from self._injected_secrets()
         try:
             launch = self.prepared()
         except ExthostError:  # it cannot be started now, as when a variable of the host is gone
@@ -279,12 +281,17 @@ class ProcessStarter:
         env = self.spec.env
         return [name for name, value in env.items() if isinstance(value, ValueReference)]
 
-    def secret_filter(self, launch: Launch) -> Callable[[str], str]:
-        """Return a function that hides, in a text, the secrets that the config gives to a process.
-        It is for logs and errors; traces hide those of the host's variables, too."""
+    def _injected_secrets(self) -> Iterable[str]:
+        """Return the secrets that only the proxy of a process gets."""
+        return read_injected(self.spec, self.secret_values, self.environ()).values()
+
+    def secret_filter(self, launch: Launch) -> SecretFilter | None:
+        """Return a filter that hides the secrets that the config gives to a process; None if there
+        are none. It is for logs and errors; traces hide those of the host's variables, too."""
         values = {name: launch.plan.env.get(name, "") for name in self.spec.env}
         secrets = list(find_secrets(values, self._reference_names(), None))
-        return SecretFilter(secrets).text if secrets else str
+        secrets += self._injected_secrets()
+        return SecretFilter(secrets) if secrets else None
 
     def check_tools(self, tools: tuple[Tool, ...]) -> str:
         """Raise Refused if the tools are not the pinned ones. Return the digest to remember."""
@@ -599,7 +606,8 @@ class Start:
             # The plan itself is not kept: its variables may be secrets, and are many.
             advise = partial(suggest_grant_to_tool, wrapper, launch.enforced)
             session.diagnostics.suggest_grant = advise
-        session.diagnostics.hide_secrets = starter.secret_filter(launch)
+        if (secret_filter := starter.secret_filter(launch)) is not None:
+            session.diagnostics.use_secret_filter(secret_filter)
         starter.follow(session)
         if starter.session_handlers is not None and isinstance(handlers, dict):
             # Before the loop reads any byte, because the first message may be a request.
@@ -610,7 +618,9 @@ class Start:
         handshake_began_at = queue.loop.time()
         try:
             context = replace(launch.context, last_offer=starter.last_offer)
-            self.offer = await run_handshake(session, context, fallback=starter.uses_fallback)
+            offer = await run_handshake(session, context, fallback=starter.uses_fallback)
+            warnings = tuple(map(session.diagnostics.hide_secrets, offer.warnings))
+            self.offer = replace(offer, warnings=warnings)
             tools_digest = starter.check_tools(self.offer.tools)
             if (lock := starter.spec.lock) is not None:
                 starter.judge_lock(compare_offer(lock.record, self.offer))

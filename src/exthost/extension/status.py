@@ -62,6 +62,8 @@ class Status:
     publishes_changes  False while this extension prepares to replace another one, and after it
                        was replaced
     ready_at           when a process last became ready (loop time); None while no process is ready
+    hide_secrets       returns a text without the secrets of the last process; for warnings that
+                       quote what the extension announced
     handshake_seconds  how long the last handshake took
     reported_health    the last health report of the extension, if it was degraded or unhealthy
     """
@@ -74,6 +76,7 @@ class Status:
         "gone_tools",
         "handshake_seconds",
         "hidden_tools",
+        "hide_secrets",
         "is_offer_remembered",
         "lost_process",
         "offer",
@@ -118,6 +121,7 @@ class Status:
         self.offer_is_known = offer_is_known
         self.ready_at: float | None = None
         self.handshake_seconds = 0.0
+        self.hide_secrets: Callable[[str], str] = str
         self.reported_health: Health | None = None
 
     def apply_event(self, event: Event, reason: str = "", retry: Retry | None = None) -> None:

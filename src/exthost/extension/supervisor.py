@@ -334,6 +334,7 @@ class Supervisor:
         self.processes.add(session, now)
         self.recovery.restarts.ready()
         self._status.record_process_ready(now, start.seconds)
+        self._status.hide_secrets = session.diagnostics.hide_secrets
         self._status.set_offer(start.offer)
         start.tool_refresh.begin()
         if self._status.state is State.STARTING:

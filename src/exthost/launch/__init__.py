@@ -23,6 +23,7 @@ This package starts no processes. In reading order:
     locked_code    compares what a start would run with its record in `exthost.lock`
     variables      which of the host's environment variables an extension gets
     secret_sources reads the secrets that a config refers to: files, commands, the keyring
+    header_injection  gives secrets to the proxy of an extension instead of the extension
     bridge         the command of the bridge to a remote server, and its permissions
     wasm_runner    runs a WebAssembly module, in a process of its own
     wasm           the command that runs a module, its permissions, its compilation

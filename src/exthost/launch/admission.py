@@ -92,7 +92,8 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
     refuse_state_folder(spec, view.writable, environ)
     support = sandbox_probe.find_sandbox_support()
     if support.uid == 0:
-        view = with_extension_user(spec.id, view, support, state_root(environ))
+        files = _command_files(spec, plan)
+        view = with_extension_user(spec.id, view, support, state_root(environ), files)
     if view.uid is None:
         # The check above may have been about a separate user, and the extension runs as the host's
         # user instead. Called only to raise Refused if the sandbox does not work for that user; the
@@ -184,7 +185,11 @@ def _operator_folders(spec: Spec) -> tuple[str, ...]:
 
 def _command_paths(spec: Spec, plan: LaunchPlan) -> tuple[str, ...]:
     """Return the folders that the operator named, and the files that the command line names."""
+    return (*_operator_folders(spec), *_command_files(spec, plan))
+
+
+def _command_files(spec: Spec, plan: LaunchPlan) -> list[str]:
+    """Return the files that the command line names."""
     cwd = _working_folder(spec)
     paths = (os.path.join(cwd, argument) for argument in plan.argv)  # noqa: PTH118
-    files = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113
-    return (*_operator_folders(spec), *files)
+    return [path for path in paths if os.path.isfile(path)]  # noqa: PTH113

@@ -1,10 +1,12 @@
 """Chooses the user that a sandboxed extension runs as if the host runs as root.
 
-Every extension has a separate uid (`process.user_registry`). That user may be unable to reach the
-files of the program, such as an interpreter that a version manager installed below /root. Then the
-extension runs as user 0 without capabilities, but only if it may write none of the host's files,
-since it would write them as root. Otherwise it is refused, and the error shows how to fix that. If
-only the state folder (where it may keep files) cannot be reached, the extension runs without one.
+Every extension has a separate uid (`process.user_registry`). If that user cannot enter a folder in
+which files of the program are, such as an interpreter that a version manager installed below /root,
+the folder is opened in a private mount namespace (`process.private_mounts`). If that is not
+possible, or the user cannot read the files themselves, the extension runs as user 0 without
+capabilities, but only if it may write none of the host's files, since it would write them as root.
+Otherwise it is refused, and the error shows how to fix that. If only the state folder (where it may
+keep files) cannot be reached, the extension runs without one.
 
 A `View` is the part of the host's file system that a sandboxed extension sees, and the user that it
 runs as.
@@ -12,13 +14,17 @@ runs as.
 
 import logging
 import shlex
+from collections.abc import Iterable
 from dataclasses import replace
 
 from exthost.errors import Evidence, Refused
 from exthost.launch.file_view import system_view
 from exthost.launch.sandbox.strict import View
+from exthost.model.launch_plan import ClosedFolder
 from exthost.model.probe_result import SandboxSupport
+from exthost.process.private_mounts import can_open_folders
 from exthost.process.user_ids import (
+    can_read,
     can_write,
     find_closed_folder,
     find_closed_path,
@@ -39,10 +45,15 @@ def probe_user_id(support: SandboxSupport) -> int | None:
 
 
 def with_extension_user(
-    extension: str, view: View, support: SandboxSupport, state_root: str
+    extension: str,
+    view: View,
+    support: SandboxSupport,
+    state_root: str,
+    command_files: Iterable[str] = (),
 ) -> View:
     """Return the view, with the user that the extension runs as. The host must be root.
-    `state_root` is the folder in which the host keeps its state. Raises Refused if the extension
+    `state_root` is the folder in which the host keeps its state, and `command_files` are the files
+    that the command line names. Raises Refused if the extension
     would have to write as root, if its user cannot write a granted path, or if its user cannot be
     recorded."""
     uid = _allot_user_id(extension, state_root) if support.setpriv else None
@@ -54,16 +65,41 @@ def with_extension_user(
         return _as_root(extension, view, why, fix)
     # Every user can read the paths of the system.
     system = {mount.path for mount in system_view(network=True).visible_paths}
+    closed_folders: set[str] = set()
     for mount in view.visible_paths:
         if mount.path not in system and (closed := find_closed_path(mount.path, uid)):
             if mount.access == "write":
                 raise _not_writable_error(extension, mount.path, closed, uid)
-            why = f"its own user {uid} cannot reach {mount.path}: it has no access to {closed}"
+            if not can_read(mount.path, uid):
+                closed = mount.path
+            if closed in ("/", mount.path):
+                why = f"its own user {uid} cannot reach {mount.path}: it has no access to {closed}"
+                return _as_root(extension, view, why, _INSTALL_FOR_ALL)
+            closed_folders.add(closed)
+    if closed_folders:
+        for path in command_files:
+            if not can_read(path, uid):
+                why = f"its own user {uid} cannot read {path}"
+                return _as_root(extension, view, why, _INSTALL_FOR_ALL)
+        if not can_open_folders():
+            closed = min(closed_folders)
+            why = f"its own user {uid} has no access to {closed}, and this host cannot mount"
             return _as_root(extension, view, why, _INSTALL_FOR_ALL)
     for path in view.writable:
         if not can_write(path, uid):
             raise _not_writable_error(extension, path, path, uid)
-    return replace(view, uid=uid, state=_usable_state(extension, view.state, uid))
+    return replace(
+        view,
+        uid=uid,
+        state=_usable_state(extension, view.state, uid),
+        closed_folders=tuple(_list_visible(folder, view) for folder in sorted(closed_folders)),
+    )
+
+
+def _list_visible(folder: str, view: View) -> ClosedFolder:
+    """Return the folder with the paths in it that the view shows."""
+    paths = (mount.path for mount in view.visible_paths)
+    return ClosedFolder(folder, tuple(path for path in paths if path.startswith(f"{folder}/")))
 
 
 def _allot_user_id(extension: str, state_root: str) -> int | None:

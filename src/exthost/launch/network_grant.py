@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from exthost.errors import Evidence, Refused
+from exthost.launch.header_injection import make_headers
 from exthost.launch.machine_check import enforced_policy
 from exthost.model.launch_plan import ProxyPolicy
 from exthost.model.network_rules import BadHost, UpstreamProxy, parse_proxy_url
@@ -30,6 +31,7 @@ def plan_proxy(spec: Spec, environ: Mapping[str, str]) -> ProxyPolicy | None:
         https_proxy=_find_proxy(spec, environ, "HTTPS_PROXY"),
         http_proxy=_find_proxy(spec, environ, "HTTP_PROXY"),
         no_proxy=_read_variable(environ, "NO_PROXY"),
+        headers=make_headers(spec, environ),
     )
 
 

@@ -22,6 +22,7 @@ from exthost.launch import bridge, shared_folders, wasm
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
 from exthost.launch.command import host_version, make_command
 from exthost.launch.containment import contain
+from exthost.launch.header_injection import check_injections
 from exthost.launch.integrity import check_files
 from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import describe_weaknesses, enforced_policy
@@ -106,6 +107,7 @@ def admit(
             help="exthost runs child processes over stdin and stdout, and only lists others",
         )
     check_host_version(spec)
+    check_injections(spec)
     _settings(spec, environ)
     if spec.requires.env and spec.argv:
         _check_required_variables(spec, dialect, environ)

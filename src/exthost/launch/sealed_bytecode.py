@@ -33,9 +33,10 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
 from exthost.process.child import Child
 from exthost.process.private_folders import make_shared_root
+from exthost.process.private_mounts import can_open_folders
 from exthost.process.state_dirs import state_folder
 from exthost.process.state_root import state_root
-from exthost.process.user_ids import find_closed_path
+from exthost.process.user_ids import can_read, find_closed_path
 
 _log = logging.getLogger("exthost.launch")
 
@@ -71,7 +72,9 @@ def find_sealed(
     folder = _sealed_folder(spec, plan, environ, bytecode)
     if folder is None or not folder.is_dir():
         return None
-    return None if uid is not None and find_closed_path(str(folder), uid) else folder
+    if uid is None or not find_closed_path(str(folder), uid):
+        return folder
+    return folder if can_read(str(folder), uid) and can_open_folders() else None
 
 
 def _interpreter(plan: LaunchPlan) -> str:

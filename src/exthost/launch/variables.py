@@ -4,9 +4,10 @@ its config.
 Without a `permissions` table the configured `env_policy` applies, or the default of the dialect
 (the protocol that the extension speaks). With such a table and no `env_policy`, an extension gets a
 few variables that hardly any program can do without, and the variables that the operator (the
-author of the host's config) set under `env`. It does not get the variables that the manifest of its
-package requires (`requires.env`, `secret_env`), nor the variables that are named after its id and
-its settings: a package must not decide which secrets it gets.
+author of the host's config) set under `env`. Variables that `inject` names go to its proxy only. It
+does not get the variables that the manifest of its package requires (`requires.env`, `secret_env`),
+nor the variables that are named after its id and its settings: a package must not decide which
+secrets it gets.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,8 @@ def build_environment(
     """Return the environment of an extension: the variables of `host` that the policy passes on,
     and `configured`, which takes precedence."""
     traits = dialect.traits
+    if injected := injected_variables(spec):
+        host, configured = _without(host, injected), _without(configured, injected)
     if enforced_policy(spec) is not None and spec.env_policy is None:
         return child_environment(host, "minimal", names=_USUAL, configured=configured)
     withheld = withheld_variables(spec, host)
@@ -42,13 +45,28 @@ def build_environment(
 def variables_for_settings(spec: Spec, host: Mapping[str, str]) -> Mapping[str, str]:
     """Return the variables from which the settings of an extension may get their values: those that
     the operator set, and those of the host that are not withheld."""
-    operator_set = _operator_variables(spec)
+    injected = injected_variables(spec)
+    host, operator_set = _without(host, injected), _without(_operator_variables(spec), injected)
     withheld = withheld_variables(spec, host)
     if not operator_set and not withheld:
         return host
     passed_on = {name: value for name, value in host.items() if name not in withheld}
     resolved = {name: resolve_reference(value, host) for name, value in operator_set.items()}
     return {**passed_on, **resolved}
+
+
+def injected_variables(spec: Spec) -> frozenset[str]:
+    """Return the variables that only the proxy of an extension gets (`inject`), and the variables
+    of the host from which they come."""
+    names = {name for injection in spec.inject or () for name in injection.variables}
+    references = (spec.env.get(name) for name in names)
+    return frozenset((*names, *(value for value in references if isinstance(value, HostEnvRef))))
+
+
+def _without(variables: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
+    if not names:
+        return variables
+    return {name: value for name, value in variables.items() if name not in names}
 
 
 def resolve_reference(value: str, host: Mapping[str, str]) -> str:

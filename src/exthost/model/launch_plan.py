@@ -44,6 +44,26 @@ class ExpectedPath(NamedTuple):
     inode: int
 
 
+class ClosedFolder(NamedTuple):
+    """A folder that the user of an extension cannot enter, and the paths in it that its sandbox
+    shows, all of them read-only."""
+
+    path: str
+    visible_paths: tuple[str, ...]
+
+
+class InjectedHeader(NamedTuple):
+    """A header that the proxy adds to plain HTTP requests to this host and port."""
+
+    host: str
+    port: int
+    name: str
+    value: str
+
+    def __repr__(self) -> str:
+        return f"InjectedHeader({self.name} for {self.host}:{self.port})"  # its value is a secret
+
+
 class ProxyPolicy(NamedTuple):
     """What the proxy of a sandboxed process connects to.
 
@@ -51,12 +71,14 @@ class ProxyPolicy(NamedTuple):
     https_proxy  the proxy through which it connects; None to connect directly
     http_proxy   the same for plain HTTP
     no_proxy     the hosts that it connects to directly, as NO_PROXY lists them
+    headers      the headers that it adds to plain HTTP requests
     """
 
     entries: tuple[str, ...]
     https_proxy: UpstreamProxy | None = None
     http_proxy: UpstreamProxy | None = None
     no_proxy: str = ""
+    headers: tuple[InjectedHeader, ...] = ()
 
     def __repr__(self) -> str:
         return f"ProxyPolicy({', '.join(self.entries)})"  # a proxy may have a password
@@ -75,6 +97,9 @@ class Wrapper:
     paths           the files that are visible in the sandbox; `init` executes the program only if
                     each path still leads to the expected file
     closed          the paths in writable folders that the program cannot write
+    closed_folders  the folders that the user which `options` change to cannot enter, and from which
+                    the sandbox shows paths
+    uid             the user that `options` change to; None for the user of the host
     """
 
     options: tuple[str, ...]
@@ -84,6 +109,8 @@ class Wrapper:
     private_mounts: tuple[str, ...] = ()
     paths: tuple[ExpectedPath, ...] = ()
     closed: tuple[str, ...] = ()
+    closed_folders: tuple[ClosedFolder, ...] = ()
+    uid: int | None = None
 
     @property
     def is_strict(self) -> bool:

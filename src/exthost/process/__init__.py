@@ -12,6 +12,7 @@ In reading order:
     proxy_server     that proxy, a process of its own
     program_check    checks a program before a wrapper executes it
     small_files      reads the beginning of a file that is not trusted
+    private_mounts   starts a process where another user can reach files in closed folders
     memory_file      files in memory, without a path
     stdin_writer     a non-blocking writer to the child's stdin
     stdout_reader    reads the child's stdout and cuts it into frames

@@ -25,6 +25,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from exthost.model.launch_plan import NO_CEILING, LaunchPlan
@@ -34,6 +35,7 @@ from exthost.process.exit_status import ExitStatus, ExitWatch
 from exthost.process.init_channel import InitChannel, TemplateEnds
 from exthost.process.memory_file import memory_file
 from exthost.process.network_proxy import NetworkProxy
+from exthost.process.private_mounts import call_with_open_folders
 from exthost.process.procfs import children_of, kill_children, wrapper_processes
 from exthost.process.program_check import check_program
 from exthost.process.spawn_errors import spawn_error
@@ -120,6 +122,9 @@ class Child:
                     read_end, write_end = os.pipe()
                 child_ends.append(read_end if child_reads else write_end)
                 our_ends.append(write_end if child_reads else read_end)
+            if plan.wrapper is not None and (uid := plan.wrapper.uid) is not None:
+                for end in child_ends:
+                    os.fchown(end, uid, uid)  # so that the program can open /dev/stderr
             if plan.group is not None:
                 self._group = cgroups.create(plan.group)
             if self._group is not None:
@@ -394,7 +399,13 @@ def _spawn(
     try:
         argv = (*channel.argv_prefix, *plan.before, *plan.argv)
         inherited_fds = (*channel.inherited, *ends[:2], *entry, *sockets)
-        process = _popen(replace(plan, env=channel.env), argv, (null, null, ends[2]), inherited_fds)
+        folders = plan.wrapper.closed_folders
+        plan = replace(plan, env=channel.env)
+        if folders:
+            # The working folder may be in a closed one. Bubblewrap enters it inside the sandbox.
+            plan = replace(plan, cwd="/")
+        spawn = partial(_popen, plan, argv, (null, null, ends[2]), inherited_fds)
+        process = call_with_open_folders(folders, spawn) if folders else spawn()
     except BaseException:
         channel.close()
         raise

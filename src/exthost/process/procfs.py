@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from exthost.process.memory_file import memory_file
@@ -83,6 +84,18 @@ def process_clock(pid: int) -> int:
     # It has ended, or this kernel has such clocks for no other process.
     fields = _read_stat(f"/proc/{pid}")
     return sum(map(int, fields[11:13])) * 10**9 // _TICKS_PER_SECOND if fields else ENDED
+
+
+def processor_wait(pid: int) -> float:
+    """Return how many seconds the main threads of a process and of its descendants were ready to
+    run and had no processor; 0 if that is not known. On a busy machine this is most of the time."""
+    nanoseconds = 0
+    for each in descendants(pid):
+        try:
+            nanoseconds += int(Path(f"/proc/{each}/schedstat").read_bytes().split()[1])
+        except (OSError, IndexError, ValueError):
+            continue
+    return nanoseconds / 1e9
 
 
 def wrapper_processes(pid: int, wrappers: int) -> tuple[list[int], list[int]]:

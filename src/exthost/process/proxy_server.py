@@ -417,6 +417,9 @@ class ProxyConnection:
         if rules.find_entry(host, port) is None:
             raise _Refusal(target, "it is not in permissions.network", target)
         is_plain = request is not None and not request.is_tunnel
+        if request is not None:
+            for name, value in self._server.headers.get((str(host), port), ()):
+                request = request.with_header(name, value)
         proxy = self._server.upstream_proxy(host, port, is_plain)
         if proxy is not None:
             addresses = yield from self._resolve(proxy.host, proxy.port)
@@ -634,6 +637,10 @@ class ProxyServer:
             for is_plain, name in ((False, "https_proxy"), (True, "http_proxy"))
         }
         self._no_proxy = policy.get("no_proxy", "")
+        # The headers that plain requests get, by host and port.
+        self.headers: dict[tuple[str, int], list[tuple[str, str]]] = {}
+        for host, port, name, value in policy.get("headers", ()):
+            self.headers.setdefault((host, port), []).append((name, value))
         self.loop = ReadinessLoop()
         self.resolver = Resolver(self.loop)
         self._channel = socket.socket(fileno=channel)

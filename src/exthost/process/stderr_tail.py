@@ -6,6 +6,9 @@ looks up the names of functions, which may take seconds, and then prints the sta
 burst has more lines than the tail, its first lines are kept as well: a panic prints its message
 first, and the stacks of all threads after it. Each complete line is also passed to a callback as it
 arrives; a very long line is passed on in pieces.
+
+A secret in the output can be cut in two where a long line or the tail is cut, and where a line is
+not yet complete. Its parts are not recognised as a secret later, so `hide_in_cut` hides them here.
 """
 
 import re
@@ -39,13 +42,19 @@ LINE_BYTES = 8 * 1024
 
 
 class StderrTail:
-    """Keeps the last bytes, and calls `on_line` for each line."""
+    """Keeps the last bytes, and calls `on_line` for each line.
+
+    `hide_in_cut` gets a line that was cut at either end. It returns the line without secrets, and
+    without the parts of secrets at its ends.
+    """
 
     __slots__ = (
         "_burst_at",
         "_burst_head",
         "_burst_lines",
         "_cached_lines",
+        "_hide_in_cut",
+        "_is_continued",
         "_line",
         "_now",
         "_on_line",
@@ -57,13 +66,16 @@ class StderrTail:
         self,
         on_line: Callable[[str], None] | None = None,
         now: Callable[[], float] = time.monotonic,
+        hide_in_cut: Callable[[str], str] = str,
     ) -> None:
         self._now = now
+        self._hide_in_cut = hide_in_cut
         self._burst_at = 0.0  # when the last bytes arrived, by `now`
         self._burst_head = b""
         self._burst_lines = 0
         self._tail = b""
         self._line = b""
+        self._is_continued = False  # whether `_line` is the rest of a line, after its first pieces
         self._on_line = on_line
         self._cached_lines: tuple[str, ...] | None = ()
         self.total = 0
@@ -106,15 +118,31 @@ class StderrTail:
         if left_out:
             rest = rest[rest.rfind(b"\n") + 1 :]
         for line in whole:
-            on_line(_text(_last_piece(line, on_line)))
-        self._line = _last_piece(rest, on_line)
+            self._pass_on_last_piece(self._pass_on_full_pieces(line, on_line), on_line)
+        if left_out:
+            self._is_continued = False  # the line that was begun is left out
+        self._line = self._pass_on_full_pieces(rest, on_line)
         return left_out
+
+    def _pass_on_full_pieces(self, line: bytes, on_line: Callable[[str], None]) -> bytes:
+        """Pass on all full pieces of a long line. Return the rest."""
+        start = 0
+        while len(line) - start > LINE_BYTES:
+            on_line(self._hide_in_cut(_text(line[start : start + LINE_BYTES])))
+            start += LINE_BYTES
+            self._is_continued = True
+        return line[start:] if start else line
+
+    def _pass_on_last_piece(self, piece: bytes, on_line: Callable[[str], None]) -> None:
+        """Pass on the end of a line, or the whole line."""
+        on_line(self._hide_in_cut(_text(piece)) if self._is_continued else _text(piece))
+        self._is_continued = False
 
     def end(self) -> None:
         """Pass on the output after the last newline, at the end of stderr."""
         if self._line and self._on_line is not None:
             on_line, self._on_line = self._on_line, None
-            on_line(_text(self._line))
+            on_line(self._hide_in_cut(_text(self._line)))
 
     def lines(self, since: float = 0.0) -> tuple[str, ...]:
         """Return the last lines, oldest first. If all of them arrived before the time `since` (by
@@ -126,28 +154,28 @@ class StderrTail:
         """Return the last lines. The result is cached: when a process exits, each of its calls
         fails with the same lines."""
         if self._cached_lines is None:
-            lines = self._tail.splitlines()[-SHOWN_LINES:]
+            lines = self._split_in_lines(self._tail)[-SHOWN_LINES:]
             if self._burst_lines > SHOWN_LINES:
-                head = self._burst_head.lstrip(b"\r\n").splitlines()[:HEAD_LINES]
+                head = self._split_in_lines(self._burst_head.lstrip(b"\r\n"))[:HEAD_LINES]
                 lines = lines[len(head) + 1 - SHOWN_LINES :]
                 left_out = self._burst_lines - len(head) - len(lines)
-                lines = [*head, b"(%d lines are left out here)" % left_out, *lines]
-            self._cached_lines = tuple(map(_text, lines))
+                lines = [*head, f"({left_out} lines are left out here)", *lines]
+            self._cached_lines = tuple(lines)
         return self._cached_lines
+
+    def _split_in_lines(self, data: bytes) -> list[str]:
+        """Return the lines of these bytes, of which the first and the last may be parts of a
+        line."""
+        lines = [_text(line) for line in data.splitlines()]
+        if lines:
+            lines[-1] = self._hide_in_cut(lines[-1])
+            lines[0] = self._hide_in_cut(lines[0])
+        return lines
 
 
 def is_note(line: str) -> bool:
     """Return whether a line of a tail is about its other lines, not from the process."""
     return line == OLDER or _LEFT_OUT.fullmatch(line) is not None
-
-
-def _last_piece(line: bytes, on_line: Callable[[str], None]) -> bytes:
-    """Pass on all full pieces of a long line. Return the rest."""
-    start = 0
-    while len(line) - start > LINE_BYTES:
-        on_line(_text(line[start : start + LINE_BYTES]))
-        start += LINE_BYTES
-    return line[start:] if start else line
 
 
 def _text(line: bytes) -> str:

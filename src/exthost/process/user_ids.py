@@ -84,9 +84,14 @@ def find_closed_path(path: str, uid: int) -> str:
     itself, or a folder above it; "" if the user can read the path."""
     if closed := find_closed_folder(path, uid):
         return closed
+    return "" if can_read(path, uid) else path
+
+
+def can_read(path: str, uid: int) -> bool:
+    """Return whether this user may read a file, or list and enter a folder. The folders above it
+    are not considered."""
     is_folder = os.path.isdir(path)  # noqa: PTH112
-    rights = stat.S_IROTH | (stat.S_IXOTH if is_folder else 0)
-    return "" if _has_rights(path, uid, rights) else path
+    return _has_rights(path, uid, stat.S_IROTH | (stat.S_IXOTH if is_folder else 0))
 
 
 def can_write(path: str, uid: int) -> bool:

@@ -28,6 +28,7 @@ from exthost.process.stderr_reader import StderrReader
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES, add_evidence
 from exthost.session.replies import GeneratorHandler
+from exthost.session.trace.secrets import SecretFilter
 from exthost.wire import jsontext
 
 # The name under which output that is not a message is counted.
@@ -38,9 +39,6 @@ UNMATCHED = "replies without a request"
 
 # The name under which errors without an id are counted: the child could not read some request.
 UNNAMED = "errors that name no request"
-
-# How many bytes of output beyond those that are shown are searched for secrets.
-_SECRET_BYTES = 4096
 
 _log = logging.getLogger("exthost.extensions")
 
@@ -77,6 +75,7 @@ class Diagnostics:
     extension        the id of the extension
     handshake        the steps of the handshake that is in progress, or has failed; else None
     redacts          whether the child's output must not appear in logs and errors
+    hide_secrets     returns a text without the secrets that the config gives to the child
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
     unnamed_error_at when the last error arrived that names no request; -1 if none did
@@ -88,6 +87,7 @@ class Diagnostics:
         "_child",
         "_counts",
         "_dropped_in_tick",
+        "_hide_in_cut",
         "_loop",
         "_passed_on_in_tick",
         "_stderr",
@@ -131,7 +131,14 @@ class Diagnostics:
         self._tick_timer: asyncio.TimerHandle | None = None
         self.suggest_grant: Callable[[str], str] | None = None
         self.hide_secrets: Callable[[str], str] = str
+        self._hide_in_cut: Callable[[str], str] = str
         self._stderr = StderrReader(child.stderr, loop, self._feed)
+
+    def use_secret_filter(self, secret_filter: SecretFilter) -> None:
+        """Hide the secrets of this filter in logs, errors and evidence. Must be called before the
+        first output is read."""
+        self.hide_secrets = secret_filter.text
+        self._hide_in_cut = secret_filter.cut_text
 
     @property
     def counts(self) -> Counter[str]:
@@ -141,7 +148,7 @@ class Diagnostics:
     def _feed(self, data: bytes) -> None:
         """Pass on or queue the lines of stderr as far as there is room, and count the others."""
         if self._tail is None:
-            self._tail = StderrTail(self._log_stderr_line, self._loop.time)
+            self._tail = StderrTail(self._log_stderr_line, self._loop.time, self._hide_in_cut)
         self._dropped_in_tick += self._tail.feed(data, _MAX_WAITING - len(self._waiting))
 
     def drain_stderr(self) -> None:
@@ -165,12 +172,8 @@ class Diagnostics:
         self._stderr.close()
 
     def _shown_text(self, data: bytes, errors: str) -> str:
-        """Return the beginning of faulty output. Secrets are hidden before it is cut, because half
-        of a secret would not be recognised."""
-        if self.hide_secrets is str:
-            return data[:SHOWN_BYTES].decode("utf-8", errors)
-        text = data[: SHOWN_BYTES + _SECRET_BYTES].decode("utf-8", errors)
-        return self.hide_secrets(text)[:SHOWN_BYTES]
+        """Return the beginning of faulty output, without secrets."""
+        return self._hide_in_cut(data[:SHOWN_BYTES].decode("utf-8", errors))
 
     def _hidden(self, lines: tuple[str, ...]) -> tuple[str, ...]:
         return lines if self.hide_secrets is str else tuple(map(self.hide_secrets, lines))
@@ -267,9 +270,14 @@ class Diagnostics:
         is_logged = times <= MAX_LOGGED_SINGLY or not times & (times - 1)  # a power of two
         if warning and is_logged:
             has_content = content is not None and not self.redacts
-            details = f": {jsontext.display_text(content)[:SHOWN_BYTES]}" if has_content else ""
+            details = f": {self._cut_content(content)}" if has_content else ""
             self.log("stdout", logging.WARNING, f"{warning}{details}")
         return is_logged
+
+    def _cut_content(self, content: Any) -> str:
+        """Return the beginning of a message's content, without secrets."""
+        text = jsontext.display_text(content)
+        return self._hide_in_cut(text[:SHOWN_BYTES]) if len(text) > SHOWN_BYTES else text
 
     def count_and_log(self, name: str) -> None:
         """Count something that was dropped, and log the 1st, 2nd, 4th, 8th … of its name."""

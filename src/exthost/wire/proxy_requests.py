@@ -64,6 +64,12 @@ class HttpRequest(NamedTuple):
     headers: tuple[bytes, ...] = ()
     body_bytes: int | None = 0
 
+    def with_header(self, name: str, value: str) -> "HttpRequest":
+        """Return the request with this header in place of any that the client sent."""
+        prefix = name.lower().encode("ascii") + b": "
+        others = tuple(header for header in self.headers if not header.startswith(prefix))
+        return self._replace(headers=(*others, prefix + value.encode("ascii")))
+
     def origin_head(self) -> bytes:
         """Return the head for the server itself."""
         return self._head(self.path)

@@ -19,6 +19,7 @@ from exthost.faces.web.application import build_application
 from exthost.faces.web.endpoints import Endpoints
 from exthost.faces.web.history import MAX_CALLS, MAX_MOVES, POINT_COUNT, History, point_number
 from exthost.faces.web.login import Login
+from exthost.faces.web.page_questions import PageQuestions
 from exthost.faces.web.page_traffic import (
     BATCH_RECORDS,
     MAX_RINGS,
@@ -28,6 +29,7 @@ from exthost.faces.web.page_traffic import (
     records_of_call,
 )
 from exthost.faces.web.page_values import TEXT_CHARACTERS, to_json, truncate
+from exthost.faces.web.server_requests import ServerRequests
 from exthost.host.control.requests import RequestPerformer
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
@@ -129,7 +131,15 @@ async def test_a_client_that_disconnects_during_its_request_leaves_no_traceback_
     report, listener = StatusReport(host), listen("127.0.0.1", 0)
     requests = RequestPerformer(host, report, str(tmp_path / "exthost.toml"))
     answered = asyncio.Event()
-    endpoints = Endpoints(host, report, requests, str(tmp_path / "exthost.toml"))
+    questions = PageQuestions()
+    endpoints = Endpoints(
+        host,
+        report,
+        requests,
+        str(tmp_path / "exthost.toml"),
+        questions,
+        ServerRequests(questions),
+    )
     tokens = Tokens(Token("secret"))
     access = Access("127.0.0.1", tokens)
     app = build_application(endpoints, access, Login(access, tokens, 1))

@@ -37,6 +37,21 @@ RECORDS = (
 )
 
 
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("it is a-sec…", "it is a-sec…"),  # too short to be recognised
+        ("it is a-secre…", "it is ***…"),
+        ("it is a-secret-val…); it is not used", "it is ***…); it is not used"),
+        ("a-secre", "a-secre"),  # no mark that the text was shortened
+    ],
+)
+def test_the_beginning_of_a_secret_is_hidden_where_a_text_was_shortened(
+    text: str, hidden: str
+) -> None:
+    assert SecretFilter(["a-secret-value"]).text(text) == hidden
+
+
 def test_records_can_be_read_from_a_written_trace() -> None:
     line_maker = LineMaker({"a": "morphir", "b": "mcp"})
     lines = b"".join(map(line_maker.lines, RECORDS)).splitlines(keepends=True)

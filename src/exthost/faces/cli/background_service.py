@@ -15,6 +15,7 @@ from exthost.host.host import Host
 if TYPE_CHECKING:
     from exthost.faces.gateway.server import McpServer
     from exthost.faces.http_server.probes import Probes
+    from exthost.faces.web.server_requests import ServerRequests
 
 
 class ServiceContext(NamedTuple):
@@ -42,8 +43,10 @@ class BackgroundService(NamedTuple):
     serve    runs the service until it is cancelled, or until its client disconnects
     is_mcp   whether it needs `ServiceContext.mcp_server`
     is_http  whether it needs `ServiceContext.probes`
+    server_requests  answers the requests of MCP servers at the page; None if it is not the page
     """
 
     serve: Callable[[ServiceContext], Coroutine[Any, Any, None]]
     is_mcp: bool = False
     is_http: bool = False
+    server_requests: "ServerRequests | None" = None

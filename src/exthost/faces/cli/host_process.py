@@ -80,6 +80,10 @@ class HostProcess:
         self._requests = RequestPerformer(self.host, self.report, path)
         has_mcp = any(service.is_mcp for service in services)
         self._plain_names = plain_names
+        self._lingers = lingers
+        self._page_requests = next(
+            (each.server_requests for each in services if each.server_requests is not None), None
+        )
         self._gateway = self._make_gateway() if has_mcp else None
         self._opening: asyncio.Task[Any] | None = None
         self._clients = ClientService(
@@ -95,6 +99,7 @@ class HostProcess:
         self.host.remember_offers(defer_starts=lingers)
         if lingers:
             self._services = (*services, BackgroundService(self._linger))
+        if lingers or self._page_requests is not None:
             self.host.add_handlers(self._client_handlers)
         self._signals: asyncio.Queue[int] = asyncio.Queue()
         self._reloading: set[asyncio.Task[None]] = set()
@@ -104,9 +109,12 @@ class HostProcess:
     def _make_gateway(self) -> "Gateway":
         from exthost.faces.gateway.server import Gateway
 
-        return Gateway(
+        gateway = Gateway(
             self.host, plain_names=self._plain_names, has_sole_client=self._has_sole_client
         )
+        if self._page_requests is not None:  # in place of those that the gateway has just added
+            self.host.add_handlers(self._client_handlers)
+        return gateway
 
     @property
     def _has_sole_client(self) -> bool:
@@ -128,13 +136,20 @@ class HostProcess:
 
     def _client_handlers(self, spec: Spec) -> Mapping[str, Handler]:
         """Return handlers that pass the requests of an MCP server on to its clients, though the
-        gateway is not imported yet."""
+        gateway is not imported yet, or to the page: during a call of the page, and if there can be
+        no other client."""
         if spec.dialect != "mcp":
             return {}
+        page = self._page_requests
 
         async def ask(method: str, params: Any) -> Any:
+            has_clients = self._gateway is not None or self._lingers
+            if page is not None and (page.has_call(spec.id) or not has_clients):
+                return await page.answer(spec.id, method, params)
             return await self._require_gateway().ask_client(spec.id, method, params)
 
+        if page is not None and self._gateway is None and not self._lingers:
+            return {method: partial(ask, method) for method in page.methods}
         return {method: partial(ask, method) for method in CLIENT_METHODS}
 
     async def _linger(self, _: ServiceContext) -> None:

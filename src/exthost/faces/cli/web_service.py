@@ -36,6 +36,8 @@ def web_services(args: Args) -> Iterator[list[BackgroundService]]:
     page_server = import_optional(
         "exthost.faces.web.page_server", code="X0167", feature="the page", extra="web"
     )
+    questions = page_server.PageQuestions()
+    server_requests = page_server.ServerRequests(questions)
     host = args.web.host or DEFAULT_HOST
     token = find_token(args)  # its `source` is "" if the token was generated
 
@@ -49,6 +51,8 @@ def web_services(args: Args) -> Iterator[list[BackgroundService]]:
             listener=listener,
             address=host,
             tokens=Tokens(token),
+            server_requests=server_requests,
+            questions=questions,
         )
 
     with listen(host, args.web.port) as listener:
@@ -60,4 +64,4 @@ def web_services(args: Args) -> Iterator[list[BackgroundService]]:
         else:
             say(f"page: {address}?token={quote(token.text)}")
         warn_if_public(host)
-        yield [BackgroundService(serve, is_http=True)]
+        yield [BackgroundService(serve, is_http=True, server_requests=server_requests)]

@@ -9,6 +9,7 @@ In reading order:
     event_stream       a response that is a stream of server-sent events
     call_events        a call made by the page, as a stream of events
     page_questions     the questions to a person about calls
+    server_requests    the requests of MCP servers that a person answers
     row_sampler        the state of all extensions, as a stream of changes
     resource_usage     the processor time and memory of extensions over time
     page_traffic       the messages of extensions, as a stream of bounded batches

@@ -12,6 +12,7 @@ from typing import Any
 from exthost.errors import ExthostError
 from exthost.faces.web.page_questions import PageQuestions
 from exthost.faces.web.page_values import error_as_data, result_as_data
+from exthost.faces.web.server_requests import ServerRequests
 from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.requests import RequestPerformer
 from exthost.host.host import Host
@@ -46,7 +47,11 @@ class _Queue:
 
 
 async def call_events(
-    host: Host, requests: RequestPerformer, request: ControlRequest, questions: PageQuestions
+    host: Host,
+    requests: RequestPerformer,
+    request: ControlRequest,
+    questions: PageQuestions,
+    server_requests: ServerRequests,
 ) -> AsyncGenerator[Mapping[str, Any], None]:
     """Make the call, and yield its events; the last event is `result` or `error`."""
     loop = asyncio.get_running_loop()
@@ -55,7 +60,8 @@ async def call_events(
 
     async def perform() -> Any:
         try:
-            return await requests.perform(request, queue)
+            with server_requests.call(request.name, queue.send):
+                return await requests.perform(request, queue)
         finally:
             await queue.events.put(None)
 

@@ -25,6 +25,7 @@ from exthost.faces.web.page_questions import PageQuestions
 from exthost.faces.web.page_traffic import Recorder, follow_traffic, records_of_call, whole_record
 from exthost.faces.web.page_values import error_as_data, to_json
 from exthost.faces.web.row_sampler import RowSampler
+from exthost.faces.web.server_requests import ServerRequests
 from exthost.host.control import protocol
 from exthost.host.control.requests import RequestPerformer
 from exthost.host.control.socket_path import config_key
@@ -39,6 +40,9 @@ Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
 
 MAX_BODY_BYTES = 16 * 2**20
 
+# The most roots that the page keeps for a server.
+_MAX_ROOTS = 100
+
 _CONTROL_VERBS = frozenset({"start", "stop", "restart"})
 
 
@@ -46,7 +50,13 @@ class Endpoints:
     """The API of one host. `paths` has the HTTP method and the endpoint of each path."""
 
     def __init__(
-        self, host: Host, report: StatusReport, requests: RequestPerformer, config: str
+        self,
+        host: Host,
+        report: StatusReport,
+        requests: RequestPerformer,
+        config: str,
+        questions: PageQuestions,
+        server_requests: ServerRequests,
     ) -> None:
         self._host = host
         self._report = report
@@ -56,7 +66,8 @@ class Endpoints:
         self.sampler = RowSampler(host, report, self.history, lambda: self._requests.list_clients())
         self.recorder = Recorder(host)
         self.streams = OpenStreams()
-        self._questions = PageQuestions()
+        self._questions = questions
+        self._server_requests = server_requests
         if host.hooks.confirm is None:  # the program of the host asks no person itself
             host.hooks.confirm = host.rules.confirm = self._questions.confirm
         self.paths: Mapping[str, tuple[str, Endpoint]] = {
@@ -72,6 +83,7 @@ class Endpoints:
             "/api/call": ("POST", self._stream_call),
             "/api/questions": ("GET", self._stream_questions),
             "/api/answer": ("POST", self._answer_question),
+            "/api/roots": ("POST", self._exchange_roots),
             "/api/steer": ("POST", self._control),
             "/api/reload": ("POST", self._reload_config),
         }
@@ -197,7 +209,9 @@ class Endpoints:
             params["confirm"] = True
             params["context"] = trace_context(request.headers)
         command = protocol.ControlRequest("call", name, params)
-        events = call_events(self._host, self._requests, command, self._questions)
+        events = call_events(
+            self._host, self._requests, command, self._questions, self._server_requests
+        )
         return EventStreamResponse(events, self.streams)
 
     async def _stream_questions(self, _: HttpRequest) -> Response:
@@ -205,8 +219,23 @@ class Endpoints:
 
     async def _answer_question(self, request: HttpRequest) -> Response:
         body = await _read_body(request)
-        self._questions.answer(body.get("question"), body.get("agreed"))
+        self._questions.answer(body.get("question"), body.get("agreed"), body.get("value"))
         return _respond_json({})
+
+    async def _exchange_roots(self, request: HttpRequest) -> Response:
+        """Return the roots that an MCP server gets from the page. If the body has `roots`, replace
+        them first, and notify the server."""
+        body = await _read_body(request)
+        extension = self._host[str(body.get("name", ""))]
+        roots = body.get("roots")
+        if roots is not None:
+            if not isinstance(roots, list) or len(roots) > _MAX_ROOTS:
+                raise _invalid_request_error(f"roots is a list of at most {_MAX_ROOTS} URIs")
+            if not all(isinstance(uri, str) and uri.startswith("file://") for uri in roots):
+                raise _invalid_request_error("a root is a URI that begins with file://")
+            self._server_requests.roots[extension.id] = roots
+            await extension.notify("notifications/roots/list_changed")
+        return _respond_json({"roots": list(self._server_requests.roots.get(extension.id, ()))})
 
 
 class _NoEvents:

@@ -1,16 +1,18 @@
-"""The questions that the page shows to a person before a call is made.
+"""The questions that the page shows to a person: before a call is made, and during a call.
 
 A rule or a hook may request that a person confirms a call. For a call of the page, the stream of
 the call has an event of the kind `question`, with a random id that only this stream contains: an
 answer belongs to one call of one page. For a call whose caller cannot be asked, such as a client of
 the gateway without elicitation, the question is shown on every open page (`confirm`). The page
 sends the answer in a request of its own. The first answer counts, and any answer but true is a no.
+A request of an MCP server to its client is shown in the same way (`server_requests`); its answer
+has a value as well.
 """
 
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from exthost.errors import NotFound, Refused, escape_controls
 from exthost.extension.caller import CLIENT
@@ -26,11 +28,18 @@ _MAX_CHARACTERS = 20_000
 MAX_SHARED_QUESTIONS = 50
 
 
+class PageAnswer(NamedTuple):
+    """The answer of a person. `value` is what the person wrote, if the question asks for it."""
+
+    agreed: bool
+    value: Any = None
+
+
 class PageQuestions:
     """The questions that are not answered yet, of all pages of one host."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, asyncio.Future[bool]] = {}
+        self._answers: dict[str, asyncio.Future[PageAnswer]] = {}
         # The questions that every page shows, by their ids, and the number of open pages.
         self._shared: dict[str, Mapping[str, Any]] = {}
         self._pages = 0
@@ -43,17 +52,42 @@ class PageQuestions:
     ) -> Mapping[str, Any]:
         """Send a question as an event of its call, and return the answer. The caller limits the
         time."""
+        data = {"kind": "question", **_question_as_data(question)}
+        return {"agreed": (await self._ask(data, send)).agreed}
+
+    async def ask_request(
+        self,
+        request: Mapping[str, Any],
+        send: Callable[[Mapping[str, Any]], Awaitable[None]] | None,
+    ) -> PageAnswer:
+        """Show a request of a server as an event of a call, or on every open page if `send` is
+        None, and return the answer. The caller limits the time. Raises Refused if too many
+        questions are open."""
+        if send is None:
+            self._require_room()
+        data = {"kind": "request", **_request_as_data(request)}
+        return await self._ask(data, send or self._share)
+
+    async def _ask(
+        self, data: Mapping[str, Any], send: Callable[[Mapping[str, Any]], Awaitable[None]]
+    ) -> PageAnswer:
         id = secrets.token_urlsafe(16)
-        answer = self._answers[id] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[PageAnswer] = asyncio.get_running_loop().create_future()
+        self._answers[id] = answer
         try:
-            await send({"kind": "question", "question": id, **_question_as_data(question)})
-            return {"agreed": await answer}
+            await send({**data, "question": id})
+            return await answer
         finally:
             self._answers.pop(id, None)
             if self._shared.pop(id, None) is not None:
                 self._announce_change()
 
-    def answer(self, id: object, agreed: object) -> None:
+    @property
+    def has_page(self) -> bool:
+        """Whether a page is open."""
+        return self._pages > 0
+
+    def answer(self, id: object, agreed: object, value: Any = None) -> None:
         """Answer a question. Raises NotFound if it is not open."""
         answer = self._answers.pop(id, None) if isinstance(id, str) else None
         if answer is None or answer.done():
@@ -62,7 +96,7 @@ class PageQuestions:
                 "this question is not open: it was answered before, or its call has ended",
                 help="make the call again",
             )
-        answer.set_result(agreed is True)
+        answer.set_result(PageAnswer(agreed is True, value))
 
     # -- questions about the calls of others -------------------------------------------------
 
@@ -75,21 +109,24 @@ class PageQuestions:
                 "there is no person to ask: its caller cannot be asked, and no page is open",
                 help="open the page of the host (exthost run --web), or use a client that can ask",
             )
-        if len(self._shared) >= MAX_SHARED_QUESTIONS:
-            raise Refused("X0354", f"{MAX_SHARED_QUESTIONS} questions are open on the page already")
-
-        async def share(question: Mapping[str, Any]) -> None:
-            self._shared[question["question"]] = question
-            self._announce_change()
-
+        self._require_room()
         question = {**as_data(confirmation._asdict()), "seconds": None, "client": CLIENT.get()}
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return (await self.ask(question, share))["agreed"] is True
+                return (await self.ask(question, self._share))["agreed"] is True
         except TimeoutError:
             raise Refused(
                 "X0354", f"no answer came within {ANSWER_SECONDS:g} s", help="answer sooner"
             ) from None
+
+    def _require_room(self) -> None:
+        if len(self._shared) >= MAX_SHARED_QUESTIONS:
+            raise Refused("X0354", f"{MAX_SHARED_QUESTIONS} questions are open on the page already")
+
+    async def _share(self, question: Mapping[str, Any]) -> None:
+        """Show a question on every open page."""
+        self._shared[question["question"]] = question
+        self._announce_change()
 
     async def follow(self) -> AsyncGenerator[Mapping[str, Any], None]:
         """Yield the questions that one page shows, and again after each change. Runs until it is
@@ -120,4 +157,19 @@ def _question_as_data(question: Mapping[str, Any]) -> dict[str, Any]:
         "arguments": truncate(escape_controls(arguments), _MAX_CHARACTERS),
         "seconds": question["seconds"],
         "client": escape_controls(truncate(question.get("client") or "", 200)),
+    }
+
+
+def _request_as_data(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a request of a server that the page displays."""
+    params = request["params"] if isinstance(request["params"], dict) else {}
+    shown = to_json({name: value for name, value in params.items() if name != "_meta"})
+    schema = params.get("requestedSchema")
+    is_short = len(to_json(schema)) <= _MAX_CHARACTERS
+    return {
+        "extension": request["extension"],
+        "method": request["method"],
+        "message": truncate(escape_controls(str(params.get("message", ""))), _MAX_CHARACTERS),
+        "shown": truncate(escape_controls(shown.decode("utf-8", "replace")), _MAX_CHARACTERS),
+        "params": {"requestedSchema": schema if is_short else None},
     }

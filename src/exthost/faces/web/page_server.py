@@ -10,6 +10,8 @@ from exthost.faces.http_server.token import Tokens
 from exthost.faces.web.application import build_application
 from exthost.faces.web.endpoints import Endpoints
 from exthost.faces.web.login import Login
+from exthost.faces.web.page_questions import PageQuestions
+from exthost.faces.web.server_requests import ServerRequests
 from exthost.host.control.requests import RequestPerformer
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
@@ -25,14 +27,17 @@ async def serve(
     listener: socket.socket,
     address: str,
     tokens: Tokens,
+    server_requests: ServerRequests,
+    questions: PageQuestions,
 ) -> None:
     """Serve the page of this host, with `/healthz` and `/metrics`, until the task is cancelled.
 
     `config` is the path of the config. `address` is the host name or address that the listener is
-    bound to. `probes` adds `/healthz` and `/metrics`.
+    bound to. `probes` adds `/healthz` and `/metrics`. `server_requests` answers the requests of MCP
+    servers, and shows them with `questions`.
     """
     access = Access(address, tokens)
-    endpoints = Endpoints(host, report, requests, config)
+    endpoints = Endpoints(host, report, requests, config, questions, server_requests)
     login = Login(access, tokens, listener.getsockname()[1])
     app = probes.wrap(build_application(endpoints, access, login), access)
     serve_task = asyncio.get_running_loop().create_task(serve_app(app, listener, access))

@@ -175,7 +175,8 @@ def records_of_call(
     buffer: TraceBuffer | None, start: float, end: float, *, is_answered: bool
 ) -> list[dict[str, Any]]:
     """Return the messages of the call that ran from `start` to `end` (seconds since 1970), and the
-    other records of that time: stderr, exits and changes of state.
+    other records of that time: requests of the extension to the host with their answers, stderr,
+    exits and changes of state.
 
     Events on the bus do not have the call numbers of the trace. So the call is chosen whose first
     and last messages are nearest to the two times. `is_answered` is whether the last message of the
@@ -201,5 +202,12 @@ def records_of_call(
     return [
         as_row(number, record)
         for number, record in candidates
-        if record.call == nearest_call or not record.is_message
+        if record.call == nearest_call or not record.is_message or _is_own_request(record)
     ]
+
+
+def _is_own_request(record: TraceRecord) -> bool:
+    """Return whether a record is a request of the extension to the host, or the answer to one."""
+    is_request = record.kind == "request" and record.direction == "received"
+    is_answer = record.kind in ("reply", "failure") and record.direction == "sent"
+    return is_request or is_answer

@@ -67,10 +67,12 @@ def describe_extension(
 
 
 def schema_warnings(extension: Extension) -> list[str]:
-    """Return a warning for each tool whose input schema is invalid or not used."""
+    """Return a warning for each tool whose input schema is invalid or not used, without the
+    secrets of the extension."""
+    hide_secrets = extension.internals.calls.factory.hide_secrets
     checkers = {tool.name: Checker.of(tool.input_schema) for tool in extension.tools.values()}
     return [
-        f"{name}: {checker.warning}"
+        hide_secrets(f"{name}: {checker.warning}")
         for name, checker in checkers.items()
         if checker is not None and checker.warning
     ]
@@ -78,7 +80,7 @@ def schema_warnings(extension: Extension) -> list[str]:
 
 # The settings of an extension that change in a running host only when it reloads its config.
 _RELOADED_SETTINGS = (
-    "argv", "cwd", "env", "config", "options", "limits", "restart", "breaker", "pool",
+    "argv", "cwd", "env", "inject", "config", "options", "limits", "restart", "breaker", "pool",
     "permissions", "sandbox", "retry", "start", "start_method", "isolation",
     "lifetime", "dialect", "tools",
 )  # fmt: skip

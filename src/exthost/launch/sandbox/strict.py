@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 
 from exthost.launch.sandbox import pid_namespace, seccomp
 from exthost.launch.sandbox.initcode import INIT
-from exthost.model.launch_plan import LaunchPlan, ResourceLimit, Wrapper
+from exthost.model.launch_plan import ClosedFolder, LaunchPlan, ResourceLimit, Wrapper
 from exthost.model.probe_result import SandboxSupport
 
 # If the host runs as root, the uid and gid that an extension sees as its own inside the sandbox.
@@ -102,6 +102,7 @@ class View:
     private_folders  further folders that are private file systems in memory, as /tmp is: caches of
                    programs that download packages; a visible path may lie in one
     closed         what is mounted over itself in the folders that were granted with `:rw`
+    closed_folders the folders that this user cannot enter, with the visible paths in them
     """
 
     visible_paths: tuple[VisiblePath, ...] = ()
@@ -111,6 +112,7 @@ class View:
     state: str = ""
     uid: int | None = None
     closed: tuple[ClosedPath, ...] = ()
+    closed_folders: tuple[ClosedFolder, ...] = ()
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -138,6 +140,8 @@ def plan_wrapper(
         filter=seccomp.program(support.machine, network=network, proxied=proxied),
         private_mounts=tuple(sizes),
         closed=tuple(item.path for item in view.closed if item.access == "read"),
+        closed_folders=view.closed_folders,
+        uid=view.uid,
     )
 
 
@@ -202,8 +206,15 @@ def hide_folders(wrapper: Wrapper, folders: Iterable[str]) -> Wrapper:
     return _add_mounts(wrapper, options)
 
 
-def with_folder(wrapper: Wrapper, folder: str) -> Wrapper:
-    """Return the wrapper of a sandbox that has one more folder, read-only."""
+def with_folder(wrapper: Wrapper, folder: str, closed_folder: str = "") -> Wrapper:
+    """Return the wrapper of a sandbox that has one more folder, read-only. `closed_folder` is the
+    outermost folder above it that the user of the extension cannot enter; "" if there is none."""
+    if closed_folder:
+        visible = {closed.path: closed.visible_paths for closed in wrapper.closed_folders}
+        visible[closed_folder] = (*visible.get(closed_folder, ()), folder)
+        wrapper = replace(
+            wrapper, closed_folders=tuple(ClosedFolder(*item) for item in visible.items())
+        )
     return _add_mounts(wrapper, ("--ro-bind", folder, folder))
 
 

@@ -10,6 +10,7 @@ In reading order:
     toml_positions  finds the line of each key in a TOML text
     jsonc           parses JSON with comments
     keys            `Key`: a config key as data (reader, type, default, example, one sentence)
+    header_injection  the key `inject`: headers with secrets that the proxy adds
     setting_keys    the settings that every extension may have, as fields that are also `Key`s
     settings        `Settings`: the values of those keys, and how the three places are merged
     remote_server   a remote MCP server: its URL, headers, token and transport

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, NamedTuple, Self
 
+from exthost.model.documents.header_injection import INJECTIONS, HeaderInjection
 from exthost.model.documents.keys import (
     ANY_TEXT_LIST,
     DURATION,
@@ -613,6 +614,13 @@ class SharedSettings:
         "{}",
         unset=EMPTY_MAPPING,
         repr=False,  # its values may be secrets
+    )
+    inject: tuple[HeaderInjection, ...] | None = setting(
+        INJECTIONS,
+        "A header with a secret that its proxy adds to plain HTTP requests; it does not get the "
+        "variable itself.",
+        '{ host = "api.example.com", header = "Authorization: Bearer {TOKEN}" }',
+        "(none)",
     )
     env_policy: str | None = setting(
         one_of("filtered", "minimal", "declared"),

@@ -22,8 +22,11 @@ from exthost.process.environment import looks_secret
 
 HIDDEN = "***"
 
+# Where a message shows only the beginning of a text, this is at the end of that beginning.
+CUT_MARK = "…"
+
 # A shorter value is not treated as a secret: it would occur in many texts by chance.
-_MIN_SECRET_CHARACTERS = 6
+MIN_SECRET_CHARACTERS = 6
 
 # Names of fields and variables whose value is a secret, without `-` and `_` and in lower case.
 # Further names, such as those that contain "password", are recognised by `looks_secret`.
@@ -59,16 +62,52 @@ class SecretFilter:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         forms = {form for value in values for form in _find_forms(value)}
-        secrets = {form for form in forms if len(form) >= _MIN_SECRET_CHARACTERS}
+        secrets = {form for form in forms if len(form) >= MIN_SECRET_CHARACTERS}
         # The longest first, because one secret may be a part of another.
         self._values = tuple(sorted(secrets, key=len, reverse=True))
         self._numbers = frozenset(filter(_NUMBER.fullmatch, secrets))
 
     def text(self, text: str) -> str:
-        """Return the text without secrets."""
+        """Return the text without secrets. The beginning of a secret is hidden as well if `…`
+        follows it, which marks the place at which a text was shortened."""
         for value in self._values:
             if value in text:
                 text = text.replace(value, HIDDEN)
+        if self._values and CUT_MARK in text:
+            *parts, rest = text.split(CUT_MARK)
+            text = CUT_MARK.join([*map(self._hide_end, parts), rest])
+        return text
+
+    def cut_text(self, text: str) -> str:
+        """Return a text that was cut at its beginning, its end or both, without secrets and
+        without the parts of secrets at its ends. Parts of fewer than MIN_SECRET_CHARACTERS are not
+        recognised."""
+        text = text.strip("\ufffd")  # a character of several bytes that was cut
+        if len(text) >= MIN_SECRET_CHARACTERS and any(text in value for value in self._values):
+            return HIDDEN
+        return self._hide_beginning(self._hide_end(self.text(text)))
+
+    def _hide_end(self, text: str) -> str:
+        """Return the text without the beginning of a secret at its end."""
+        for value in self._values:
+            beginning = value[:MIN_SECRET_CHARACTERS]
+            start = text.find(beginning, max(0, len(text) - len(value)))
+            while start >= 0:
+                if value.startswith(text[start:]):
+                    return text[:start] + HIDDEN
+                start = text.find(beginning, start + 1)
+        return text
+
+    def _hide_beginning(self, text: str) -> str:
+        """Return the text without the end of a secret at its beginning."""
+        for value in self._values:
+            ending = value[-MIN_SECRET_CHARACTERS:]
+            start = text.rfind(ending, 0, len(value))
+            while start >= 0:
+                end = start + len(ending)
+                if value.endswith(text[:end]):
+                    return HIDDEN + text[end:]
+                start = text.rfind(ending, 0, end - 1)
         return text
 
     def data(self, value: Any) -> Any:
@@ -108,7 +147,7 @@ def _find_forms(value: str) -> Iterator[str]:
         yield json.dumps(value, ensure_ascii=is_ascii)[1:-1]
     # A lone surrogate is a byte of a variable that is not text. Any other cannot be encoded.
     data = value.encode("utf-8", "surrogateescape") if _can_encode(value) else b""
-    if len(data) >= _MIN_SECRET_CHARACTERS:
+    if len(data) >= MIN_SECRET_CHARACTERS:
         yield data.hex()
         yield data.hex().upper()
         yield from _find_url_forms(data)

@@ -7,6 +7,7 @@ import { seconds } from "./format.js";
 import { recordsOfCall, showMessages } from "./messages.js";
 import { rememberCall } from "./past_calls.js";
 import { showQuestion } from "./question.js";
+import { showRequest } from "./request.js";
 import { showError, showResult } from "./values.js";
 
 const MAX_CHARACTERS = 200000;
@@ -61,10 +62,11 @@ export function runCall(request, { onEnd = () => {} } = {}) {
   const events = new GrowingText("Events, as they come");
   const log = new GrowingText("Log lines and stderr while it ran");
   const questions = el("div");
+  const requests = el("div", { class: "requests" });
   const end = el("div", { class: "end" });
   const beside = el("div", { class: "beside" });
   const element = el("section", { class: "output", "aria-label": "Output", "aria-busy": "true" },
-    el("div", { class: "output-main" }, el("div", { class: "output-head" }, state, cancel), questions, progress, events.element, end, log.element), beside);
+    el("div", { class: "output-main" }, el("div", { class: "output-head" }, state, cancel), questions, requests, progress, events.element, end, log.element), beside);
   const timer = setInterval(() => setText(state, `running for ${seconds(Date.now() / 1000 - started)}`), 250);
 
   const showProgress = (done, total, message) => {
@@ -88,6 +90,10 @@ export function runCall(request, { onEnd = () => {} } = {}) {
       const question = showQuestion(event);
       questions.append(question);
       question.querySelector(".decline").focus();
+    } else if (event.kind === "request") {
+      const shown = showRequest(event);
+      requests.append(shown);
+      shown.querySelector("input, textarea, select, button")?.focus();
     } else if (event.kind === "stream") {
       if (event.shown && typeof event.shown === "object") showProgress(event.shown.current ?? event.shown.progress, event.shown.total, event.shown.message);
       else events.add(eventText(event));
@@ -107,6 +113,7 @@ export function runCall(request, { onEnd = () => {} } = {}) {
     clearInterval(timer);
     cancel.remove();
     questions.remove();
+    requests.querySelectorAll(".question").forEach((node) => node.remove());
     element.setAttribute("aria-busy", "false");
     past.ended = Date.now() / 1000;
     onEnd();

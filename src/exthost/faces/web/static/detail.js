@@ -8,7 +8,7 @@ import { facts } from "./facts.js";
 import { featuresView } from "./features.js";
 import { ago, bytes, clock, plural } from "./format.js";
 import { logView } from "./log.js";
-import { logLevelChoice, promptsView, resourcesView } from "./mcp.js";
+import { logLevelChoice, promptsView, resourcesView, rootsView } from "./mcp.js";
 import { permissionsView } from "./permissions.js";
 import { toolsView } from "./tools.js";
 import { trafficView } from "./traffic.js";
@@ -36,6 +36,7 @@ const TABS = [
   ["log", "Log", (view, _, signal) => [view.row?.dialect === "mcp" && view.row.state === "ready" && logLevelChoice(view.name), logView(view.name, signal)]],
   ["resources", "Resources", (view) => resourcesView(view.name), "mcp"],
   ["prompts", "Prompts", (view) => promptsView(view.name), "mcp"],
+  ["roots", "Roots", (view) => rootsView(view.name), "mcp"],
   ["features", "Features", (view) => featuresView(view.about)],
   ["life", "History", historyView],
   ["permissions", "Permissions", (view) => permissionsView(view.about.permissions)],

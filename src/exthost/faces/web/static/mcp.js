@@ -1,5 +1,6 @@
-// What an MCP server has besides tools: resources, prompts with completions, and the level of its log.
+// What an MCP server has besides tools: resources, prompts with completions, roots, and the level of its log.
 
+import { post } from "./api.js";
 import { callMethod, runCall } from "./call.js";
 import { el, setText } from "./dom.js";
 import { showError } from "./values.js";
@@ -110,4 +111,22 @@ export function logLevelChoice(extension) {
     }
   });
   return el("div", { class: "toolbar" }, select, state);
+}
+
+/** Return the list of folders that the server gets when it requests the roots of its client. */
+export function rootsView(extension) {
+  const state = el("span", { class: "hint", role: "status" });
+  const text = el("textarea", { rows: 4, class: "json roots", "aria-label": "Roots, one URI in each line", placeholder: "file:///srv/project", spellcheck: false });
+  const show = (answer) => { text.value = answer.roots.join("\n"); };
+  const save = async () => {
+    try {
+      show(await post("/api/roots", { name: extension, roots: text.value.split("\n").map((line) => line.trim()).filter(Boolean) }));
+      setText(state, "saved; the server was notified");
+    } catch (error) {
+      setText(state, error.message);
+    }
+  };
+  post("/api/roots", { name: extension }).then(show, (error) => setText(state, error.message));
+  return [el("h2", null, "Roots"), el("p", { class: "hint" }, "The folders that the server gets as roots/list, one URI in each line. They grant no access: permissions do."),
+    el("div", { class: "field" }, text), el("div", { class: "actions" }, el("button", { type: "button", class: "primary save-roots", onclick: save }, "Save"), state)];
 }

@@ -3,6 +3,7 @@
 import { post } from "./api.js";
 import { el } from "./dom.js";
 import { seconds } from "./format.js";
+import { showRequest } from "./request.js";
 import { showError } from "./values.js";
 
 /** Return an element that shows the question of a call and sends the answer. */
@@ -35,7 +36,7 @@ export function showQuestions(element, questions) {
     if (!open.delete(child.dataset.question)) child.remove();
   }
   for (const [id, question] of open) {
-    const child = showQuestion(question);
+    const child = question.kind === "request" ? showRequest(question) : showQuestion(question);
     child.dataset.question = id;
     element.append(child);
   }
