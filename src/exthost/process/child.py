@@ -399,7 +399,8 @@ def _spawn(
     try:
         argv = (*channel.argv_prefix, *plan.before, *plan.argv)
         inherited_fds = (*channel.inherited, *ends[:2], *entry, *sockets)
-        folders = plan.wrapper.closed_folders
+        # A start from a template has the mounts of the template.
+        folders = plan.wrapper.closed_folders if start is None else ()
         plan = replace(plan, env=channel.env)
         if folders:
             # The working folder may be in a closed one. Bubblewrap enters it inside the sandbox.
