@@ -11,15 +11,15 @@ from exthost.launch import extension_user
 from exthost.launch.sandbox.strict import View, VisiblePath
 from exthost.model.probe_result import SandboxSupport
 
-CLOSED = "/root/tools"
-PROGRAM = VisiblePath(f"{CLOSED}/program", "read", "program")
+INACCESSIBLE = "/root/tools"
+PROGRAM = VisiblePath(f"{INACCESSIBLE}/program", "read", "program")
 
 
 @pytest.fixture(autouse=True)
 def root_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extension_user, "is_kernel_root", lambda: True)
     monkeypatch.setattr(extension_user, "allot_user_id", lambda root, extension: 1_900_000_000)
-    monkeypatch.setattr(extension_user, "find_closed_path", lambda path, uid: CLOSED)
+    monkeypatch.setattr(extension_user, "find_inaccessible_path", lambda path, uid: INACCESSIBLE)
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ source = {{ command = "{program}" }}
 
 
 @trial
-async def files_of_the_host_are_closed_to_others_under_any_umask() -> None:
+async def files_of_the_host_are_unreadable_for_others_under_any_umask() -> None:
     with shared_folder() as place:
         program, home = system_explorer(place / "run"), place / "home"
         config = place / "exthost.toml"

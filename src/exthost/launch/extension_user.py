@@ -4,7 +4,8 @@ Every extension has a separate uid (`process.user_registry`). That user may be u
 files of the program, such as an interpreter that a version manager installed below /root. Then the
 extension runs as user 0 without capabilities, but only if it may write none of the host's files,
 since it would write them as root. Otherwise it is refused, and the error shows how to fix that. If
-only the state folder (where it may keep files) cannot be reached, the extension runs without one.
+the user cannot reach only the state folder (where an extension may keep files), the extension runs
+without that folder.
 
 A `View` is the part of the host's file system that a sandboxed extension sees, and the user that it
 runs as.
@@ -20,8 +21,8 @@ from exthost.launch.sandbox.strict import View
 from exthost.model.probe_result import SandboxSupport
 from exthost.process.user_ids import (
     can_write,
-    find_closed_folder,
-    find_closed_path,
+    find_inaccessible_folder,
+    find_inaccessible_path,
     is_kernel_root,
     user_id,
 )
@@ -33,8 +34,8 @@ _INSTALL_FOR_ALL = "install its program where every user can reach it (/usr/loca
 
 
 def probe_user_id(support: SandboxSupport) -> int | None:
-    """Return the uid as which sandboxes are tried: that of no extension. None if this host can run
-    extensions only as its own user, because it is not root or there is no setpriv."""
+    """Return the uid that runs the trial of a sandbox, which no extension has. None if this host
+    can run extensions only as its own user, because it is not root or there is no setpriv."""
     return user_id("") if support.uid == 0 and support.setpriv else None
 
 
@@ -55,10 +56,12 @@ def with_extension_user(
     # Every user can read the paths of the system.
     system = {mount.path for mount in system_view(network=True).visible_paths}
     for mount in view.visible_paths:
-        if mount.path not in system and (closed := find_closed_path(mount.path, uid)):
+        if mount.path not in system and (inaccessible := find_inaccessible_path(mount.path, uid)):
             if mount.access == "write":
-                raise _not_writable_error(extension, mount.path, closed, uid)
-            why = f"its own user {uid} cannot reach {mount.path}: it has no access to {closed}"
+                raise _not_writable_error(extension, mount.path, inaccessible, uid)
+            why = (
+                f"its own user {uid} cannot reach {mount.path}: it has no access to {inaccessible}"
+            )
             return _as_root(extension, view, why, _INSTALL_FOR_ALL)
     for path in view.writable:
         if not can_write(path, uid):
@@ -100,14 +103,14 @@ def _as_root(extension: str, view: View, why: str, fix: str) -> View:
     return replace(view, state="")
 
 
-def _not_writable_error(extension: str, path: str, closed: str, uid: int) -> Refused:
-    """Return the error for a granted path that the user cannot write. `closed` is the file or
-    folder without access for this user: the path itself, or a folder above it."""
-    owner, enter = f"chown -R {uid} {shlex.quote(path)}", f"chmod o+x {shlex.quote(closed)}"
-    command = owner if closed == path else enter
+def _not_writable_error(extension: str, path: str, inaccessible: str, uid: int) -> Refused:
+    """Return the error for a granted path that the user cannot write. `inaccessible` is the
+    path itself, or a folder above it that this user cannot enter."""
+    owner, enter = f"chown -R {uid} {shlex.quote(path)}", f"chmod o+x {shlex.quote(inaccessible)}"
+    command = owner if inaccessible == path else enter
     return Refused(
         "X0392",
-        f"user {uid}, which it runs as, cannot write {path}: it has no access to {closed}",
+        f"user {uid}, which it runs as, cannot write {path}: it has no access to {inaccessible}",
         extension=extension,
         help=f"let that user write it: {command}",
         evidence=Evidence(path=path, key="permissions.filesystem"),
@@ -118,13 +121,13 @@ def _usable_state(extension: str, folder: str, uid: int) -> str:
     """Return the state folder if the user can reach it; "" if not."""
     if not folder:
         return ""
-    if closed := find_closed_folder(folder, uid):
+    if inaccessible := find_inaccessible_folder(folder, uid):
         _log.warning(
             "[%s] it has no state folder, since its user %d cannot reach %s; set EXTHOST_HOME to "
             "a folder that every user can reach",
             extension,
             uid,
-            closed,
+            inaccessible,
         )
         return ""
     return folder

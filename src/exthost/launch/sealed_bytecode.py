@@ -35,7 +35,7 @@ from exthost.process.child import Child
 from exthost.process.private_folders import make_shared_root
 from exthost.process.state_dirs import state_folder
 from exthost.process.state_root import state_root
-from exthost.process.user_ids import find_closed_path
+from exthost.process.user_ids import find_inaccessible_path
 
 _log = logging.getLogger("exthost.launch")
 
@@ -71,7 +71,7 @@ def find_sealed(
     folder = _sealed_folder(spec, plan, environ, bytecode)
     if folder is None or not folder.is_dir():
         return None
-    return None if uid is not None and find_closed_path(str(folder), uid) else folder
+    return None if uid is not None and find_inaccessible_path(str(folder), uid) else folder
 
 
 def _interpreter(plan: LaunchPlan) -> str:

@@ -74,7 +74,7 @@ class Wrapper:
     private_mounts  paths of in-memory file systems that only the program sees
     paths           the files that are visible in the sandbox; `init` executes the program only if
                     each path still leads to the expected file
-    closed          the paths in writable folders that the program cannot write
+    protected       the paths in writable folders that the program cannot write
     """
 
     options: tuple[str, ...]
@@ -83,7 +83,7 @@ class Wrapper:
     filter: bytes = field(default=b"", repr=False)
     private_mounts: tuple[str, ...] = ()
     paths: tuple[ExpectedPath, ...] = ()
-    closed: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
 
     @property
     def is_strict(self) -> bool:

@@ -107,7 +107,7 @@ class Child:
         self._private_mounts = plan.wrapper.private_mounts if plan.wrapper is not None else ()
         self.argv = plan.argv  # not the whole plan: its variables may be secrets, and are many
         self.cwd = plan.cwd or ""
-        self.closed_paths = plan.wrapper.closed if plan.wrapper is not None else ()
+        self.closed_paths = plan.wrapper.protected if plan.wrapper is not None else ()
         self.status: ExitStatus | None = None
         spawn_began = time.perf_counter()
         child_ends: list[int] = []
