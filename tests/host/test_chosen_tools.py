@@ -87,8 +87,8 @@ async def test_a_denied_tool_does_not_exist_for_models_and_clients_of_the_gatewa
 
 def test_a_denied_tool_cannot_be_called_from_the_command_line(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"extensions": [agent(tools={"deny": ["d*"]})]})
-    for words in (["ext_agent_die"], ["agent", "die"]):
-        run = run_inside("call", *words, "code=3", "--config", config)
+    for arguments in (["ext_agent_die"], ["agent", "die"]):
+        run = run_inside("call", *arguments, "code=3", "--config", config)
         assert run.returncode == 2 and "die" in run.stderr
 
 

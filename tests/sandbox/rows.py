@@ -168,7 +168,7 @@ ROWS: Mapping[str, Row] = {
     "M5": Row(
         "a datagram socket without network",
         (
-            "without_network_no_listener_of_the_host_hears_anything",
+            "without_network_no_data_arrives_at_a_listener_of_the_host",
             "without_network_no_socket_of_any_family_can_be_made",
         ),
     ),
@@ -312,10 +312,10 @@ ROWS: Mapping[str, Row] = {
         "system calls that nobody had thought of",
         (
             "denied_calls_are_refused",
-            "calls_that_no_group_lists_do_not_exist_and_later_ones_neither",
+            "unlisted_and_future_system_calls_do_not_exist",
             "a_clone_makes_no_namespace_of_any_kind",
             "a_personality_can_be_read_but_not_changed",
-            "io_uring_and_other_doors_into_the_kernel_are_shut",
+            "io_uring_and_other_risky_system_calls_fail",
         ),
     ),
     "client": Row(

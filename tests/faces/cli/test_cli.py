@@ -298,7 +298,7 @@ def test_the_description_of_a_tool_cannot_control_a_terminal(tmp_path: Path) -> 
     assert "\x1b" not in row and row.endswith("two lines \\x1b[31mred")
 
 
-def test_one_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_extension_with_an_unsupported_source_is_refused(tmp_path: Path) -> None:
     (tmp_path / "exthost.toml").write_text(
         '[[extensions]]\nname = "far"\nsource = { type = "grpc", address = "x" }\n'
     )

@@ -261,11 +261,11 @@ def test_a_server_in_node_works_under_its_learnt_policy(
     arguments: list[str],
     grants: list[str],
 ) -> None:
-    words = [f"--call={call}".replace("PLACE", str(place)) for call in calls]
+    calls_options = [f"--call={call}".replace("PLACE", str(place)) for call in calls]
     variables = ["-e", f"MEMORY_FILE_PATH={place}/out/memory.json"] if name == "memory" else []
     folders = [item.replace("PLACE", str(place)) for item in arguments]
     program = npm_servers / f"mcp-server-{name}"
-    options = ["--dialect", "mcp", *words, *variables]
+    options = ["--dialect", "mcp", *calls_options, *variables]
     permissions = _check_learnt(place, *options, "--", "node", program, *folders)
     assert permissions["filesystem"] == [item.replace("PLACE", str(place)) for item in grants]
 
@@ -286,8 +286,8 @@ def test_a_server_in_python_works_under_its_learnt_policy(
     path = Path(sys.executable).with_name(name)
     if not path.exists():
         pytest.skip(f"{name} is not installed")
-    words = [f"--call={call}".replace("PLACE", str(place)) for call in calls]
-    permissions = _check_learnt(place, "--dialect", "mcp", *words, "--", path, *arguments)
+    options = [f"--call={call}".replace("PLACE", str(place)) for call in calls]
+    permissions = _check_learnt(place, "--dialect", "mcp", *options, "--", path, *arguments)
     assert permissions["filesystem"] == [f"{place}/{item}" for item in grants]
 
 
