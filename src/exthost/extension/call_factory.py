@@ -235,8 +235,8 @@ class CallFactory:
         if tool.seconds is None or self._spec.limits.call is not None:
             return self.tool_limit
         permissions = self._spec.permissions
-        most = None if permissions is None else permissions.max_execution_time
-        return tool.seconds if most is None else min(tool.seconds, most)
+        limit = None if permissions is None else permissions.max_execution_time
+        return tool.seconds if limit is None else min(tool.seconds, limit)
 
     def _bad_arguments_error(self, tool: Tool, problems: list[str]) -> UsageError:
         return UsageError(

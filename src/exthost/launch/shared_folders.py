@@ -147,12 +147,12 @@ def protect_view(
         return view
     cache = neighbours.cache or CodeCache()
     host = cache.read_host(spec.config_file, environ)
-    own = [item for item in cache.read_extension(spec, environ) if item.code.is_program]
+    own_code = [item for item in cache.read_extension(spec, environ) if item.code.is_program]
     others = list[OwnedCode]()
     for other in neighbours.every:
         if other.id != spec.id:
             others += cache.read_extension(other, environ)
-    code = (*host, *own, *others)
+    code = (*host, *own_code, *others)
     if view is None:
         protection = _protect_for(spec, code)
     else:
