@@ -13,7 +13,11 @@ from typing import Any
 
 import pytest
 
+from exthost.faces.cli import learn as learn_verb
+from exthost.faces.cli.common import Args
+from exthost.faces.cli.learn import DOES_NOT_WORK
 from exthost.host.connection import Connection, connection_spec
+from exthost.model.spec import Spec
 from tests.faces.cli.cli_process import run_inside
 from tests.sandbox.confined import shared_folder
 
@@ -83,6 +87,19 @@ def explore(permissions: dict[str, Any], code: str) -> Any:
             return await extension.call("explore", {"code": code})
 
     return asyncio.run(run())
+
+
+@pytest.mark.parametrize(("difference", "code"), [("", 0), ("a call failed", DOES_NOT_WORK)])
+def test_the_exit_code_says_whether_the_proposal_works(
+    difference: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(self: Any) -> int:
+        self.difference = difference
+        return 0
+
+    monkeypatch.setattr(learn_verb._Learning, "run", run)
+    args = Args(json=True, command=[], calls=[], replay=None)
+    assert learn_verb.learn(args, Spec(id="a", argv=("true",))) == code
 
 
 @pytest.mark.more
