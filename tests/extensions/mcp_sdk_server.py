@@ -1,5 +1,5 @@
-"""An MCP server with the official Python SDK, which supports both eras of MCP: the one with
-sessions, and the stateless one."""
+"""An MCP server with the official Python SDK, which supports both eras of MCP: with a
+handshake, and stateless."""
 
 from typing import Annotated
 

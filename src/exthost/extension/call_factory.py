@@ -98,7 +98,7 @@ class CallFactory:
         return require_time_left(self._spec.id, name, timeout)
 
     def for_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
-        """Return the parts of a call of a method, which is given by its name on the wire."""
+        """Return the parts of a call of a method, which is given by its name in the request."""
         if type(method) is not str:
             check_name(method)
         self.refuse_quarantined(method, params)
