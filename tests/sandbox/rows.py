@@ -249,7 +249,7 @@ ROWS: Mapping[str, Row] = {
     "m6": Row(
         "a pinned program that was swapped beside its start",
         (
-            "a_pinned_program_that_is_swapped_beside_its_start_does_not_run",
+            "a_pinned_program_that_is_swapped_during_its_starts_does_not_run",
             "a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run",
         ),
     ),
