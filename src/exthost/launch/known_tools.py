@@ -1,5 +1,5 @@
-"""What interpreters, package managers and the system read as code, by the names of their programs
-and variables. Pure data; `code_paths` uses it.
+"""Tables of the files that interpreters, package managers and the system read as code, by the names
+of their programs and variables. Pure data; `code_paths` uses it.
 
 Code of a program that is missing here is not protected from an extension that may write it.
 """

@@ -1,4 +1,4 @@
-"""A gateway whose clients search for tools: two tools, and calls judged as what they are."""
+"""A gateway whose clients search for tools: its two tools, and the rules for the inner calls."""
 
 import asyncio
 import json
