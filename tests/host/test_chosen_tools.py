@@ -96,8 +96,8 @@ def test_doctor_warns_about_a_pattern_that_fits_no_tool(tmp_path: Path) -> None:
     tools = {"deny": ["nothing_*"], "allow": ["echo"]}
     config = write_config(tmp_path, {"extensions": [agent(tools=tools)]})
     run = run_inside("doctor", "--runtime", "--json", "--config", config)
-    found = [one for one in json.loads(run.stdout)["findings"] if one["code"] == "X1840"]
-    assert [one["message"] for one in found] == [
+    found = [item for item in json.loads(run.stdout)["findings"] if item["code"] == "X1840"]
+    assert [item["message"] for item in found] == [
         "tools.deny has 'nothing_*', which fits none of its tools"
     ]
 

@@ -42,7 +42,9 @@ def config(folder: Path, *rules: dict[str, Any], **more: Any) -> Path:
 def audited(folder: Path) -> list[tuple[Any, ...]]:
     lines = (folder / "audit.jsonl").read_text().splitlines()
     records = [record for record in map(json.loads, lines) if record["method"] == "rules"]
-    return [(one["about"], one["rule"], one["outcome"], one["reason"]) for one in records]
+    return [
+        (record["about"], record["rule"], record["outcome"], record["reason"]) for record in records
+    ]
 
 
 async def test_each_dialect_is_denied_asked_and_allowed(tmp_path: Path) -> None:
@@ -64,7 +66,7 @@ async def test_each_dialect_is_denied_asked_and_allowed(tmp_path: Path) -> None:
             error = await error_of(host.call_tool(names[dialect], {**tool.arguments, "no": 1}))
             assert error.code == "X1841" and isinstance(error, Refused)
             assert tool.shown in (await host.call_tool(names[dialect], tool.arguments)).text
-    assert [one.event["tool_name"] for one in questions] == list(names.values())
+    assert [question.event["tool_name"] for question in questions] == list(names.values())
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ async def test_hooks_false_skips_rules_and_the_audit_records_it(tmp_path: Path) 
     async with exthost.Host.from_config(path) as host:
         host.events.subscribe(HooksSkipped, skipped.append)
         assert (await host.call_tool(ECHO, {"a": 1}, hooks=False)).data == {"a": 1}
-    assert [one.tool_name for one in skipped] == [ECHO]
+    assert [item.tool_name for item in skipped] == [ECHO]
 
 
 def test_no_hooks_on_the_command_line_skips_rules(tmp_path: Path) -> None:
@@ -200,7 +202,7 @@ async def test_the_caller_is_asked_and_another_client_cannot_answer(tmp_path: Pa
             assert error.code == "X1842" and not call.done()
             agree.set_result(True)
             assert (await call).data == {"a": 1}
-    assert [one.outcome for one in applied] == ["declined", "agreed"]
+    assert [item.outcome for item in applied] == ["declined", "agreed"]
 
 
 async def test_an_answer_counts_for_one_call(tmp_path: Path) -> None:
@@ -213,7 +215,7 @@ async def test_an_answer_counts_for_one_call(tmp_path: Path) -> None:
     async with exthost.Host.from_config(config(tmp_path, ASK), confirm=confirm) as host:
         calls = [host.call_tool(ECHO, {"a": n}) for n in (1, 2, 1)]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert [isinstance(one, Refused) for one in outcomes] == [False, True, False]
+    assert [isinstance(outcome, Refused) for outcome in outcomes] == [False, True, False]
     assert len(questions) == 3
 
 
@@ -244,7 +246,7 @@ async def test_allow_is_recorded_and_other_tools_are_not_judged(tmp_path: Path) 
             await host.call_tool("ext_agent_cwd")
             assert (await error_of(host.call_tool("ext_agent_env"))).code == "X1841"
         assert isinstance(await error_of(host.call_tool("ext_agent_nothing")), NotFound)
-    assert [(one.tool_name, one.outcome) for one in applied] == [
+    assert [(item.tool_name, item.outcome) for item in applied] == [
         (ECHO, "allowed"),
         ("ext_agent_env", "denied"),
     ] * 2
@@ -263,7 +265,7 @@ async def test_a_rule_that_allows_is_recorded_on_every_way(tmp_path: Path) -> No
             await host.call_tool(ECHO, {"a": 1})
             await attached.call_tool(ECHO, {"a": 1})
             await host.call_tool(ECHO, {"a": 2})
-    assert [one.outcome for one in applied] == ["allowed"] * 6
+    assert [item.outcome for item in applied] == ["allowed"] * 6
 
 
 async def test_a_tool_is_judged_again_when_its_extension_changes_it() -> None:

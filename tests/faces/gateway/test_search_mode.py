@@ -91,7 +91,7 @@ async def test_a_call_is_judged_as_the_inner_tool(era: str) -> None:
         assert json.loads(text(await client.call_tool("call_tool", echoed))) == {"a": 1}
         with pytest.raises(MCPError, match="there is no tool"):
             await client.call_tool("call_tool", {"name": "ext_agent_die", "arguments": {}})
-    assert [(one.tool_name, one.outcome) for one in applied] == [
+    assert [(item.tool_name, item.outcome) for item in applied] == [
         ("ext_agent_env", "denied"),
         ("ext_agent_echo", "allowed"),
     ]
@@ -117,7 +117,7 @@ async def test_guards_audit_and_events_see_the_inner_tool(era: str, tmp_path: Pa
         assert blocked.is_error and "guarded" in text(blocked)
         echoed = {"name": "ext_agent_echo", "arguments": {"a": 1}}
         assert not (await client.call_tool("call_tool", echoed)).is_error
-    assert [one.method for one in ended if one.extension == "agent"] == ["echo"]
+    assert [item.method for item in ended if item.extension == "agent"] == ["echo"]
     lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     assert [line["method"] for line in lines if line["extension"] == "agent"] == ["echo"]
 
