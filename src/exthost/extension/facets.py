@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.facet_attributes import FacetAttributes
 from exthost.dialects.missing_facet import FacetOwner, missing_facet_error
 from exthost.dialects.steps import Exchanges
 
@@ -22,10 +21,7 @@ def find_facet(extension: FacetOwner, facet_class: type[F]) -> F:
         facet = vars(extension)[name]
         if isinstance(facet, facet_class):
             return facet
-    class_name = facet_class.__name__
-    attributes = FacetAttributes.__annotations__.items()  # those of all built-in dialects
-    name = next((name for name, annotation in attributes if annotation == class_name), class_name)
-    raise missing_facet_error(extension, name)
+    raise missing_facet_error(extension, facet_class.__name__)
 
 
 @runtime_checkable

@@ -1,11 +1,11 @@
 """Keeps the last lines of a process's stderr, in bounded memory.
 
-These lines (the tail) are part of errors about the process. If the last burst (output without a
-pause) has more lines than the tail, its first lines are kept as well: a panic prints its message
-first, and the stacks of all threads after it. A pause before or after an indented line does not end
-a burst, because a panic of Rust prints its message, looks up the names of functions, which may take
-seconds, and then prints the stack. Each complete line is also passed to a callback as it arrives; a
-very long line is passed on in pieces.
+These lines (the tail) are part of errors about the process. A burst is output without a pause; a
+pause before or after an indented line does not count, because a panic of Rust prints its message,
+looks up the names of functions, which may take seconds, and then prints the stack. If the last
+burst has more lines than the tail, its first lines are kept as well: a panic prints its message
+first, and the stacks of all threads after it. Each complete line is also passed to a callback as it
+arrives; a very long line is passed on in pieces.
 """
 
 import re
@@ -42,10 +42,10 @@ class StderrTail:
     """Keeps the last bytes, and calls `on_line` for each line."""
 
     __slots__ = (
+        "_burst_at",
         "_burst_head",
         "_burst_lines",
         "_cached_lines",
-        "_last_read_at",
         "_line",
         "_now",
         "_on_line",
@@ -59,7 +59,7 @@ class StderrTail:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._now = now
-        self._last_read_at = 0.0  # when the last bytes arrived
+        self._burst_at = 0.0  # when the last bytes arrived, by `now`
         self._burst_head = b""
         self._burst_lines = 0
         self._tail = b""
@@ -84,8 +84,8 @@ class StderrTail:
         return self._pass_on(data, newlines, self._on_line, room)
 
     def _add_to_burst(self, data: bytes, newlines: int) -> None:
-        previous_at, self._last_read_at = self._last_read_at, self._now()
-        if self._last_read_at - previous_at > _PAUSE_SECONDS and not self._continues(data):
+        previous_at, self._burst_at = self._burst_at, self._now()
+        if self._burst_at - previous_at > _PAUSE_SECONDS and not self._continues(data):
             self._burst_head, self._burst_lines = b"", 0
         self._burst_lines += newlines
         if len(self._burst_head) < HEAD_BYTES:
@@ -120,7 +120,7 @@ class StderrTail:
         """Return the last lines, oldest first. If all of them arrived before the time `since` (by
         `now`), the line OLDER precedes them."""
         lines = self._last_lines()
-        return (OLDER, *lines) if lines and self._last_read_at < since else lines
+        return (OLDER, *lines) if lines and self._burst_at < since else lines
 
     def _last_lines(self) -> tuple[str, ...]:
         """Return the last lines. The result is cached: when a process exits, each of its calls

@@ -99,14 +99,14 @@ class StdinWriter:
             self.write_parts(data)
             return
         try:
-            written = os.write(self._fd, data)
+            done = os.write(self._fd, data)
         except BlockingIOError:
-            written = 0
+            done = 0
         except OSError:
             self._break()
             return
-        if written != len(data):
-            self._keep((data,), written)
+        if done != len(data):
+            self._keep((data,), done)
 
     def write_parts(self, *parts: bytes) -> None:
         """Write a message in parts, so that a large message need not be copied to join it with the
@@ -123,14 +123,14 @@ class StdinWriter:
             self._is_wide = True
             widen(self._fd)
         try:
-            written = os.writev(self._fd, parts)
+            done = os.writev(self._fd, parts)
         except BlockingIOError:
-            written = 0
+            done = 0
         except OSError:
             self._break()
             return
-        if written != size:
-            self._keep(parts, written)
+        if done != size:
+            self._keep(parts, done)
 
     def write_locked(self, data: bytes) -> None:
         """Acquire the lock, and write."""
@@ -198,18 +198,18 @@ class StdinWriter:
         self._gathered.clear()
         self.write(data)
 
-    def _keep(self, buffers: tuple[bytes, ...], written: int = 0) -> None:
+    def _keep(self, buffers: tuple[bytes, ...], done: int = 0) -> None:
         """Append what was not written to the backlog: the buffers without their first `done`
         bytes."""
         if self._backlog is None:
             self._backlog = deque()
         for buffer in buffers:
-            if written >= len(buffer):
-                written -= len(buffer)
+            if done >= len(buffer):
+                done -= len(buffer)
                 continue
-            self._backlog.append(memoryview(buffer)[written:] if written else buffer)
-            self.unwritten_bytes += len(buffer) - written
-            written = 0
+            self._backlog.append(memoryview(buffer)[done:] if done else buffer)
+            self.unwritten_bytes += len(buffer) - done
+            done = 0
         if not self._watching:
             self._watching = True
             if threading.get_ident() == self._thread:
@@ -239,13 +239,13 @@ class StdinWriter:
                 self._unwatch()
                 return
             try:
-                written = write_backlog(self._fd, self._backlog)
+                done = write_backlog(self._fd, self._backlog)
             except BlockingIOError:
                 return
             except OSError:
                 self._break()
                 return
-            self.unwritten_bytes -= written
+            self.unwritten_bytes -= done
             if not self._backlog:
                 self._unwatch()
             elif self._timer is not None:  # the child has read something: restart the stall timer
@@ -280,11 +280,11 @@ def write_backlog(fd: int, backlog: deque[bytes | memoryview]) -> int:
     """Write what a file descriptor in non-blocking mode accepts now, and remove it from the
     backlog. Return the number of bytes. Raises BlockingIOError, or OSError if the other end is
     closed."""
-    written = remaining = os.writev(fd, tuple(islice(backlog, _MAX_BUFFERS)))
-    while remaining:
+    written = done = os.writev(fd, tuple(islice(backlog, _MAX_BUFFERS)))
+    while done:
         first = backlog.popleft()
-        if remaining < len(first):
-            backlog.appendleft(memoryview(first)[remaining:])
+        if done < len(first):
+            backlog.appendleft(memoryview(first)[done:])
             break
-        remaining -= len(first)
+        done -= len(first)
     return written
