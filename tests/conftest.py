@@ -40,7 +40,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.extensions.clock import Clock, Uvloop, installed_clock
 from tests.extensions.proc import all_pids, our_descriptors, our_processes, our_threads
-from tests.faults.trials import COUNTS, SAMPLE_VARIABLE, Counted, default_seed, summary
+from tests.faults.trials import COUNTS, SAMPLE_VARIABLE, TrialKey, default_seed, summary
 from tests.sampled_rows import unsampled_items
 from tests.sandbox.rows import count_by_row
 
@@ -248,7 +248,7 @@ def pytest_testnodedown(node: Any) -> None:
     """Add the counts of a worker that has ended."""
     output = getattr(node, "workeroutput", {})
     for family, dialect, outcome, times in output.get("trials", ()):
-        COUNTS[Counted(family, dialect, outcome)] += times
+        COUNTS[TrialKey(family, dialect, outcome)] += times
     LEFT_OUT.update(Counter(output.get("left out", {})) - LEFT_OUT)  # each worker collects all
 
 

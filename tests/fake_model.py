@@ -55,10 +55,10 @@ def chat(request: Any) -> Any:
     answered = [message for message in request["messages"] if message["role"] == "tool"]
     message: dict[str, Any] = {"role": "assistant", "content": None}
     if answered:
-        texts = [_text_of(one["content"]) for one in answered]
+        texts = [_text_of(item["content"]) for item in answered]
         message["content"] = summary(texts, count_images(request["messages"]))
     else:
-        [*_, last] = [one for one in request["messages"] if one["role"] == "user"]
+        [*_, last] = [item for item in request["messages"] if item["role"] == "user"]
         calls = requested_calls(_text_of(last["content"]))
         assert calls, last
         message["tool_calls"] = function_calls(calls)
@@ -226,7 +226,7 @@ def gemini(request: Any) -> Any:
     last = request["contents"][-1]
     results = [part["functionResponse"] for part in last["parts"] if "functionResponse" in part]
     if results:
-        texts = [next(iter(one["response"].values())) for one in results]
+        texts = [next(iter(result["response"].values())) for result in results]
         pictures = [part for part in last["parts"] if "inlineData" in part]
         parts: list[Any] = [{"text": summary(texts, len(pictures))}]
     else:

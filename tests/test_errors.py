@@ -47,7 +47,7 @@ def test_an_error_as_text_has_no_control_characters_of_a_child() -> None:
     assert error.message.startswith("no\x1b")  # the attribute is not changed, only the text
 
 
-def test_it_becomes_the_extension_in_an_error_without_a_name() -> None:
+def test_an_error_without_an_extension_says_the_extension_instead_of_it() -> None:
     assert str(errors.ExtensionGone("X1001", "it ended")).startswith("the extension ended [X1001]")
     assert str(errors.ExtensionGone("X1001", "its pipe broke")).startswith(
         "the extension's pipe broke"

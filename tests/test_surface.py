@@ -82,6 +82,19 @@ def test_the_error_for_a_facet_of_another_dialect_says_which_dialect_has_it(
     assert isinstance(caught.value, UsageError) and "morphir" in caught.value.message
 
 
+@pytest.mark.parametrize(("name", "dialect"), FACET_DIALECTS.items())
+def test_the_error_for_a_facet_class_of_another_dialect_says_which_dialect_has_it(
+    name: str, dialect: str
+) -> None:
+    facet_class: Any = find.find_dialect(dialect).facets[name]
+    with pytest.raises(UsageError) as caught:
+        make_extension("morphir").facet(facet_class)
+    assert caught.value.message == (
+        f"an extension of the morphir dialect has no {name!r}: "
+        f"extensions of the {dialect} dialect have it"
+    )
+
+
 @pytest.mark.parametrize("make", [make_extension, make_sync_extension])
 def test_any_other_missing_name_is_a_plain_attribute_error(make: Any) -> None:
     ext = make("mcp")

@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-from exthost.faces.cli.verbs import VERB_GROUPS, VERBS
+from exthost.faces.cli.verbs import EXIT_CODES, VERB_GROUPS, VERBS
 from scripts.reference.markdown import code, page, table
 from scripts.reference.source_code import docstring
 
@@ -12,25 +12,14 @@ Standard output is data, standard error is for people. Every verb takes `--json`
 extension stands after `--`. `exthost VERB --help` prints what is written here. When a host of the
 config runs, the verbs that call or look are its clients; `--standalone` starts a process of its own.
 
-| Exit code | |
-| --- | --- |
-| 0 | ok |
-| 1 | the extension answered with an error, or its result is marked as one |
-| 2 | usage, not found, arguments that do not fit the schema |
-| 3 | a config or manifest is invalid |
-| 4 | refused: a requirement, a permission, the sandbox or a pin forbids it |
-| 5 | did not start or complete the handshake |
-| 6 | a call timed out |
-| 7 | the process died or broke the protocol, or its breaker is open |
-| 130 | Ctrl-C |
-
 Colours are used only on a terminal, unless `NO_COLOR` is set.
 """
 
 
 def cli_page() -> str:
     """Return the page."""
-    parts = [_INTRODUCTION]
+    codes = [(str(code), meaning) for code, meaning in EXIT_CODES.items()]
+    parts = [_INTRODUCTION, table(("Exit code", ""), codes)]
     for name, verbs in VERB_GROUPS.items():
         rows = [(f"[`{verb}`](#{verb})", summary) for verb, summary in verbs.items()]
         parts.append(table((name.capitalize(), ""), rows))

@@ -26,9 +26,9 @@ _log = logging.getLogger("exthost.events")
 class CallStarted(NamedTuple):
     """A call was accepted.
 
-    `method` is the method or the tool's method on the wire. `key` identifies the call until its
-    CallEnded, which has the same key. A later call may reuse the key. `tool` is the own name of the
-    tool, or "" if the call is not one of a tool.
+    `method` is the method of the request, or of the request that calls the tool. `key` identifies
+    the call until its CallEnded, which has the same key. A later call may reuse the key. `tool` is
+    the own name of the tool, or "" if the call is not one of a tool.
     """
 
     extension: str

@@ -11,7 +11,7 @@ Trace Context; dialects that have a field for it (mcp: `_meta`) send it to the e
 The call of a tool follows the conventions of OpenTelemetry for MCP and generative AI, in every
 dialect: its span is named `tools/call NAME` with the tool's own name, and its duration is recorded
 in the histogram `mcp.client.operation.duration`. Attributes that begin with `exthost.` have what
-the conventions do not: the extension, the method on the wire, and the outcome.
+the conventions do not: the extension, the method of the request, and the outcome.
 
 Needs the package `opentelemetry-api`, and the OpenTelemetry SDK if spans are to be exported; both
 come with the extra `otel`. A host without `CallSpans` does not create the events, so it costs

@@ -285,7 +285,7 @@ def test_a_config_that_doubles_with_each_level_is_refused_in_bounded_time() -> N
     assert "100000 values" in error.message
 
 
-def test_a_single_entry_is_checked_the_same_way() -> None:
+def test_spec_from_mapping_reports_an_unknown_key() -> None:
     with pytest.raises(ConfigError) as caught:
         spec_from_mapping({"name": "a", "source": SOURCE, "limit": {}})
     assert (caught.value.code, caught.value.extension) == ("X0102", "a")

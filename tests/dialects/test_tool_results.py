@@ -17,23 +17,19 @@ from exthost.tool_result import TextBlock, ToolResult
 from tests.dialects import test_cigen, test_mcp, test_nexo, test_synaps
 from tests.extensions import nexo_tree, roder
 from tests.extensions.harness import closed_at_end, error_of, wait_until
+from tests.extensions.morphir_program import morphir_program
 
 # A morphir extension whose tool answers a division by zero with an error reply.
-DIVIDER = """
-import json, sys
-for line in sys.stdin:
-    request = json.loads(line)
-    answer = {"id": request["id"]}
-    if request["method"] == "divide":
-        try:
-            answer["result"] = request["params"]["a"] / request["params"]["b"]
-        except ZeroDivisionError as error:
-            answer["error"] = str(error)
-    else:
-        numbers = {"type": "object", "properties": {"a": {"type": "number"}}}
-        answer["result"] = [{"name": "divide", "description": "", "params_schema": numbers}]
-    print(json.dumps(answer), flush=True)
-"""
+NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}}}
+DIVIDER = morphir_program(
+    """
+    try:
+        result = params["a"] / params["b"]
+    except ZeroDivisionError as division_error:
+        error = str(division_error)
+    """,
+    tools=[{"name": "divide", "description": "", "params_schema": NUMBERS}],
+)
 COMMAND = [sys.executable, "-S", "-E", "-c", DIVIDER]
 
 HOOK_BEHAVIOUR = {"offer": {"hooks": ["after_tool_call"]}}

@@ -1,4 +1,7 @@
-"""Checks every vector of every dialect, with and without a process."""
+"""Checks every vector of every dialect, with and without a process.
+
+A vector is a table in a TOML file: an input, such as bytes or a conversation, and what must follow.
+"""
 
 from pathlib import Path
 
@@ -86,11 +89,11 @@ def test_a_function_returns_the_value_of_its_vector(vector: Vector) -> None:
 
 
 _READ = vectors("read")
-_DIALECTS = sorted({vector.module: vector for vector in _READ}.values(), key=str)
+_ONE_OF_EACH_DIALECT = sorted({vector.module: vector for vector in _READ}.values(), key=str)
 _FRAMES = [ReadVector(vector).data for vector in _READ]
 
 
-@pytest.mark.parametrize("vector", _DIALECTS, ids=lambda vector: vector.file)
+@pytest.mark.parametrize("vector", _ONE_OF_EACH_DIALECT, ids=lambda vector: vector.file)
 @pytest.mark.parametrize("role", Role)
 @given(data=st.data())
 def test_a_codec_raises_only_protocol_violations_for_any_bytes(

@@ -95,9 +95,16 @@ def test_a_host_works_on_a_read_only_root_without_user_namespaces(tmp_path: Path
     (config / "exthost.toml").write_text(text)
 
     def call(extension: str, code: str) -> "subprocess.CompletedProcess[str]":
-        words = ["call", extension, "explore", "--method", "--config", str(config / "exthost.toml")]
+        verb_arguments = [
+            "call",
+            extension,
+            "explore",
+            "--method",
+            "--config",
+            str(config / "exthost.toml"),
+        ]
         arguments = ["--args", json.dumps({"code": code}), "--json"]
-        command = [*container, "--", sys.executable, "-m", "exthost", *words, *arguments]
+        command = [*container, "--", sys.executable, "-m", "exthost", *verb_arguments, *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     free = call("free", "result = 'works'")

@@ -35,9 +35,9 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     shown = [block.text for block in read_blocks(PAGE) if block.language == "sh"]
     outputs = []
     for commands in shown:
-        done = run(commands, folder)
-        assert done.returncode == 0, (commands, done.stdout, done.stderr)
-        outputs.append(done.stdout + done.stderr)
+        result = run(commands, folder)
+        assert result.returncode == 0, (commands, result.stdout, result.stderr)
+        outputs.append(result.stdout + result.stderr)
     add, lock, _, use, differs, approve, doctor = outputs
     assert "added" in add and "files: locked" in lock
     text = (folder / "exthost.lock").read_text()

@@ -46,13 +46,13 @@ class FakeLoop:
     def call_soon_threadsafe(self, callback: Callable[..., None], *args: Any) -> None:
         callback(*args)
 
-    def set_timers(self) -> list[FakeTimer]:
+    def active_timers(self) -> list[FakeTimer]:
         self.timers = [timer for timer in self.timers if not timer.cancelled]
         return self.timers
 
     def advance(self, seconds: float) -> None:
         until = self.clock + seconds
-        while due := [timer for timer in self.set_timers() if timer.when <= until]:
+        while due := [timer for timer in self.active_timers() if timer.when <= until]:
             first = min(due, key=lambda timer: timer.when)
             self.timers.remove(first)
             self.clock = max(self.clock, first.when)
@@ -159,14 +159,14 @@ def test_each_open_call_expires_at_its_deadline_and_not_earlier(
             elif call.error is not None:
                 assert call.ended_at is not None
                 assert abs(call.ended_at - call.deadline) <= TOLERANCE
-        assert len(loop.set_timers()) <= 1  # one timer for all calls
+        assert len(loop.active_timers()) <= 1  # one timer for all calls
         assert len(session.pending) <= max_in_flight
         open_calls = [call for call in calls if not call.ended]
         assert set(session.pending.values()) | set(queue.waiting) == set(open_calls)
     loop.advance(10_000)
     assert all(call.ended for call in calls)
     assert queue.outcomes.results + queue.outcomes.unsuccessful["timeout"] == len(calls)
-    assert loop.set_timers() == [] and not queue.waiting and not session.pending
+    assert loop.active_timers() == [] and not queue.waiting and not session.pending
 
 
 def test_the_queue_does_not_keep_ended_calls() -> None:
@@ -186,14 +186,14 @@ def test_the_queue_does_not_keep_ended_calls() -> None:
         loop.advance(0.0001)
     gc.collect()
     assert sum(ref() is not None for ref in references) == 0
-    assert len(loop.set_timers()) <= 1
+    assert len(loop.active_timers()) <= 1
 
 
 def test_a_stopped_timer_starts_again_with_the_next_call() -> None:
     loop, session, queue = queue_with(10)
     queue.submit(TimedCall(1, 5, loop))
     queue.deadlines.stop()
-    assert loop.set_timers() == []
+    assert loop.active_timers() == []
     queue.submit(TimedCall(2, 5, loop))
     loop.advance(6)
     assert [call.params for call in session.abandoned] == [1, 2]

@@ -9,16 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 import exthost
-
-# An extension without tools that answers every request with an empty result.
-EMPTY_RESULTS = """
-import json, sys
-for line in sys.stdin:
-    request = json.loads(line)
-    if "id" in request:
-        result = [] if request["method"] == "capabilities" else {}
-        print(json.dumps({"id": request["id"], "result": result}), flush=True)
-"""
+from tests.extensions.morphir_program import morphir_program
 
 MAX_BYTES = 12 * 1024
 EXTENSIONS = 16
@@ -28,7 +19,7 @@ EXTENSIONS = 16
     sys.flags.dev_mode, reason="in development mode asyncio keeps the stack of each handle and task"
 )
 async def test_an_idle_extension_takes_at_most_12_kib() -> None:
-    command = [sys.executable, "-S", "-E", "-c", EMPTY_RESULTS]
+    command = [sys.executable, "-S", "-E", "-c", morphir_program()]
     async with AsyncExitStack() as stack:
 
         async def start(count: int) -> None:

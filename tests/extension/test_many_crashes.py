@@ -7,14 +7,14 @@ from tests.extensions.crashes import calls_with_crashes, crash_cycles
 
 @pytest.mark.both_loops
 async def test_a_process_that_dies_at_every_hundredth_call_loses_no_call() -> None:
-    account = await calls_with_crashes(2_000, 100)
-    assert account.balances() and set(account.ends) == {"result", "gone"}
+    report = await calls_with_crashes(2_000, 100)
+    assert report.is_clean() and set(report.outcomes) == {"result", "gone"}
     # Each process answers a hundred calls. At most ten calls are in flight when it dies.
-    assert account.restarts >= account.ends["result"] // 100
-    assert account.ends["gone"] <= account.restarts * 10
+    assert report.restarts >= report.outcomes["result"] // 100
+    assert report.outcomes["gone"] <= report.restarts * 10
 
 
 async def test_many_crashes_and_restarts_leave_no_resource() -> None:
-    account = await crash_cycles(25)
-    assert account.balances() and account.restarts == 25
-    assert account.ends == {"result": 25, "gone": 25}
+    report = await crash_cycles(25)
+    assert report.is_clean() and report.restarts == 25
+    assert report.outcomes == {"result": 25, "gone": 25}

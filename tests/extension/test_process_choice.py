@@ -340,6 +340,18 @@ def test_a_process_that_keeps_up_gets_all_calls_of_a_fast_method() -> None:
     assert len(chosen_sessions) <= 2, "the last batch of learn_fast(), and one batch without an end"
 
 
+def test_the_batch_of_a_process_that_keeps_up_has_no_end() -> None:
+    pool = Pool(2)
+    pool.learn_fast()
+    session = pool.send(FAST)
+    assert session is not None
+    for _ in range(process_choice._BATCH_CALLS):  # ten times as many calls as a bounded batch has
+        for _ in range(10):
+            assert pool.send(FAST) is session
+        # One call stays in flight, so that the process is never idle.
+        pool.reply(session, 10, FAST, seconds=0.001, waited=0.0002)
+
+
 def test_a_removed_process_that_keeps_up_gets_no_call() -> None:
     """The removed process answers its last calls."""
     pool = Pool(2)

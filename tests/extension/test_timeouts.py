@@ -7,20 +7,18 @@ import pytest
 import exthost
 from exthost.errors import CallTimeout
 from exthost.extension.timeouts import not_ready_in_time_error
+from tests.extensions.morphir_program import morphir_program
 
 # A program that answers each request except "hang". Before it answers "stray", it writes lines that
 # are not messages.
-STRAY_LINE_WRITER = """
-import json, sys
-for line in sys.stdin:
-    request = json.loads(line)
-    if "id" not in request or request["method"] == "hang":
+STRAY_LINE_WRITER = morphir_program(
+    r"""
+    if method == "hang":
         continue
-    if request["method"] == "stray":
-        print("stray\\n" * request["params"]["lines"], end="")
-    result = [] if request["method"] == "capabilities" else {}
-    print(json.dumps({"id": request["id"], "result": result}), flush=True)
-"""
+    if method == "stray":
+        print("stray\n" * params["lines"], end="")
+    """
+)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
-"""Functions that cause many crashes and count how every call ended. They are used by
-`tests/extension/test_many_crashes.py` and, with larger numbers, by `soak`."""
+"""Functions that cause many crashes and count how every call ended."""
 
 import asyncio
 import gc
@@ -36,64 +35,67 @@ class Footprint:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class CrashReport:
     """How the calls ended, and the resources before and after them."""
 
     calls: int
-    ends: Counter[str]
+    outcomes: Counter[str]
     restarts: int
     before: Footprint
     after: Footprint
 
-    def balances(self, megabytes: float = 5.0) -> bool:
+    def is_clean(self, megabytes: float = 5.0) -> bool:
         """Return whether each call ended once and the resources are the same as before."""
-        same = (
+        has_same_resources = (
             self.before.processes == self.after.processes
             and self.before.descriptors == self.after.descriptors
             and self.before.threads == self.after.threads
         )
-        grown = self.after.megabytes - self.before.megabytes
-        return same and sum(self.ends.values()) == self.calls and grown < megabytes
+        growth = self.after.megabytes - self.before.megabytes
+        return (
+            has_same_resources and sum(self.outcomes.values()) == self.calls and growth < megabytes
+        )
 
 
-async def calls_with_crashes(calls: int, every: int, *, at_once: int = 10) -> Account:
+async def calls_with_crashes(calls: int, every: int, *, at_once: int = 10) -> CrashReport:
     """Make this many calls. The process dies after each `every` calls."""
     async with hostile_extension(f"die_after={every}", restart=ALWAYS) as ext:
         await ext.call("echo", -1)
         before = Footprint.now()
-        ends: Counter[str] = Counter()
+        outcomes: Counter[str] = Counter()
         numbers = iter(range(calls))
 
-        async def work() -> None:
+        async def make_calls() -> None:
             for n in numbers:
-                ends[await _ended_in(ext, n)] += 1
+                outcomes[await _call_echo(ext, n)] += 1
 
-        await asyncio.gather(*(work() for _ in range(at_once)))
+        await asyncio.gather(*(make_calls() for _ in range(at_once)))
         stats = ext.stats
         counts = Counter({name: getattr(stats, name) for name in OUTCOMES})
-        assert +counts == ends + Counter(result=1)
+        assert +counts == outcomes + Counter(result=1)
         assert stats.in_flight == stats.waiting == 0
         await wait_until(lambda: ext.state == "ready" and ext.stats.pid is not None)
-        return Account(calls, ends, stats.restarts, before, Footprint.now())
+        return CrashReport(calls, outcomes, stats.restarts, before, Footprint.now())
 
 
-async def crash_cycles(times: int) -> Account:
+async def crash_cycles(times: int) -> CrashReport:
     """Start a process, make one call, and end the process by the next call, this many times."""
     async with hostile_extension(restart=ALWAYS) as ext:
         await ext.call("echo", -1)
         before = Footprint.now()
-        ends: Counter[str] = Counter()
+        outcomes: Counter[str] = Counter()
         for n in range(times):
-            ends[await _ended_in(ext, n)] += 1
+            outcomes[await _call_echo(ext, n)] += 1
             try:
                 await ext.call("leave", {"code": 1})
             except ExtensionGone:
-                ends["gone"] += 1
+                outcomes["gone"] += 1
         await wait_until(lambda: ext.stats.restarts == times and ext.state == "ready")
-        return Account(2 * times, ends, ext.stats.restarts, before, Footprint.now())
+        return CrashReport(2 * times, outcomes, ext.stats.restarts, before, Footprint.now())
 
 
-async def _ended_in(ext: Extension, n: int) -> str:
+async def _call_echo(ext: Extension, n: int) -> str:
+    """Call `echo`, and return how the call ended."""
     try:
         answer: Any = await ext.call("echo", n, timeout=20)
     except ExtensionGone:

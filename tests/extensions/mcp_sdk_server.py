@@ -1,4 +1,5 @@
-"""An MCP server with the official Python SDK, which supports both eras."""
+"""An MCP server with the official Python SDK, which supports both eras of MCP: with a
+handshake, and stateless."""
 
 from typing import Annotated
 
@@ -18,7 +19,7 @@ def add(a: int, b: int) -> int:
 
 @server.tool()
 async def work(steps: int, ctx: Context) -> str:
-    """Report progress, then be done."""
+    """Report progress after each step."""
     for step in range(1, steps + 1):
         await ctx.report_progress(step, steps, f"step {step}")
     return "done"
@@ -38,13 +39,13 @@ class Sure(BaseModel):
     yes: bool
 
 
-def ask_whether() -> Elicit[Sure]:
+def ask_person() -> Elicit[Sure]:
     """Ask the person. In the stateless era the result of the call is a request for input."""
     return Elicit("sure?", Sure)
 
 
 @server.tool()
-async def confirm(sure: Annotated[Sure, Resolve(ask_whether)]) -> str:
+async def confirm(sure: Annotated[Sure, Resolve(ask_person)]) -> str:
     """Ask a person."""
     return f"sure: {sure.yes}"
 

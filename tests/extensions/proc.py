@@ -63,7 +63,7 @@ def outside(inside: int, wrapper: int) -> int:
 def descendants_of(pid: int) -> set[int]:
     """Return the pids of a process and of all its descendants."""
     parents = {
-        one: observed.parent for one in all_pids() if (observed := read_process(one)) is not None
+        item: observed.parent for item in all_pids() if (observed := read_process(item)) is not None
     }
     found, news = {pid}, {pid}
     while news:

@@ -38,15 +38,15 @@ SAMPLE = 1 / 5
 AT_ONCE = 4
 
 
-class Counted(NamedTuple):
-    """The key of a counter."""
+class TrialKey(NamedTuple):
+    """The key of a count in `COUNTS`."""
 
     family: str
     dialect: str
     outcome: str  # passed, failed, skipped, unsampled
 
 
-COUNTS: Counter[Counted] = Counter()
+COUNTS: Counter[TrialKey] = Counter()
 SLOWEST: list[tuple[float, str]] = []
 
 
@@ -74,7 +74,7 @@ class Trials:
 
     def count(self, dialect: str, outcome: str = "passed", times: int = 1) -> None:
         """Count trials that were made outside of `run`."""
-        COUNTS[Counted(self._family, dialect, outcome)] += times
+        COUNTS[TrialKey(self._family, dialect, outcome)] += times
 
     async def run(self, at_once: int = AT_ONCE, *, sample: float = SAMPLE) -> None:
         """Run this share of the trials. Fail the test if a trial fails or if there are no

@@ -53,7 +53,7 @@ def wrong_pin(guard: Path) -> dict[str, Any]:
 
 
 def writable_by_another(guard: Path) -> dict[str, Any]:
-    """Let `tools` write the manifest of the guard (X0396)."""
+    """Let the plugin `aa` write the manifest of the guard (X0396)."""
     grant = {"filesystem": [f"{guard}:rw"], "network": False}
     return {"overrides": {"aa": {"permissions": grant, "sandbox": "best-effort"}}}
 
@@ -74,7 +74,8 @@ REASONS: dict[str, Callable[[Path], dict[str, Any]]] = {
 class RefusedGuard:
     """A folder with tools, and with a guard that is refused for this reason."""
 
-    def __init__(self, folder: Path, reason: str, **more: Any) -> None:
+    def __init__(self, folder: Path, reason: str, **config_keys: Any) -> None:
+        """`config_keys` are added to the config."""
         self.folder = folder
         self._received = folder / "heard"  # the tools write the messages to it
         self.plugins = folder / "plugins"
@@ -83,7 +84,11 @@ class RefusedGuard:
             write_plugin(self.plugins / "aa")
         self.guard = write_plugin(self.plugins / "guard", ALLOW, hooks=[BEFORE])
         config = REASONS[reason](self.guard)
-        self.document = {"discovery": {"search_paths": [str(self.plugins)]}, **config, **more}
+        self.document = {
+            "discovery": {"search_paths": [str(self.plugins)]},
+            **config,
+            **config_keys,
+        }
 
     def check_no_call_passed(self) -> None:
         """Check that the tools have received no call."""

@@ -87,8 +87,8 @@ async def test_a_denied_tool_does_not_exist_for_models_and_clients_of_the_gatewa
 
 def test_a_denied_tool_cannot_be_called_from_the_command_line(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"extensions": [agent(tools={"deny": ["d*"]})]})
-    for words in (["ext_agent_die"], ["agent", "die"]):
-        run = run_inside("call", *words, "code=3", "--config", config)
+    for arguments in (["ext_agent_die"], ["agent", "die"]):
+        run = run_inside("call", *arguments, "code=3", "--config", config)
         assert run.returncode == 2 and "die" in run.stderr
 
 
@@ -96,8 +96,8 @@ def test_doctor_warns_about_a_pattern_that_fits_no_tool(tmp_path: Path) -> None:
     tools = {"deny": ["nothing_*"], "allow": ["echo"]}
     config = write_config(tmp_path, {"extensions": [agent(tools=tools)]})
     run = run_inside("doctor", "--runtime", "--json", "--config", config)
-    found = [one for one in json.loads(run.stdout)["findings"] if one["code"] == "X1840"]
-    assert [one["message"] for one in found] == [
+    found = [item for item in json.loads(run.stdout)["findings"] if item["code"] == "X1840"]
+    assert [item["message"] for item in found] == [
         "tools.deny has 'nothing_*', which fits none of its tools"
     ]
 

@@ -201,7 +201,7 @@ def test_files_are_written_completely_and_keep_their_permissions(
 
 
 @shows("cigen-files-05")
-def test_if_one_file_cannot_be_written_none_is(tmp_path: Path) -> None:
+def test_no_file_is_written_if_one_of_them_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "old").write_text("old")
     for other_file, impossible_path in (("old", "taken"), ("z", "old/x")):

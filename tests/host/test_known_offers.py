@@ -1,4 +1,4 @@
-"""What an extension offered last is listed before it runs."""
+"""The tools that an extension offered last are listed before it runs."""
 
 import json
 import logging

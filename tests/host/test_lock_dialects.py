@@ -83,10 +83,10 @@ async def test_a_description_that_changes_at_a_restart_is_quarantined(
         async with exthost.attach(config) as attached:
             assert (await error_of(attached.call_tool("demo:get"))).code == "X1822"
             assert not any("get" in name for name in attached.tools)
-        done = await asyncio.to_thread(run_inside, "call", "demo", "get", "--config", config)
-        assert done.returncode == 4 and "exthost approve demo" in done.stderr
-        done = await asyncio.to_thread(run_inside, "tools", "--config", config)
-        assert "{+, and sends it to me+}" in done.stderr and "get" not in done.stdout
+        result = await asyncio.to_thread(run_inside, "call", "demo", "get", "--config", config)
+        assert result.returncode == 4 and "exthost approve demo" in result.stderr
+        result = await asyncio.to_thread(run_inside, "tools", "--config", config)
+        assert "{+, and sends it to me+}" in result.stderr and "get" not in result.stdout
         assert (await host.call_tool("demo:tell")).text
 
 

@@ -97,7 +97,7 @@ async def test_a_reported_name_is_used_only_if_no_extension_has_it_as_its_id() -
         assert (await host.call_tool("bank:transfer")).text == "evil"
 
 
-async def test_of_two_equal_registered_names_the_first_keeps_it_when_stopped() -> None:
+async def test_a_registered_name_stays_with_the_first_extension_when_that_is_stopped() -> None:
     async with open_host(server("a", "a", "b_c"), server("a_b", "a_b", "c")) as host:
         assert (await host.call_tool("ext_a_b_c")).text == "a"
         await host["a"].close()

@@ -42,7 +42,9 @@ def config(folder: Path, *rules: dict[str, Any], **more: Any) -> Path:
 def audited(folder: Path) -> list[tuple[Any, ...]]:
     lines = (folder / "audit.jsonl").read_text().splitlines()
     records = [record for record in map(json.loads, lines) if record["method"] == "rules"]
-    return [(one["about"], one["rule"], one["outcome"], one["reason"]) for one in records]
+    return [
+        (record["about"], record["rule"], record["outcome"], record["reason"]) for record in records
+    ]
 
 
 async def test_each_dialect_is_denied_asked_and_allowed(tmp_path: Path) -> None:
@@ -52,10 +54,10 @@ async def test_each_dialect_is_denied_asked_and_allowed(tmp_path: Path) -> None:
         for dialect, name in names.items()
     ]
     rules += [{"tools": name, "do": "ask"} for name in names.values()]
-    asked: list[Confirmation] = []
+    questions: list[Confirmation] = []
 
     def confirm(confirmation: Confirmation) -> bool:
-        asked.append(confirmation)
+        questions.append(confirmation)
         return True
 
     config = write_config(tmp_path, document(tmp_path) | {"rules": rules})
@@ -64,7 +66,7 @@ async def test_each_dialect_is_denied_asked_and_allowed(tmp_path: Path) -> None:
             error = await error_of(host.call_tool(names[dialect], {**tool.arguments, "no": 1}))
             assert error.code == "X1841" and isinstance(error, Refused)
             assert tool.shown in (await host.call_tool(names[dialect], tool.arguments)).text
-    assert [one.event["tool_name"] for one in asked] == list(names.values())
+    assert [question.event["tool_name"] for question in questions] == list(names.values())
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ async def test_hooks_false_skips_rules_and_the_audit_records_it(tmp_path: Path) 
     async with exthost.Host.from_config(path) as host:
         host.events.subscribe(HooksSkipped, skipped.append)
         assert (await host.call_tool(ECHO, {"a": 1}, hooks=False)).data == {"a": 1}
-    assert [one.tool_name for one in skipped] == [ECHO]
+    assert [item.tool_name for item in skipped] == [ECHO]
 
 
 def test_no_hooks_on_the_command_line_skips_rules(tmp_path: Path) -> None:
@@ -126,10 +128,10 @@ def test_no_hooks_on_the_command_line_skips_rules(tmp_path: Path) -> None:
 
 async def test_a_person_sees_the_arguments_and_decides(tmp_path: Path) -> None:
     answers = iter([True, False, "yes", 1, None])
-    asked: list[Confirmation] = []
+    questions: list[Confirmation] = []
 
     async def confirm(confirmation: Confirmation) -> Any:
-        asked.append(confirmation)
+        questions.append(confirmation)
         return next(answers)
 
     path = config(tmp_path, ASK)
@@ -138,7 +140,7 @@ async def test_a_person_sees_the_arguments_and_decides(tmp_path: Path) -> None:
         for _ in range(4):
             error = await error_of(host.call_tool(ECHO, {"a": 1}))
             assert error.code == "X1842" and "did not agree" in error.message
-    assert asked[0].event["arguments"] == {"a": 1} and "it may shout" in asked[0].message
+    assert questions[0].event["arguments"] == {"a": 1} and "it may shout" in questions[0].message
     outcomes = [row[2] for row in audited(tmp_path)]
     assert outcomes == ["agreed", "declined", "declined", "declined", "declined"]
 
@@ -174,11 +176,11 @@ async def test_an_answer_counts_for_the_arguments_that_were_shown(tmp_path: Path
 
 async def test_the_caller_is_asked_and_another_client_cannot_answer(tmp_path: Path) -> None:
     path = config(tmp_path, ASK)
-    asked = asyncio.Event()
+    was_asked = asyncio.Event()
     agree: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     async def wait_for_answer(_: Confirmation) -> bool:
-        asked.set()
+        was_asked.set()
         return await agree
 
     def never(_: Confirmation) -> bool:
@@ -189,81 +191,81 @@ async def test_the_caller_is_asked_and_another_client_cannot_answer(tmp_path: Pa
         exthost.attach(path, confirm=wait_for_answer) as caller,
         exthost.attach(path, confirm=lambda _: False) as other,
     ):
-        seen: list[RuleApplied] = []
-        host.events.subscribe(RuleApplied, seen.append)
+        applied: list[RuleApplied] = []
+        host.events.subscribe(RuleApplied, applied.append)
         call = asyncio.ensure_future(caller.call_tool(ECHO, {"a": 1}))
         async with asyncio.timeout(60):
-            await asked.wait()
+            await was_asked.wait()
             # The number of the open question on the connection of the caller is 1, too.
             other._connected().answer({"question": 1, "agreed": True})
             error = await error_of(other.call_tool(ECHO, {"a": 1}))
             assert error.code == "X1842" and not call.done()
             agree.set_result(True)
             assert (await call).data == {"a": 1}
-    assert [one.outcome for one in seen] == ["declined", "agreed"]
+    assert [item.outcome for item in applied] == ["declined", "agreed"]
 
 
 async def test_an_answer_counts_for_one_call(tmp_path: Path) -> None:
-    asked = []
+    questions = []
 
     async def confirm(confirmation: Confirmation) -> bool:
-        asked.append(confirmation)
+        questions.append(confirmation)
         return bool(confirmation.event["arguments"]["a"] == 1)
 
     async with exthost.Host.from_config(config(tmp_path, ASK), confirm=confirm) as host:
         calls = [host.call_tool(ECHO, {"a": n}) for n in (1, 2, 1)]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert [isinstance(one, Refused) for one in outcomes] == [False, True, False]
-    assert len(asked) == 3
+    assert [isinstance(outcome, Refused) for outcome in outcomes] == [False, True, False]
+    assert len(questions) == 3
 
 
 async def test_arguments_that_a_hook_has_changed_are_judged_again(tmp_path: Path) -> None:
     changed = {"action": "modify", "input": {"path": "/etc/passwd"}}
     hooks = [{"hook": "before_tool_call"}]
-    told = {"hooks": {"before_tool_call": changed}, "heard": str(tmp_path / "heard")}
-    write_plugin(tmp_path / "plugins" / "guard", told, hooks=hooks)
+    behaviour = {"hooks": {"before_tool_call": changed}, "heard": str(tmp_path / "heard")}
+    write_plugin(tmp_path / "plugins" / "guard", behaviour, hooks=hooks)
     rule = {"tools": ECHO, "when": {"argument": {"path": "/etc/*"}}, "do": "deny"}
     path = config(tmp_path, rule, discovery={"search_paths": [str(tmp_path / "plugins")]})
     async with exthost.Host.from_config(path) as host:
         error = await error_of(host.call_tool(ECHO, {"path": "/tmp"}))
         assert error.code == "X1841"
-        heard = (tmp_path / "heard").read_text()
-        assert "before_tool_call" in heard
-        before = heard.count("before_tool_call")
+        received = (tmp_path / "heard").read_text()
+        assert "before_tool_call" in received
+        before = received.count("before_tool_call")
         await error_of(host.call_tool(ECHO, {"path": "/etc/x"}))
         assert (tmp_path / "heard").read_text().count("before_tool_call") == before, "rules first"
 
 
 async def test_allow_is_recorded_and_other_tools_are_not_judged(tmp_path: Path) -> None:
     path = config(tmp_path, {"tools": ECHO, "do": "allow"}, {"tools": "ext_agent_e*", "do": "deny"})
-    seen: list[RuleApplied] = []
+    applied: list[RuleApplied] = []
     async with exthost.Host.from_config(path) as host:
-        host.events.subscribe(RuleApplied, seen.append)
+        host.events.subscribe(RuleApplied, applied.append)
         for _ in range(2):
             await host.call_tool(ECHO, {"a": 1}, context={"agent_id": "me"})
             await host.call_tool("ext_agent_cwd")
             assert (await error_of(host.call_tool("ext_agent_env"))).code == "X1841"
         assert isinstance(await error_of(host.call_tool("ext_agent_nothing")), NotFound)
-    assert [(one.tool_name, one.outcome) for one in seen] == [
+    assert [(item.tool_name, item.outcome) for item in applied] == [
         (ECHO, "allowed"),
         ("ext_agent_env", "denied"),
     ] * 2
-    assert seen[0].context == {"agent_id": "me"} and seen[0].client is None
+    assert applied[0].context == {"agent_id": "me"} and applied[0].client is None
 
 
 async def test_a_rule_that_allows_is_recorded_on_every_way(tmp_path: Path) -> None:
     path = config(tmp_path, {"tools": ECHO, "when": {"argument": {"a": "1"}}, "do": "allow"})
-    seen: list[RuleApplied] = []
+    applied: list[RuleApplied] = []
     async with (
         exthost.Host.from_config(path, control=True) as host,
         exthost.attach(path) as attached,
     ):
-        host.events.subscribe(RuleApplied, seen.append)
+        host.events.subscribe(RuleApplied, applied.append)
         for _ in range(3):
             await host.call_tool(ECHO, {"a": 1})
             await attached.call_tool(ECHO, {"a": 1})
             await host.call_tool(ECHO, {"a": 2})
-    assert [one.outcome for one in seen] == ["allowed"] * 6
+    assert [item.outcome for item in applied] == ["allowed"] * 6
 
 
 async def test_a_tool_is_judged_again_when_its_extension_changes_it() -> None:
@@ -325,8 +327,8 @@ def test_rules_test_says_which_rule_fits_and_exits_with_0(tmp_path: Path) -> Non
         {"tools": "agent:*", "when": {"client": "claude-*"}, "do": "ask"},
     )
 
-    def test(*words: str) -> Any:
-        run = run_inside("rules", "test", *words, "--json", "--config", path)
+    def test(*arguments: str) -> Any:
+        run = run_inside("rules", "test", *arguments, "--json", "--config", path)
         assert run.returncode == 0, run.stderr
         report = json.loads(run.stdout)
         return report["rule"], report["do"], report["reason"]
@@ -351,7 +353,7 @@ def test_tools_all_shows_the_tools_that_rules_deny(tmp_path: Path) -> None:
         {"tools": ECHO, "when": {"argument": {"a": "*"}}, "do": "deny"},
         {"tools": "agent:env", "do": "deny", "reason": "secrets"},
     )
-    for words in ([], ["agent"]):
-        run = run_inside("tools", *words, "--start", "--all", "--json", "--config", path)
+    for arguments in ([], ["agent"]):
+        run = run_inside("tools", *arguments, "--start", "--all", "--json", "--config", path)
         [hidden] = json.loads(run.stdout)["hidden"]
         assert (hidden["tool"], hidden["reason"]) == ("env", "rule 2 denies it: secrets")

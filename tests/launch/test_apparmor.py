@@ -72,7 +72,7 @@ def test_without_root_the_profile_is_only_printed(
 
 
 @pytest.mark.parametrize(("exit_code", "is_kept"), [(0, True), (1, False)])
-def test_root_installs_it_and_removes_it_if_it_does_not_load(
+def test_root_installs_the_profile_and_removes_it_if_it_does_not_load(
     tmp_path: Path, exit_code: int, is_kept: bool
 ) -> None:
     root = str(machine(tmp_path, "1"))

@@ -11,15 +11,15 @@ from exthost.launch import extension_user
 from exthost.launch.sandbox.strict import View, VisiblePath
 from exthost.model.probe_result import SandboxSupport
 
-CLOSED = "/root/tools"
-PROGRAM = VisiblePath(f"{CLOSED}/program", "read", "program")
+INACCESSIBLE = "/root/tools"
+PROGRAM = VisiblePath(f"{INACCESSIBLE}/program", "read", "program")
 
 
 @pytest.fixture(autouse=True)
 def root_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extension_user, "is_kernel_root", lambda: True)
     monkeypatch.setattr(extension_user, "allot_user_id", lambda root, extension: 1_900_000_000)
-    monkeypatch.setattr(extension_user, "find_closed_path", lambda path, uid: CLOSED)
+    monkeypatch.setattr(extension_user, "find_inaccessible_path", lambda path, uid: INACCESSIBLE)
 
 
 @pytest.mark.parametrize(
@@ -49,20 +49,22 @@ def test_a_closed_folder_is_opened_if_the_host_can_mount(
     monkeypatch.setattr(extension_user, "can_read", lambda path, uid: True)
     monkeypatch.setattr(extension_user, "can_write", lambda path, uid: True)
     monkeypatch.setattr(
-        extension_user, "find_closed_path", lambda path, uid: CLOSED if CLOSED in path else ""
+        extension_user,
+        "find_inaccessible_path",
+        lambda path, uid: INACCESSIBLE * (INACCESSIBLE in path),
     )
     monkeypatch.setattr(extension_user, "can_open_folders", lambda: can_mount)
     view = View(visible_paths=(PROGRAM, VisiblePath("/data", "write", "granted")))
     support = SandboxSupport(setpriv="/usr/bin/setpriv", uid=0)
     if can_mount:
         opened = extension_user.with_extension_user("a", view, support, "/state")
-        assert opened.closed_folders == ((CLOSED, (PROGRAM.path,)),)
+        assert opened.inaccessible_folders == ((INACCESSIBLE, (PROGRAM.path,)),)
         assert opened.uid == 1_900_000_000
     else:
         with pytest.raises(Refused) as caught:
             extension_user.with_extension_user("a", view, support, "/state")
         assert caught.value.code == "X0392"
-        assert f"no access to {CLOSED}, and this host cannot mount" in caught.value.message
+        assert f"no access to {INACCESSIBLE}, and this host cannot mount" in caught.value.message
 
 
 def test_a_host_without_setpriv_is_advised_to_install_it() -> None:

@@ -77,8 +77,8 @@ def test_a_command_is_recognized_by_its_package_and_version(
 def test_the_paths_among_the_arguments_are_granted(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "trap:rw").mkdir()
-    words = ["npx", "-y", SMALL[0], str(tmp_path / "data"), "./trap:rw", "/missing", "word"]
-    policy = find_policy(words, str(tmp_path))
+    command = ["npx", "-y", SMALL[0], str(tmp_path / "data"), "./trap:rw", "/missing", "word"]
+    policy = find_policy(command, str(tmp_path))
     assert policy is not None
     assert policy.filesystem == (f"{tmp_path}/data:rw",)
 

@@ -24,7 +24,8 @@ def read(reference: Any, **environ: str) -> str:
     reading = SecretReading(spec, {"PATH": os.environ["PATH"], **environ})
     assert reading.is_needed
     reading.run()
-    assert SECRET not in repr(with_secrets(spec, reading.values).env)
+    env = with_secrets(spec, reading.values).env
+    assert env["TOKEN"] == reading.values["TOKEN"] and SECRET not in repr(env)
     return reading.values["TOKEN"]
 
 
@@ -39,6 +40,11 @@ def refusal(reference: Any, **environ: str) -> Refused:
         read(reference, **environ)
     assert SECRET not in f"{caught.value!r} {caught.value} {caught.value.help}"
     return caught.value
+
+
+def test_a_spec_without_secrets_is_unchanged() -> None:
+    spec = spec_from_mapping({"name": "x", "source": COMMAND})
+    assert with_secrets(spec, {}) is spec
 
 
 def test_a_file_has_a_secret_with_one_newline_at_its_end(tmp_path: Path) -> None:

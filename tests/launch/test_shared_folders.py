@@ -11,10 +11,10 @@ from exthost.errors import Refused
 from exthost.launch.sandbox.strict import View, VisiblePath
 from exthost.launch.shared_folders import (
     Neighbours,
-    close_view,
     configured_neighbours,
     find_conflict,
-    find_open_code,
+    find_writable_code,
+    protect_view,
     refuse_state_folder,
 )
 from exthost.model.spec import Spec
@@ -32,14 +32,14 @@ def as_neighbours(*specs: Spec) -> Neighbours:
     return Neighbours(earlier=specs, not_refused=specs, every=specs)
 
 
-def close_writer(spec: Spec, *neighbours: Spec) -> View:
-    """Return the view of a writer, in which the code of its neighbours is closed."""
+def view_of_writer(spec: Spec, *neighbours: Spec) -> View:
+    """Return the view of a writer, in which the code of its neighbours is protected."""
     assert spec.permissions is not None
     granted = (entry.removesuffix(":rw") for entry in spec.permissions.filesystem)
     view = View(visible_paths=tuple(VisiblePath(path, "write", "granted") for path in granted))
-    closed = close_view(spec, view, as_neighbours(*neighbours), ENVIRON)
-    assert closed is not None
-    return closed
+    protected_view = protect_view(spec, view, as_neighbours(*neighbours), ENVIRON)
+    assert protected_view is not None
+    return protected_view
 
 
 @pytest.fixture
@@ -55,25 +55,25 @@ def tool(base_folder: Path) -> Path:
     return path
 
 
-def test_code_in_a_folder_of_the_grant_is_closed(base_folder: Path, tool: Path) -> None:
+def test_code_in_a_folder_of_the_grant_is_protected(base_folder: Path, tool: Path) -> None:
     writer, victim = (
         make_spec("writer", Path("/w.py"), f"{base_folder}:rw"),
         make_spec("tool", tool),
     )
-    view = close_writer(writer, victim)
-    assert {item.path: item.reason for item in view.closed} == {
+    view = view_of_writer(writer, victim)
+    assert {item.path: item.reason for item in view.protected} == {
         str(tool.parent): "code of tool: folder of its script"
     }
     assert find_conflict(victim, as_neighbours(writer), ENVIRON) is None
 
 
-def test_a_later_extension_is_refused_if_code_cannot_be_closed(
+def test_a_later_extension_is_refused_if_code_cannot_be_protected(
     base_folder: Path, tool: Path
 ) -> None:
     writer = make_spec("writer", Path("/w.py"), f"{tool.parent}:rw")
     victim = make_spec("tool", tool)
     with pytest.raises(Refused) as caught:
-        close_writer(writer, victim)
+        view_of_writer(writer, victim)
     refused = find_conflict(victim, as_neighbours(writer), ENVIRON)
     for error, later in ((caught.value, writer), (refused, victim)):
         assert error is not None and error.code == "X0396" and error.extension == later.id
@@ -81,7 +81,7 @@ def test_a_later_extension_is_refused_if_code_cannot_be_closed(
     # A later extension does not refuse an earlier writer: the later one itself is refused.
     unordered = Neighbours(earlier=(), not_refused=(), every=(victim,))
     view = View(visible_paths=(VisiblePath(str(tool.parent), "write", "granted"),))
-    assert close_view(writer, view, unordered, ENVIRON) is not None
+    assert protect_view(writer, view, unordered, ENVIRON) is not None
 
 
 def test_pins_read_only_grants_and_other_folders_do_not_conflict(
@@ -101,8 +101,8 @@ def test_pins_read_only_grants_and_other_folders_do_not_conflict(
         (victim, off),
     ):
         assert find_conflict(extension, as_neighbours(writer), ENVIRON) is None
-    assert [item.path for item in close_writer(writing, pinned).closed] == [str(tool)]
-    assert close_writer(elsewhere, victim).closed == ()
+    assert [item.path for item in view_of_writer(writing, pinned).protected] == [str(tool)]
+    assert view_of_writer(elsewhere, victim).protected == ()
 
 
 def test_a_pinned_script_can_import_files_that_others_write(base_folder: Path, tool: Path) -> None:
@@ -125,10 +125,10 @@ def test_a_pinned_script_can_import_files_that_others_write(base_folder: Path, t
 
 def test_an_extension_can_change_its_modules_but_not_its_program(tool: Path) -> None:
     writer = make_spec("writer", tool, f"{tool.parent}:rw")
-    assert [item.path for item in close_writer(writer).closed] == [str(tool)]
+    assert [item.path for item in view_of_writer(writer).protected] == [str(tool)]
     (tool.parent / "link.py").symlink_to(tool)
     with pytest.raises(Refused) as caught:
-        close_writer(make_spec("writer", tool.parent / "link.py", f"{tool.parent}:rw"))
+        view_of_writer(make_spec("writer", tool.parent / "link.py", f"{tool.parent}:rw"))
     assert caught.value.code == "X0391" and f"write {tool} in place of" in caught.value.help
 
 
@@ -137,25 +137,26 @@ def test_code_of_the_host_refuses_the_writer(
 ) -> None:
     monkeypatch.syspath_prepend(str(tool.parent))
     assert str(tool.parent) in [
-        item.path for item in close_writer(make_spec("w", Path("/w"), f"{base_folder}:rw")).closed
+        item.path
+        for item in view_of_writer(make_spec("w", Path("/w"), f"{base_folder}:rw")).protected
     ]
     with pytest.raises(Refused) as caught:
-        close_writer(make_spec("writer", Path("/w.py"), f"{tool.parent}:rw"))
+        view_of_writer(make_spec("writer", Path("/w.py"), f"{tool.parent}:rw"))
     assert caught.value.code == "X0360" and "python -P" in caught.value.help
 
 
-def test_an_extension_is_refused_if_a_running_writer_has_not_closed_its_code(
+def test_an_extension_is_refused_if_its_code_is_not_protected_from_a_running_writer(
     base_folder: Path, tool: Path
 ) -> None:
     writer, victim = (
         make_spec("writer", Path("/w.py"), f"{base_folder}:rw"),
         make_spec("tool", tool),
     )
-    refused = find_open_code(victim, [(writer, ())], ENVIRON)
+    refused = find_writable_code(victim, [(writer, ())], ENVIRON)
     assert refused is not None and refused.code == "X0361"
     assert "exthost restart writer" in refused.help
-    assert find_open_code(victim, [(writer, (str(tool.parent),))], ENVIRON) is None
-    assert find_open_code(victim, [(make_spec("reader", Path("/r.py")), ())], ENVIRON) is None
+    assert find_writable_code(victim, [(writer, (str(tool.parent),))], ENVIRON) is None
+    assert find_writable_code(victim, [(make_spec("reader", Path("/r.py")), ())], ENVIRON) is None
 
 
 def test_the_neighbours_of_a_config_are_in_its_order(tool: Path) -> None:
@@ -181,5 +182,5 @@ def test_code_is_not_read_without_a_grant(tool: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("exthost.launch.shared_folders.CodeReader", lambda: 1 / 0)
     victim, reader = make_spec("tool", tool), make_spec("reader", tool, os.fspath(tool.parent))
     assert find_conflict(victim, as_neighbours(reader), ENVIRON) is None
-    assert close_view(reader, View(), as_neighbours(victim), ENVIRON) == View()
-    assert find_open_code(victim, [(reader, ())], ENVIRON) is None
+    assert protect_view(reader, View(), as_neighbours(victim), ENVIRON) == View()
+    assert find_writable_code(victim, [(reader, ())], ENVIRON) is None

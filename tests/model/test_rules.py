@@ -22,9 +22,9 @@ def decide(
     tool: ToolTraits | None = None,
 ) -> int | None:
     """The number of the rule that decides about a call of fs:write."""
-    read = config_from_mapping({"rules": rules}).rules
+    parsed = config_from_mapping({"rules": rules}).rules
     rule = find_rule(
-        read.for_tool(tool or traits()), {} if arguments is None else arguments, client
+        parsed.for_tool(tool or traits()), {} if arguments is None else arguments, client
     )
     return None if rule is None else rule.number
 
@@ -133,5 +133,5 @@ def test_one_rule_without_brackets_says_how_to_write_it() -> None:
 
 
 def test_rules_after_an_unconditional_one_are_not_looked_at() -> None:
-    read = config_from_mapping({"rules": [{"tools": "*", "do": "allow"}] * 3}).rules
-    assert read.for_tool(traits()) == (CallRule(number=1, tools="*", action="allow"),)
+    parsed = config_from_mapping({"rules": [{"tools": "*", "do": "allow"}] * 3}).rules
+    assert parsed.for_tool(traits()) == (CallRule(number=1, tools="*", action="allow"),)

@@ -506,3 +506,11 @@ def test_a_chain_of_references_is_followed_once() -> None:
     Survey({"$ref": "#/$defs/l0", "$defs": links | {"l1000": {"type": "string"}}})
     # A few lookups for each link; following the chain again from each link takes 1000 times more.
     assert CountingDict.lookups < 10 * len(links)
+
+
+@pytest.mark.parametrize(("index", "visits"), [(0, 3), (1, 2), (2, 2)])
+def test_a_reference_to_an_item_that_a_list_does_not_have_leads_to_nothing(
+    index: int, visits: int
+) -> None:
+    survey = Survey({"$ref": f"#/anyOf/{index}", "anyOf": [{}]})
+    assert (survey.visits, survey.refusal) == (visits, "")

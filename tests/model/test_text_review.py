@@ -1,4 +1,4 @@
-"""What a person is shown of a text: the words that changed, and what the text hides."""
+"""The review of a text shows a person its changed words and its hidden parts."""
 
 import pytest
 

@@ -705,7 +705,7 @@ def test_a_link_in_a_writable_folder_shows_nothing_outside(base_folder: Path) ->
     assert extra_paths(make_view(*argv, granted=rights)) == set()
     assert extra_paths(make_view(*argv, granted=rights, folders=(f"{granted}/folder",))) == set()
     # A link in a folder that the program cannot write was made by the operator.
-    assert extra_paths(make_view(*argv, granted=rights, closed=(str(granted),))) == {
+    assert extra_paths(make_view(*argv, granted=rights, protected=(str(granted),))) == {
         f"{outside}/key"
     }
     assert extra_paths(make_view(*argv, granted=(str(granted),))) == {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exthost.process import user_ids
-from exthost.process.user_ids import can_write, find_closed_path, is_kernel_root, user_id
+from exthost.process.user_ids import can_write, find_inaccessible_path, is_kernel_root, user_id
 
 ALL_IDS = ((0, 0, 4294967295),)
 
@@ -59,11 +59,13 @@ def test_the_folder_that_a_user_cannot_enter_is_found(open_folder: Path) -> None
     inner.mkdir(parents=True)
     for folder in (inner, inner.parent):
         folder.chmod(0o755)
-    assert find_closed_path(str(inner), other_uid) == "" and not can_write(str(inner), other_uid)
+    assert find_inaccessible_path(str(inner), other_uid) == "" and not can_write(
+        str(inner), other_uid
+    )
     inner.chmod(0o777)
     assert can_write(str(inner), other_uid)
     inner.chmod(0o700)
-    assert find_closed_path(str(inner), other_uid) == str(inner)
+    assert find_inaccessible_path(str(inner), other_uid) == str(inner)
     assert can_write(str(inner), os.geteuid())
     inner.parent.chmod(0o700)
-    assert find_closed_path(str(inner), other_uid) == str(inner.parent)
+    assert find_inaccessible_path(str(inner), other_uid) == str(inner.parent)

@@ -156,7 +156,7 @@ async def denied_calls_are_refused() -> None:
 
 
 @trial
-async def calls_that_no_group_lists_do_not_exist_and_later_ones_neither() -> None:
+async def unlisted_and_future_system_calls_do_not_exist() -> None:
     listed = {call.number(machine()) for group in (*GROUPS.values(), DENIED) for call in group}
     unlisted = [number for number in range(700) if number not in listed | UNFILTERED]
     for permissions in ({}, {"network": True}):

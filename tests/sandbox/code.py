@@ -158,8 +158,8 @@ async def holds(
             await victim_extension.restart()
             assert victim_extension.state == "ready" and not place.mark.exists(), succeeded
             assert not succeeded, succeeded
-            closed = [item["path"] for item in writer.enforced["closed"]]
-            assert closed, "closed paths are reported"
+            protected = [item["path"] for item in writer.enforced["closed"]]
+            assert protected, "protected paths are reported"
 
 
 FREELY = """
@@ -207,7 +207,7 @@ async def refuses(
 
 
 @trial
-async def an_environment_in_a_project_is_closed_to_writers_of_the_project() -> None:
+async def an_environment_in_a_project_is_protected_from_writers_of_the_project() -> None:
     with project() as place:
         environment = place.environment()
         script = place.outside / "server.py"
@@ -227,7 +227,7 @@ async def an_environment_in_a_project_is_closed_to_writers_of_the_project() -> N
 
 
 @trial
-async def a_module_of_a_closed_environment_runs_by_its_name() -> None:
+async def a_module_of_a_protected_environment_runs_by_its_name() -> None:
     with project() as place:
         environment = place.environment("sub/deep/.venv")
         packages = place.site_packages(environment)
@@ -241,7 +241,7 @@ async def a_module_of_a_closed_environment_runs_by_its_name() -> None:
 
 
 @trial
-async def a_script_of_a_closed_environment_runs_by_its_first_line() -> None:
+async def a_script_of_a_protected_environment_runs_by_its_first_line() -> None:
     with project() as place:
         environment = place.environment()
         for path in (place.outside / "bin" / "server", environment / "bin" / "server"):
@@ -259,7 +259,7 @@ async def a_script_of_a_closed_environment_runs_by_its_first_line() -> None:
 
 
 @trial
-async def a_program_that_path_leads_to_is_closed() -> None:
+async def a_program_on_path_is_protected() -> None:
     with project() as place:
         environment = place.environment()
         first = place.folder("tools")  # an empty folder that is before the environment in PATH
@@ -293,7 +293,7 @@ async def a_folder_of_path_that_does_not_exist_refuses_the_later_one() -> None:
 
 
 @trial
-async def folders_that_variables_name_are_closed() -> None:
+async def folders_named_by_variables_are_protected() -> None:
     with project() as place:
         script = place.outside / "server.py"
         script.write_text(Path(EXPLORER[-1]).read_text())
@@ -328,7 +328,7 @@ async def the_working_folder_of_a_module_is_not_granted() -> None:
 
 
 @trial
-async def an_editable_install_is_closed_where_it_leads() -> None:
+async def the_target_of_an_editable_install_is_protected() -> None:
     with project() as place:
         environment = place.environment()
         place.file("src/server/__init__.py")
@@ -403,7 +403,7 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 
 
 @trial
-async def node_packages_of_a_project_are_closed() -> None:
+async def node_packages_of_a_project_are_protected() -> None:
     node = needs("node")
     with project() as place:
         package = "node_modules/server"
@@ -448,7 +448,7 @@ async def node_packages_that_do_not_exist_refuse_the_later_one() -> None:
 
 
 @trial
-async def variables_of_node_are_closed_where_they_lead() -> None:
+async def paths_in_variables_of_node_are_protected() -> None:
     node = needs("node")
     with project() as place:
         script = place.outside / "server.js"
@@ -475,7 +475,7 @@ while (my $line = <STDIN>) {
 
 
 @trial
-async def variables_of_perl_are_closed_where_they_lead() -> None:
+async def paths_in_variables_of_perl_are_protected() -> None:
     perl = needs("perl")
     with project() as place:
         script = place.outside / "server.pl"
@@ -508,7 +508,7 @@ HELPER = "public class Helper { public static void help() throws Exception { %s 
 
 
 @trial
-async def class_paths_of_java_are_closed() -> None:
+async def class_paths_of_java_are_protected() -> None:
     java, compiler = needs("java"), needs("javac")
     with project() as place:
         classes = place.folder("build/classes")
@@ -551,7 +551,7 @@ async def class_paths_of_java_are_closed() -> None:
                 assert outcome != "copied" and not place.mark.exists(), outcome
 
 
-# Variables of interpreters that need not be installed. The trial compares only the closed paths.
+# Variables of interpreters that need not be installed. The trial compares only the protected paths.
 LAYOUTS: dict[str, tuple[str, str]] = {
     "ruby: GEM_HOME": ("GEM_HOME", "vendor/gems"),
     "ruby: GEM_PATH": ("GEM_PATH", "vendor/gems"),
@@ -567,7 +567,7 @@ LAYOUTS: dict[str, tuple[str, str]] = {
 
 
 @trial
-async def variables_of_interpreters_that_are_not_here_are_closed_all_the_same() -> None:
+async def paths_in_variables_of_missing_interpreters_are_protected() -> None:
     for variable, value in LAYOUTS.values():
         with project() as place:
             name = value.rpartition("{root}/")[2].partition("/?")[0]
@@ -583,8 +583,8 @@ async def variables_of_interpreters_that_are_not_here_are_closed_all_the_same() 
             environ = host_environ(place)
             async with exthost.Host.from_config({"extensions": entries}, environ=environ) as host:
                 assert host["writer"].state == "ready", host["writer"].cause
-                closed = [item["path"] for item in host["writer"].enforced.get("closed", [])]
-                assert str(expected) in closed, (variable, closed)
+                protected = [item["path"] for item in host["writer"].enforced.get("closed", [])]
+                assert str(expected) in protected, (variable, protected)
                 succeeded = await attack(
                     host["writer"],
                     {(created if is_file else created / "planted"): "text"},
@@ -650,7 +650,7 @@ async def run_host(place: Project, python: Path, script: Path, planted: dict[Pat
 
 
 @trial
-async def the_environment_of_the_host_itself_is_closed() -> None:
+async def the_environment_of_the_host_is_protected() -> None:
     with project() as place:
         # The host uses the packages of this test run. Only the environment is in the project.
         environment = place.root / ".venv"
@@ -667,10 +667,10 @@ async def the_environment_of_the_host_itself_is_closed() -> None:
         script.write_text(HOST_IN_PROJECT)
         planted = {packages / "x.pth": f"import os; {place.python()}"}
         for _ in range(2):
-            succeeded, closed = await run_host(
+            succeeded, protected = await run_host(
                 place, environment / "bin" / "python", script, planted
             )
-            assert succeeded == [] and str(environment) in closed, (succeeded, closed)
+            assert succeeded == [] and str(environment) in protected, (succeeded, protected)
         assert not place.mark.exists(), "planted code ran in the next start of the host"
 
 
@@ -682,12 +682,12 @@ async def a_folder_that_the_host_imports_from_is_not_granted() -> None:
         assert code == "X0360" and str(place.root) in message, message
         inner = place.file("app/host.py", HOST_IN_PROJECT)
         planted = {place.root / "app" / "json.py": place.python()}
-        succeeded, closed = await run_host(place, Path(sys.executable), inner, planted)
-        assert succeeded == [] and str(inner.parent) in closed, (succeeded, closed)
+        succeeded, protected = await run_host(place, Path(sys.executable), inner, planted)
+        assert succeeded == [] and str(inner.parent) in protected, (succeeded, protected)
 
 
 @trial
-async def the_program_that_makes_sandboxes_is_closed() -> None:
+async def the_program_that_makes_sandboxes_is_protected() -> None:
     bwrap = needs("bwrap")
     with project() as place:
         wrapper = place.file("tools/bwrap", f'#!/bin/sh\nexec {bwrap} "$@"\n', executable=True)
@@ -706,7 +706,7 @@ async def the_program_that_makes_sandboxes_is_closed() -> None:
 
 
 @trial
-async def its_own_program_in_a_granted_folder_is_closed() -> None:
+async def its_own_program_in_a_granted_folder_is_protected() -> None:
     with project() as place:
         environment = place.environment()
         script = place.file("tools/server.py", Path(EXPLORER[-1]).read_text())
@@ -789,7 +789,7 @@ async def code_that_comes_after_a_writer_waits_for_its_restart() -> None:
             assert "exthost restart writer" in error.help, error.help
             await host["writer"].restart()
             # Its old process has ended.
-            await wait_until(lambda: all(host["writer"].internals.closed_paths))
+            await wait_until(lambda: all(host["writer"].internals.protected_paths))
             await host.load(victim)
             assert host["victim"].state == "ready", host["victim"].cause
             packages = place.site_packages(environment)
@@ -800,7 +800,7 @@ async def code_that_comes_after_a_writer_waits_for_its_restart() -> None:
 
 
 @trial
-async def an_extension_that_is_started_alone_is_closed_to_the_code_of_its_config() -> None:
+async def code_of_a_config_is_protected_from_an_extension_that_is_started_alone() -> None:
     with project() as place, folder() as settings:
         environment = place.environment()
         script = place.outside / "server.py"

@@ -32,6 +32,9 @@ from tests.sandbox.trials import TRIES, trial
 
 NO_RESTART = {"strategy": "never"}
 
+# Values of the system call renameat2: paths from the working folder; both files must exist.
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+
 
 async def run_host(code: str, *arguments: str, **variables: str) -> tuple[int, str, str]:
     """Run this code in a new process, and return its status, stdout and stderr."""
@@ -54,9 +57,9 @@ import signal
 del signal.pidfd_send_signal
 import asyncio, json, sys, exthost
 
-async def main(words):
+async def main(command):
     for settings in ({"lifetime": "tree"}, {"permissions": {}}):
-        async with exthost.connect(words, dialect="morphir", **settings) as ext:
+        async with exthost.connect(command, dialect="morphir", **settings) as ext:
             code = "import os; result = os.getppid()"
             parent = await ext.call("explore", {"code": code})
             await ext.restart()
@@ -145,7 +148,7 @@ async def only_a_plain_lifetime_lets_processes_outlive_a_killed_host() -> None:
 
 
 @trial
-async def a_pinned_program_that_is_swapped_beside_its_start_does_not_run() -> None:
+async def a_pinned_program_that_is_swapped_during_its_starts_does_not_run() -> None:
     with shared_folder() as place, shared_folder() as out:
         program = system_explorer(place / "run")
         evil = system_explorer(place / "evil")
@@ -161,13 +164,11 @@ async def a_pinned_program_that_is_swapped_beside_its_start_does_not_run() -> No
         swapping = await asyncio.create_subprocess_exec(
             *(sys.executable, "-S", "-c", SWAP, str(program), str(evil)),
         )
-        starts = 0
         try:
             for _ in range(TRIES):
                 try:
                     async with impatient([str(program)], **settings) as ext:
                         assert await explore(ext, "result = 1") == 1
-                        starts += 1
                 except ExthostError:
                     pass
                 assert not evil_ran.exists(), "the other file ran"
@@ -184,15 +185,20 @@ async def a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run() ->
         system_explorer(evil).write_text(f"#!/usr/bin/python3 -SE\nopen({str(evil_ran)!r}, 'w')\n")
         reads = 0
 
+        def exchange() -> None:
+            libc.renameat2(
+                AT_FDCWD, os.fsencode(good), AT_FDCWD, os.fsencode(evil), RENAME_EXCHANGE
+            )
+
         def swapped(path: str) -> DigestedFile:
             """Read the digest of the pinned file, which is at this path only during the read."""
             nonlocal reads
             reads += 1
-            libc.renameat2(-100, os.fsencode(good), -100, os.fsencode(evil), 2)
+            exchange()
             try:
                 return read_digest(path)
             finally:
-                libc.renameat2(-100, os.fsencode(good), -100, os.fsencode(evil), 2)
+                exchange()
 
         settings: dict[str, Any] = {
             "permissions": {"filesystem": [f"{out}:rw"]},
@@ -209,9 +215,10 @@ async def a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run() ->
 SWAP = """
 import ctypes, sys
 libc = ctypes.CDLL(None)
-one, other = (word.encode() for word in sys.argv[1:])
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+first, second = (path.encode() for path in sys.argv[1:])
 while True:
-    libc.renameat2(-100, one, -100, other, 2)
+    libc.renameat2(AT_FDCWD, first, AT_FDCWD, second, RENAME_EXCHANGE)
 """
 
 
@@ -252,7 +259,7 @@ source = {{ command = "{program}" }}
 
 
 @trial
-async def files_of_the_host_are_closed_to_others_under_any_umask() -> None:
+async def files_of_the_host_are_unreadable_for_others_under_any_umask() -> None:
     with shared_folder() as place:
         program, home = system_explorer(place / "run"), place / "home"
         config = place / "exthost.toml"
@@ -293,8 +300,8 @@ CLOSED_LOOP = """
 import asyncio, gc, json, os, sys, time, exthost
 
 loop = asyncio.new_event_loop()
-words, settings = json.loads(sys.argv[1])
-connection = exthost.connect(words, dialect="morphir", **settings)
+command, settings = json.loads(sys.argv[1])
+connection = exthost.connect(command, dialect="morphir", **settings)
 ext = loop.run_until_complete(connection.__aenter__())
 assert loop.run_until_complete(ext.call("echo", 1)) == 1
 process = f"/proc/{ext.stats.pid}"
@@ -329,8 +336,8 @@ import asyncio, json, resource, sys, exthost
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 resource.setrlimit(resource.RLIMIT_NPROC, (400, 400))
 
-async def main(words):
-    async with exthost.connect(words, dialect="morphir", permissions={}) as ext:
+async def main(command):
+    async with exthost.connect(command, dialect="morphir", permissions={}) as ext:
         code = "import resource; result = resource.getrlimit(resource.RLIMIT_NOFILE)"
         print(json.dumps([await ext.call("explore", {"code": code}), ext.enforced["limits"]]))
 

@@ -358,7 +358,7 @@ result = {
 
 
 @trial
-async def a_process_that_it_starts_reaches_no_more() -> None:
+async def a_process_of_the_extension_reaches_no_other_hosts() -> None:
     with canary() as other:
         async with allowed_one() as (ext, _):
             code = """

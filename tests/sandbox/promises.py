@@ -60,7 +60,7 @@ PROMISES: Mapping[str, tuple[Proof, ...]] = {
     "Every extension 5": (changes.the_store_of_a_sandboxed_extension_is_full_at_its_limit,
         "tests/host/api/test_store_quota.py"),
     "Every extension 6": (changes, restarts.a_pinned_program_that_is_replaced_is_not_started_again,
-        hosts.a_pinned_program_that_is_swapped_beside_its_start_does_not_run,
+        hosts.a_pinned_program_that_is_swapped_during_its_starts_does_not_run,
         hosts.a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run,
         "tests/launch/test_code_pins.py", "tests/launch/test_integrity.py"),
     "Every extension 7": ("tests/host/test_lock.py", "tests/host/test_lock_dialects.py",

@@ -36,7 +36,7 @@ async def check_refused(code: str, **settings: Any) -> AsyncIterator[Refused]:
 
 
 @trial
-async def without_bwrap_it_is_refused_and_nothing_is_spawned() -> None:
+async def without_bwrap_an_extension_is_refused_and_not_spawned() -> None:
     with folder() as place:
         place.chmod(0o755)
         forbidden = place / "bwrap"
@@ -193,7 +193,7 @@ except OSError as error:
 
 
 @trial
-async def a_lifetime_that_cannot_be_had_is_refused_if_it_was_asked_for() -> None:
+async def a_configured_lifetime_that_is_impossible_is_refused() -> None:
     # In a new user namespace its first user can set these limits.
     forbid = 'echo 0 >/proc/sys/user/max_pid_namespaces && exec "$@"'
     command = ("unshare", "-Ur", "sh", "-c", forbid, "sh", sys.executable, "-c", WITHOUT_NAMESPACES)

@@ -197,7 +197,7 @@ async def the_reported_limiter_of_memory_and_processes_is_the_real_one() -> None
 
 
 @trial
-async def where_a_cgroup_is_refused_the_watchdog_limits_it_and_is_reported() -> None:
+async def without_a_cgroup_the_watchdog_limits_memory_and_is_reported() -> None:
     before = cgroups.find_base()
     cgroups._bases[os.getpid()] = CgroupBase("/nowhere", frozenset({"memory", "pids"}))
     settings: dict[str, Any] = {"permissions": {"max_memory": MEMORY}}

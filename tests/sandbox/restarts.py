@@ -129,7 +129,7 @@ async def a_first_line_that_changes_after_the_admission_shows_nothing_more() -> 
 
 
 @trial
-async def a_restart_that_the_operator_requests_judges_it_anew() -> None:
+async def a_requested_restart_accepts_a_replaced_program() -> None:
     with shared_folder() as program_folder:
         program = system_explorer(program_folder / "run")
         async with impatient([str(program)], permissions={}, restart=RESTART_IMMEDIATELY) as ext:

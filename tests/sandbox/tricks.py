@@ -226,16 +226,19 @@ async def the_config_of_the_host_cannot_be_written_moved_or_replaced() -> None:
                 """
             )
             text = config.read_text()
-            protected = [item for item in (config, *config.parents) if place in item.parents]
+            config_paths = [item for item in (config, *config.parents) if place in item.parents]
             environ = {**os.environ, "EXTHOST_HOME": str(home)}
             async with exthost.Host.from_config(config, environ=environ) as host:
                 assert host["writer"].state == "ready", host["writer"].cause
                 outcomes = await explore(
-                    host["writer"], code, paths=[str(item) for item in protected], place=str(place)
+                    host["writer"],
+                    code,
+                    paths=[str(item) for item in config_paths],
+                    place=str(place),
                 )
                 assert "done" not in outcomes.values() and len(outcomes) >= 4, outcomes
-                closed = {item["path"]: item for item in host["writer"].enforced["closed"]}
-                assert closed[str(config)]["reason"] == "of the host: config", closed
+                protected = {item["path"]: item for item in host["writer"].enforced["closed"]}
+                assert protected[str(config)]["reason"] == "of the host: config", protected
                 # An editor replaces the file when it saves. The extension can still be restarted.
                 new = config.with_suffix(".new")
                 new.write_text(text)

@@ -27,6 +27,7 @@ from tests.extensions.harness import (
     pid_of,
     wait_until,
 )
+from tests.extensions.morphir_program import morphir_program
 from tests.extensions.proc import is_running, resident_bytes
 
 
@@ -232,13 +233,13 @@ async def test_the_help_points_to_stderr_only_if_something_was_written(
     stderr: str, help: str
 ) -> None:
     # An extension that answers `fail` with an error without a text, and exits at `die`.
-    program = (
-        "import json, sys\n"
-        "for line in sys.stdin:\n"
-        "    request = json.loads(line)\n"
-        f"    if request['method'] == 'die': sys.exit({stderr!r} or 1)\n"
-        "    outcome = {'error': ''} if request['method'] == 'fail' else {'result': []}\n"
-        "    print(json.dumps({'id': request['id'], **outcome}), flush=True)\n"
+    program = morphir_program(
+        f"""
+        if method == "die":
+            sys.exit({stderr!r} or 1)
+        if method == "fail":
+            error = ""
+        """
     )
     async with exthost.connect(
         [sys.executable, "-S", "-E", "-c", program], dialect="morphir"

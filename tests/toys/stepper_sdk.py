@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from exthost_sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost_sdk.endpoints.endpoint import Identity
 from exthost_sdk.endpoints.jsonrpc import JsonRpcEndpoint
+from exthost_sdk.endpoints.sdk_dialect import SdkDialect
 from exthost_sdk.serving.server import Server
 
 GREETING = b"STEPPER\n"

@@ -140,8 +140,10 @@ _fragments = st.sampled_from(
 
 
 @given(st.lists(_fragments, max_size=12), st.booleans())
-def test_decoding_together_equals_decoding_each_frame(fragments: list[bytes], end: bool) -> None:
-    lines = b"".join(fragments) + (b"\n" if end else b"")
+def test_decoding_together_equals_decoding_each_frame(
+    fragments: list[bytes], ends_with_newline: bool
+) -> None:
+    lines = b"".join(fragments) + (b"\n" if ends_with_newline else b"")
     for name in ("morphir", "nexo", "roder", "mcp"):
         codec: Any = find.find_dialect(name).codec(Role.HOST)
         assert decode_together(lines, codec) == decode_each(lines, codec), name

@@ -62,7 +62,7 @@ def serve(
 
 def read_dialect(wire: Wire) -> tuple[str, bytes]:
     """Read until the dialect of the host is detected. Return the dialect and the bytes that were
-    read. The dialect is "" if the input ends before, or begins like no dialect."""
+    read. The dialect is "" if the input ends before that, or if no dialect begins like it."""
     first = b""
     while (dialect := detect_dialect(first)) is None:
         data = os.read(wire.reader, READ_BYTES)

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 from exthost._version import __version__
 from exthost.model.launch_plan import (
     Ceiling,
-    ClosedFolder,
     ExpectedPath,
+    InaccessibleFolder,
     LaunchPlan,
     ResourceLimit,
     Wrapper,
@@ -182,7 +182,7 @@ def _plan_to_data(plan: LaunchPlan) -> dict[str, Any]:
             "filter": b64encode(wrapper.filter).decode(),
             "private_mounts": wrapper.private_mounts,
             "paths": wrapper.paths,
-            "closed_folders": wrapper.closed_folders,
+            "inaccessible_folders": wrapper.inaccessible_folders,
             "uid": wrapper.uid,
         },
     }
@@ -205,8 +205,9 @@ def _plan_from_data(data: Mapping[str, Any]) -> LaunchPlan:
             filter=b64decode(wrapper["filter"]),
             private_mounts=tuple(wrapper["private_mounts"]),
             paths=tuple(ExpectedPath(*path) for path in wrapper["paths"]),
-            closed_folders=tuple(
-                ClosedFolder(path, tuple(visible)) for path, visible in wrapper["closed_folders"]
+            inaccessible_folders=tuple(
+                InaccessibleFolder(path, tuple(visible))
+                for path, visible in wrapper["inaccessible_folders"]
             ),
             uid=wrapper["uid"],
         ),

@@ -125,9 +125,10 @@ def config_from_toml(
     except RecursionError as error:
         raise _unreadable_error(origin, 0, "it is nested too deep") from error
     except ValueError as error:  # a TOMLDecodeError, or an integer of 5000 digits
-        at = re.search(r"line (\d+)", str(error))
+        line_match = re.search(r"line (\d+)", str(error))
         last_line = toml.rstrip().count("\n") + 1 if "end of document" in str(error) else 0
-        raise _unreadable_error(origin, int(at[1]) if at else last_line, str(error)) from error
+        line = int(line_match[1]) if line_match else last_line
+        raise _unreadable_error(origin, line, str(error)) from error
     if not document.keys() <= _SECTIONS.keys():
         for package in find.iter_packages():
             sections = [name for name in package.json_sections if name in document]
@@ -334,9 +335,9 @@ def _check_placeholders(env: Mapping[str, str], place: Place, spec: Spec | None 
     for (key, name), value in values.items():
         found = None if isinstance(value, ValueReference) else find_placeholder(value)
         if found is not None:
-            at = place.at(key).at(name) if key == "env" else place.at(key)
+            key_place = place.at(key).at(name) if key == "env" else place.at(key)
             form = f'{{ from = "{found}" }}'
-            at.add_problem(
+            key_place.add_problem(
                 WRONG_VALUE,
                 f"${{{found}}} is not replaced here",
                 f"write {name if key == 'env' else key} = {form}: the whole value comes from a "

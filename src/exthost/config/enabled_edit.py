@@ -101,13 +101,14 @@ def set_disabled_in_yaml(text: str, disabled: Iterable[str]) -> str | None:
     # JSON strings in brackets are also a YAML list.
     list_text = _format_list(disabled)
     if table.id != "mapping":  # `extensions:` with nothing below it
-        at = text.index(":", key.end_mark.index) + 1
-        return f"{text[:at]}\n  disabled: {list_text}{text[at:]}"
+        position = text.index(":", key.end_mark.index) + 1
+        return f"{text[:position]}\n  disabled: {list_text}{text[position:]}"
     existing = _find_key(table, "disabled")
     if existing is None:
         if table.flow_style:  # a mapping in braces
-            at = table.start_mark.index + 1
-            return f"{text[:at]}disabled: {list_text}{', ' if table.value else ''}{text[at:]}"
+            position = table.start_mark.index + 1
+            comma = ", " if table.value else ""
+            return f"{text[:position]}disabled: {list_text}{comma}{text[position:]}"
         first = table.value[0][0].start_mark
         return (
             f"{text[: first.index]}disabled: {list_text}\n{' ' * first.column}{text[first.index :]}"

@@ -69,10 +69,11 @@ class _Source:
     """The source of an entry.
 
     argv               the program or module, and its arguments
-    type               "process", "wasm" or "http"
     env                environment variables
     has_args           whether the source sets `args`
+    type               "process", "wasm" or "http"; "process" also if this host has no such type
     unrunnable_reason  the reason why this host cannot run the source, "" if it can
+    is_unknown_type    whether neither this host nor morphir has such a type of source
     """
 
     argv: tuple[str, ...]
@@ -80,6 +81,7 @@ class _Source:
     has_args: bool
     type: Literal["process", "wasm", "http"] = "process"
     unrunnable_reason: str = ""
+    is_unknown_type: bool = False
 
 
 _NO_SOURCE = _Source((), {}, has_args=False)
@@ -112,8 +114,7 @@ def read_entry(
         source = _read_remote_source(value["source"], place.at("source"))
     if "source" not in value and not has_command:
         place.add_problem(WRONG_VALUE, "the entry has no `source`", f"add {_SOURCE_EXAMPLE}")
-    is_unknown = source.unrunnable_reason and source.type == "process"
-    if is_unknown and enabled and not _is_foreign_source(value["source"].get("type")):
+    if source.is_unknown_type and enabled:
         place.at("source").at("type").add_problem(
             UNSUPPORTED_SOURCE, source.unrunnable_reason, _STDIO_ONLY_HELP
         )
@@ -131,7 +132,7 @@ def read_entry(
     dialect = read.get("dialect") or (DEFAULT_DIALECT if "dialect" not in value else "")
     base_spec = Spec(
         id=read.get("name") or "",
-        argv=_resolve_module(source, folder),
+        argv=_resolve_argv(source, folder),
         source=source.type,
         dialect=dialect,
         is_dialect_assumed="dialect" not in value,
@@ -144,18 +145,15 @@ def read_entry(
     return Entry(base_spec, own_settings, place)
 
 
-def _resolve_module(source: _Source, folder: str | None) -> tuple[str, ...]:
-    """Return the program without its arguments, or the path of the module."""
+def _resolve_argv(source: _Source, folder: str | None) -> tuple[str, ...]:
+    """Return the program without its arguments, the path of the module, or the whole command of
+    the bridge to a remote server."""
     if source.type == "http":
         return source.argv
     program = source.argv[:1]
     if source.type == "wasm":  # a module is never looked up on PATH
         return tuple(resolve_path(folder, path) for path in program)
     return program
-
-
-def _is_foreign_source(name: Any) -> bool:
-    return isinstance(name, str) and name in _UNSUPPORTED_SOURCES
 
 
 def _as_frozenset(dialects: Collection[str]) -> frozenset[str]:
@@ -215,12 +213,13 @@ def _read_source(value: Any, place: Place) -> _Source:
         return _Source((), {}, has_args=False, type="http", unrunnable_reason=_NEEDS_MCP)
     if isinstance(type_, str) and type_ != "process":
         # The other keys are not checked, because they belong to that type of source.
-        verdict = "cannot be run here" if type_ in _UNSUPPORTED_SOURCES else "is unknown"
+        is_unknown = type_ not in _UNSUPPORTED_SOURCES
+        verdict = "is unknown" if is_unknown else "cannot be run here"
         nearest = find_nearest(type_, _SUPPORTED_SOURCES | _UNSUPPORTED_SOURCES)
         guess = f'; did you mean "{nearest}"?' if nearest in _SUPPORTED_SOURCES else ""
         known = 'use "process", "wasm" or "http"'
         reason = f"source type {quote_text(type_)} {verdict}{guess or '; ' + known}"
-        return _Source((), {}, has_args=False, unrunnable_reason=reason)
+        return _Source((), {}, has_args=False, unrunnable_reason=reason, is_unknown_type=is_unknown)
     read = read_table(value, place, _SOURCE_KEYS)
     if "command" not in value:
         place.add_problem(WRONG_VALUE, "the source has no `command`", 'add command = "..."')
@@ -240,7 +239,7 @@ def _read_remote_source(value: Mapping[str, Any], place: Place) -> _Source:
 
 def _read_command(value: Any, place: Place) -> str | None:
     if isinstance(value, list | tuple):
-        help = "put the first word in command and the others in args"
+        help = "put the first item in command and the others in args"
         place.add_problem(WRONG_VALUE, "must be text, not a list", help)
         return None
     return read_text(value, place)

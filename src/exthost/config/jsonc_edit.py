@@ -101,30 +101,30 @@ def _read_object(plain: str, start: int) -> _Object | None:
         return None
     decoder = json.JSONDecoder()
     members: list[_Member] = []
-    at = _skip(plain, start + 1)
+    position = _skip(plain, start + 1)
     try:
-        while plain[at] != "}":
-            name, colon = decoder.raw_decode(plain, at)
+        while plain[position] != "}":
+            name, colon = decoder.raw_decode(plain, position)
             value = _skip(plain, _skip(plain, colon) + 1)
             end = decoder.raw_decode(plain, value)[1]
-            members.append(_Member(name, at, value, end))
-            at = _skip(plain, end)
-            if plain[at] == ",":
-                at = _skip(plain, at + 1)
+            members.append(_Member(name, position, value, end))
+            position = _skip(plain, end)
+            if plain[position] == ",":
+                position = _skip(plain, position + 1)
     except (IndexError, ValueError, RecursionError):
         return None
-    return _Object(start, at, members)
+    return _Object(start, position, members)
 
 
-def _skip(plain: str, at: int) -> int:
-    while at < len(plain) and plain[at] in _SPACE:
-        at += 1
-    return at
+def _skip(plain: str, position: int) -> int:
+    while position < len(plain) and plain[position] in _SPACE:
+        position += 1
+    return position
 
 
-def _indent_of(text: str, at: int) -> str:
+def _indent_of(text: str, position: int) -> str:
     """Return the blanks at the beginning of the line of a position."""
-    line = text[text.rfind("\n", 0, at) + 1 : at]
+    line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 

@@ -70,8 +70,9 @@ def parse_lock(text: str) -> dict[str, LockRecord]:
     except RecursionError:
         raise LockProblem("it is nested too deep") from None
     except ValueError as error:
-        at = re.search(r"line (\d+)", str(error))
-        raise LockProblem(f"it is not valid TOML: {error}", int(at[1]) if at else 0) from None
+        line_match = re.search(r"line (\d+)", str(error))
+        line = int(line_match[1]) if line_match else 0
+        raise LockProblem(f"it is not valid TOML: {error}", line) from None
     version = document.pop("version", None)
     if type(version) is int and version > _VERSION:
         raise LockProblem(f"it has the format {version}, which needs a newer exthost")

@@ -32,7 +32,7 @@ from exthost.wire.framing import Framing
 class Traits:
     """How the extensions of a dialect behave, as data. A config can override some of it.
 
-    Wire
+    Messages
         positional   replies carry no id and match requests by their order. Therefore only one call
                      is in flight at a time, whatever limits.max_in_flight is; a call that is
                      abandoned, or a frame that is not a message, ends the session; and the default
@@ -46,7 +46,7 @@ class Traits:
                      appears neither in errors nor in the log above DEBUG
         quiet_stderr whether lines of stderr are logged at DEBUG instead of INFO
     Calls
-        method_limits  time limits in seconds, by wire method or by the name of an operation
+        method_limits  time limits in seconds, by method or by the name of an operation
         progress_multiplier  each progress report of a call restarts its time limit, until the call
                      has taken this many times the limit; 1 for never. A timeout that a caller
                      sets is not restarted
@@ -69,7 +69,7 @@ class Traits:
                      nothing must be, the first tool of a name keeps it, and the second is not
                      listed
         is_exit_0_crash  whether a process that ends by itself with the status 0 has crashed. If
-                     not, the extension rests, and the next call starts it
+                     not, the extension stays stopped until the next call starts it
         restart, breaker  what happens when a process ends, or when calls keep failing
         breaker_name  the name of the circuit breaker in errors; `{id}` stands for the id
         shutdown_steps  the steps that end a process. SIGKILL to the process tree is always the
@@ -109,7 +109,7 @@ def method_unknown(request: Request) -> Failure:
 class Dialect:
     """One dialect.
 
-    Wire
+    Messages
         framing         returns the framing of a new session, given the maximum size of a message in
                         bytes
         codec           returns the codec of a new session, given its role
@@ -120,8 +120,8 @@ class Dialect:
     Calls
         operations      the operations that the host calls by the same names in every dialect:
                         call_tool, list_tools, hook, health
-        methods         wire methods that take more than one request, or change their params
-        closed          whether extensions have no other methods than those in `methods`
+        methods         methods whose calls take more than one request, or change their params
+        closed          whether extensions have only the methods in `methods`: other calls fail
         cancel_message  returns the message that cancels a call, given its request and the reason
         result_reader   reads tool results
         error_result    returns an error as a tool result of this dialect, for `ext.tools.call`
@@ -134,12 +134,13 @@ class Dialect:
         notifications   method of a notification → a function that returns its meaning to the host
         render_event    returns an event of a stream as a progress bar or as text, for a person
     Host requests
-        host_requests   the requests that an extension may send to the host, by wire method
+        host_requests   the requests that an extension may send to the host, by method
         refuse          returns the reply to a request that has no registered handler
     Configuration
         options         the keys of `options` in a config entry, and their valid values
-        contract        the name of this contract, in a system that has several; "" for the first
-        contracts       the other contracts of the system, as Dialects of the same name
+        contract        a dialect can have several versions that differ too much for one `Dialect`:
+                        its contracts. The name of this one, such as "2"; "" for the first
+        contracts       the other contracts of this dialect, as Dialects of the same name
         conformance     a reference ("module:attribute") to the `Conformance` of this contract; ""
                         for that of the package
 
@@ -189,13 +190,13 @@ class Dialect:
         return None
 
     def contract_for(self, spec: Spec) -> "Dialect":
-        """Return the contract that an extension speaks, in a system that has several: a Dialect of
-        the same name. `find.find_dialect_of` applies it."""
+        """Return the contract that an extension speaks, which is a Dialect of the same name.
+        `find.find_dialect_of` calls this method."""
         return self
 
     def with_environ(self, spec: Spec, environ: Mapping[str, str]) -> Spec:
-        """Return the spec with the settings that the system's own environment variables of the
-        host make. A setting in the config takes precedence."""
+        """Return the spec, with settings from the host's environment variables, if this dialect
+        reads any. A setting in the config takes precedence."""
         return spec
 
     def registered_name(self, extension: str, tool: str) -> str:

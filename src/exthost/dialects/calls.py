@@ -31,7 +31,7 @@ class ToolCall(NamedTuple):
 
 
 def tool_as_method(call: ToolCall) -> tuple[str, Any]:
-    """Return the wire method and the params of a tool call, for dialects in which each tool is a
+    """Return the method and the params of a tool call, for dialects in which each tool is a
     method: the method has the tool's name, and the params are the arguments."""
     return call.name, call.arguments
 

@@ -1,6 +1,6 @@
 """Requests that an extension may send to its host, in a form that is the same in every dialect.
 
-A dialect whose extensions send requests has a table of `HostRequest`, by wire method. The host
+A dialect whose extensions send requests has a table of `HostRequest`, by method. The host
 handles a request in three steps:
 
 1. `HostRequest.parse_params` checks the params and the permissions of the extension, and returns

@@ -8,7 +8,7 @@ the facets of its own dialect only.
 from typing import Protocol
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.facet_attributes import FACET_DIALECTS
+from exthost.dialects.facet_attributes import FACET_DIALECTS, FacetAttributes
 from exthost.errors import UsageError
 
 
@@ -26,7 +26,10 @@ class _NoFacetError(UsageError, AttributeError):
 
 
 def missing_facet_error(extension: FacetOwner, name: str) -> UsageError:
-    """Return the error for a facet that the dialect of this extension does not have."""
+    """Return the error for a facet that the dialect of this extension does not have. `name` is the
+    name of its attribute or of its class."""
+    attributes = FacetAttributes.__annotations__  # name → class name, of all built-in dialects
+    name = next((key for key, class_name in attributes.items() if class_name == name), name)
     dialect, owner = extension.dialect, FACET_DIALECTS.get(name)
     hint = f": extensions of the {owner} dialect have it" if owner else ""
     return _NoFacetError(

@@ -125,8 +125,8 @@ Handshake: TypeAlias = Generator[Outgoing | TryRequest | Subscribe | WaitFor, Re
 
 
 class OneRequest(NamedTuple):
-    """An operation of one request. `request` returns the wire method and its params, given the
-    params of the operation. `result` converts the result; None leaves it unchanged."""
+    """An operation of one request. `request` returns the method and the params of the message,
+    given the params of the operation. `result` converts the result; None leaves it unchanged."""
 
     request: Callable[[Any], tuple[str, Any]]
     result: Callable[[Any], Any] | None = None
@@ -135,7 +135,7 @@ class OneRequest(NamedTuple):
 class OneRequestOrMore(NamedTuple):
     """An operation whose first reply is usually its last one.
 
-    request     returns the wire method and its params
+    request     returns the method and the params of the message
     finish      takes the params of the operation and the result; returns the value of the
                 operation, raises an ExthostError, or returns a generator that continues the
                 operation; None leaves the result unchanged

@@ -3,8 +3,8 @@ and for how long.
 
 Pure: reads no clock; the caller passes `now` (seconds of any one monotonic clock). Knows no
 processes, calls or dialects. The settings are a `spec.Breaker`. Each method of `Circuit` reports
-one event and returns the next `Circuit`. `QueueBreaker` keeps the current one and closes the call
-queue by it; the supervisor starts the process that a probe is sent to.
+one event and returns the next `Circuit`. `QueueBreaker` keeps the current one and stops the call
+queue while it is open; the supervisor starts the process that a probe is sent to.
 
     circuit = circuit.after_failure(settings, now) a timeout, the end of a process with calls, …
     circuit = circuit.after_success(settings)      a call got a reply
@@ -45,7 +45,7 @@ class BreakerEvent(Enum):
     and the success that reach the configured number."""
 
     FAILURE = "a failure"
-    LAST_FAILURE = "a failure too many"
+    LAST_FAILURE = "one failure too many"
     SUCCESS = "a success"
     LAST_SUCCESS = "a success that is enough"
     TIME_UP = "its time is over"

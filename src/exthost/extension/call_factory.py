@@ -101,7 +101,7 @@ class CallFactory:
         return require_time_left(self._spec.id, name, timeout)
 
     def for_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
-        """Return the parts of a call of a method, which is given by its name on the wire."""
+        """Return the parts of a call of a method, which is given by its name in the request."""
         if type(method) is not str:
             check_name(method)
         self.refuse_quarantined(method, params)
@@ -239,8 +239,8 @@ class CallFactory:
         if tool.seconds is None or self._spec.limits.call is not None:
             return self.tool_limit
         permissions = self._spec.permissions
-        most = None if permissions is None else permissions.max_execution_time
-        return tool.seconds if most is None else min(tool.seconds, most)
+        limit = None if permissions is None else permissions.max_execution_time
+        return tool.seconds if limit is None else min(tool.seconds, limit)
 
     def _bad_arguments_error(self, tool: Tool, problems: list[str]) -> UsageError:
         return UsageError(

@@ -128,7 +128,7 @@ class Calls:
         wait: bool,
         on_progress: OnProgress | None = None,
     ) -> Any:
-        """Send a request of the dialect, by its method name on the wire, and return its result.
+        """Send a request of the dialect with this method name, and return its result.
 
         `timeout` is in seconds; None means the limit that is configured. With `wait` False, raise
         an error at once if no process is ready. `on_progress` is called with each progress report.

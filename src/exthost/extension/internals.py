@@ -119,7 +119,7 @@ class ExtensionInternals:
         return self._starter.traffic()
 
     @property
-    def closed_paths(self) -> list[tuple[str, ...]]:
+    def protected_paths(self) -> list[tuple[str, ...]]:
         """For each process on this machine, the paths in its writable folders that it cannot
         write."""
         children = [session.lifetime.child for session in self._supervisor.processes.sessions]

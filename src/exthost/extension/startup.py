@@ -76,13 +76,13 @@ class StartChecks:
 
     find_refusal    returns why the host must not start the extension, or None; called each time the
                     requirements are checked (`admit`)
-    find_open_code  returns the error if a running process may write code of the extension, or None;
-                    called before every start
+    find_writable_code  returns the error if a running process may write code of the extension, or
+                    None; called before every start
     neighbours      returns the other extensions of the host; None for those of the config
     """
 
     find_refusal: Callable[[], Refused | None] | None = None
-    find_open_code: Callable[[], Refused | None] | None = None
+    find_writable_code: Callable[[], Refused | None] | None = None
     neighbours: Callable[[], Neighbours] | None = None
 
 
@@ -230,8 +230,8 @@ class ProcessStarter:
 
     def check_code(self) -> None:
         """Raise Refused if a running process may write the code that this start reads."""
-        find_open_code = self._checks.find_open_code
-        if find_open_code is not None and (refused := find_open_code()) is not None:
+        find_writable_code = self._checks.find_writable_code
+        if find_writable_code is not None and (refused := find_writable_code()) is not None:
             raise refused
 
     def report_weaker(self, weaknesses: tuple[tuple[str, str], ...]) -> None:

@@ -1,4 +1,4 @@
-"""The interface of what a host runs around every tool call of its extensions.
+"""The interface of the code that a host runs around every tool call of its extensions.
 
 `Calls.call_tool` is the one way to call a tool: the host, its blocking form, the control socket,
 the command line, the web page and the gateway all enter there. It passes the call to the

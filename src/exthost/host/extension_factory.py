@@ -23,7 +23,7 @@ from exthost.extension.startup import StartChecks
 from exthost.extension.tool_interceptor import ToolInterceptor
 from exthost.host.api.host_api import HostApi
 from exthost.launch.prerequisites import find_name_conflict
-from exthost.launch.shared_folders import CodeCache, Neighbours, find_open_code, is_writer
+from exthost.launch.shared_folders import CodeCache, Neighbours, find_writable_code, is_writer
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
 from exthost.model.tool_choice import choose_tools
@@ -192,7 +192,7 @@ class ExtensionFactory:
             on_change=self._on_change,
             checks=StartChecks(
                 find_refusal=lambda: self._find_name_conflict(spec),
-                find_open_code=lambda: self._find_open_code(spec),
+                find_writable_code=lambda: self._find_writable_code(spec),
                 neighbours=lambda: self._find_neighbours(spec),
             ),
             session_handlers=self._api.handlers_for(spec, dialect),
@@ -259,16 +259,16 @@ class ExtensionFactory:
     def _drop_cache(self) -> None:
         self._cache = None
 
-    def _find_open_code(self, spec: Spec) -> Refused | None:
+    def _find_writable_code(self, spec: Spec) -> Refused | None:
         """Return the error if a running process may write code of this extension; otherwise
         None."""
         running = [
-            (extension.spec, closed)
+            (extension.spec, protected_paths)
             for extension in self._running_extensions()
             if is_writer(extension.spec)
-            for closed in extension.internals.closed_paths
+            for protected_paths in extension.internals.protected_paths
         ]
-        refused = find_open_code(spec, running, self._environ) if running else None
+        refused = find_writable_code(spec, running, self._environ) if running else None
         if refused is not None:
             self._refused_specs[spec.id] = spec
         return refused

@@ -204,13 +204,13 @@ class Registry:
         # A copy: a thread of `SyncHost` may be here while the event loop adds an extension.
         for extension in list(self._extensions):
             serves[extension.id] = extension.internals.serves
-            held = extension.quarantined
-            quarantined |= {(extension.id, name): item for name, item in held.items()}
-            every = (*extension.tools.values(), *(item.tool for item in held.values()))
+            quarantined_tools = extension.quarantined
+            quarantined |= {(extension.id, name): item for name, item in quarantined_tools.items()}
+            every = (*extension.tools.values(), *(item.tool for item in quarantined_tools.values()))
             for tool in every:
                 registered = _register(extension, tool)
                 holder = by_name.setdefault(registered.name, registered)
-                is_free = tool.name not in held
+                is_free = tool.name not in quarantined_tools
                 if holder is registered and is_free and serves[extension.id]:
                     tools[registered.name] = registered
                     owners[registered.name] = (extension.id, tool.name)

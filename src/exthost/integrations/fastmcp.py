@@ -3,7 +3,8 @@
     server = FastMCP("server", providers=[ExthostProvider(host)])
 
 The list of tools is that of the host at each request. A failed tool is a result that is marked as
-an error. Progress of a tool reaches the client. If the client cancels a request, so is the call.
+an error. Progress of a tool reaches the client. If the client cancels a request, the call is
+cancelled, too.
 """
 
 import asyncio
@@ -36,15 +37,15 @@ class ExthostProvider(Provider):
     async def _list_tools(self) -> Sequence[Tool]:
         listed = []
         for tool in self._tools.listed():
-            made = _HostTool(
+            host_tool = _HostTool(
                 name=tool.name,
                 description=tool.description,
                 parameters=tool.schema,
                 output_schema=tool.registered.output_schema,
                 annotations=tool.registered.extra.get("annotations"),
             )
-            made._tools = self._tools
-            listed.append(made)
+            host_tool._tools = self._tools
+            listed.append(host_tool)
         return listed
 
 

@@ -170,7 +170,8 @@ class HostTools:
         call_id: str = "",
         on_progress: OnProgress | None = None,
     ) -> ToolOutcome:
-        """Call a tool. If the task is cancelled, so is the call, also of a blocking host."""
+        """Call a tool. If the task is cancelled, the call is cancelled, too, also of a blocking
+        host."""
         host, options = self._host, self._options(call_id, on_progress)
         try:
             if not isinstance(host, BlockingHost):

@@ -4,8 +4,8 @@
 
 A failed tool is a ToolMessage with the status "error". The content of a message has the texts and
 images of the result; its artifact is the `ToolResult`. With `Host` and `exthost.attach`, use the
-asynchronous methods (`ainvoke`); if they are cancelled, so are the calls. With `SyncHost`, both
-kinds work.
+asynchronous methods (`ainvoke`); if they are cancelled, their calls are cancelled, too. With
+`SyncHost`, both kinds work.
 """
 
 from typing import Any, Unpack
@@ -31,7 +31,7 @@ def tools(host: Source, **settings: Unpack[CallSettings]) -> list[StructuredTool
     """Return the tools that can be called now, of a host or of a selection of its tools. The
     settings are explained at `host_tools.CallSettings`."""
     host_tools = HostTools(host, **settings)
-    made: list[StructuredTool] = []
+    langchain_tools: list[StructuredTool] = []
     for listed in host_tools.listed():
         tool = _HostTool(
             name=listed.name,
@@ -43,8 +43,8 @@ def tools(host: Source, **settings: Unpack[CallSettings]) -> list[StructuredTool
             metadata={"extension": listed.registered.extension},
         )
         tool._tools = host_tools
-        made.append(tool)
-    return made
+        langchain_tools.append(tool)
+    return langchain_tools
 
 
 class _HostTool(StructuredTool):

@@ -4,7 +4,8 @@
     Agent(name="agent", mcp_servers=[ExthostMCPServer(host)])
 
 The list of `tools` is that of the moment; the server is asked again for each turn. A failed tool is
-a result that begins with "Error: "; it does not raise. If the run is cancelled, so are its calls.
+a result that begins with "Error: "; it does not raise. If the run is cancelled, its calls are
+cancelled, too.
 """
 
 from typing import Any, Unpack

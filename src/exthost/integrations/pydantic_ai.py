@@ -3,7 +3,7 @@
     agent = Agent("openai:gpt-5-mini", toolsets=[ExthostToolset(host)])
 
 A failed tool is a failed result, which the model sees; it does not raise. Images, sounds and PDF
-files of a result are `BinaryContent`. If the run is cancelled, so are its calls.
+files of a result are `BinaryContent`. If the run is cancelled, its calls are cancelled, too.
 """
 
 from typing import Any, Unpack

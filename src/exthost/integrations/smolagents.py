@@ -69,7 +69,7 @@ def _input(property: Any, is_required: bool) -> dict[str, Any]:
     schema = property if isinstance(property, dict) else {}
     type = schema.get("type")
     types = type if isinstance(type, list) else [type]
-    known = type if types and all(one in AUTHORIZED_TYPES for one in types) else "any"
+    known = type if types and all(name in AUTHORIZED_TYPES for name in types) else "any"
     described = {"type": known, "description": str(schema.get("description", ""))}
     return described if is_required else {**described, "nullable": True}
 

@@ -33,8 +33,9 @@ This package starts no processes. In reading order:
     command        the program, arguments and variables of an extension, before a sandbox is added
     code_paths     what a start reads as code, for an extension and for the host
     known_tools    what interpreters and package managers read as code, by their names
-    closed_paths   which code is mounted read-only in the folders that an extension may write
-    shared_folders closes the code of others to an extension that may write, or refuses one of them
+    protected_paths  which code is mounted read-only in the folders that an extension may write
+    shared_folders protects code in the folders that an extension may write, or refuses one of the
+                   extensions
     visible_paths  collects visible paths, and the symlinks that lead to them
     managers       lists what is shown of the folders of version and package managers
     runtimes       finds the files that a program needs to run

@@ -20,7 +20,7 @@ from exthost.launch.file_view import ViewRequest, compute_view, system_view
 from exthost.launch.machine_check import can_enforce, enforced_policy
 from exthost.launch.network_grant import plan_proxy
 from exthost.launch.sandbox.strict import View
-from exthost.launch.shared_folders import own_closed_paths, refuse_state_folder
+from exthost.launch.shared_folders import own_protected_paths, refuse_state_folder
 from exthost.model.launch_plan import ExpectedPath, LaunchPlan
 from exthost.model.spec import Spec
 from exthost.process.own_process import deleted_working_folder
@@ -83,7 +83,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
         host=environ,
         package=spec.package,
         is_operators=spec.manifest is None,
-        closed=own_closed_paths(spec, environ),
+        protected=own_protected_paths(spec, environ),
     )
     # A wrong path in the permissions is reported even if this machine has no sandbox.
     view = compute_view(request)

@@ -33,7 +33,7 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
 from exthost.process.environment import Variables
 from exthost.process.private_folders import make_folder
-from exthost.process.user_ids import find_closed_folder
+from exthost.process.user_ids import find_inaccessible_folder
 
 _PREFIX = "PYTHONPYCACHEPREFIX"
 _NO_WRITING = "PYTHONDONTWRITEBYTECODE"
@@ -67,7 +67,7 @@ def hide_bytecode(
             sealed = find_sealed(spec, plan, environ, bytecode, uid)
             settings[_PREFIX] = _NOWHERE if sealed is None else str(sealed)
             if sealed is not None:
-                closed = "" if uid is None else find_closed_folder(str(sealed), uid)
+                closed = "" if uid is None else find_inaccessible_folder(str(sealed), uid)
                 plan = replace(plan, wrapper=with_folder(wrapper, str(sealed), closed))
     else:
         digest = (lock.record.package or lock.record.program).removeprefix("sha256:")

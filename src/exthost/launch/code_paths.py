@@ -8,7 +8,7 @@ folder and above it. A user who can write one of these paths decides what the ne
 `CodeReader` lists them as `CodePath`s. It follows symlinks and first lines (`#!`) as the kernel
 does, and knows by name what interpreters and package managers read. It does not know what a
 program opens by itself. A path that does not exist is listed, too, if it would be code as soon as
-somebody creates it. `closed_paths` compares the result with the folders that an extension may
+somebody creates it. `protected_paths` compares the result with the folders that an extension may
 write.
 
 The module reads the file system and changes nothing. Whatever it cannot read is left out: the

@@ -161,19 +161,19 @@ def _add_landlock(
     paths: tuple[ExpectedPath, ...],
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
     """Return the plan in a Landlock sandbox, and what is enforced. Raises Refused if code in a
-    writable folder would have to be closed, which Landlock cannot do."""
+    writable folder would have to be protected, which Landlock cannot do."""
     # Imported lazily: it imports ctypes, which takes as long as the start of a program.
     from exthost.process.landlocked_program import landlock_version
 
-    if view.closed:
-        closed = view.closed[0]
+    if view.protected:
+        protected = view.protected[0]
         raise Refused(
             "X1884",
-            f"{closed.path} must be closed to it ({closed.reason}), and Landlock cannot close a "
-            "path inside a folder that it may write",
+            f"{protected.path} must be read-only for it ({protected.reason}), and Landlock cannot "
+            "make a path read-only inside a folder that it may write",
             extension=spec.id,
             help='grant a folder without code with :rw, or use sandbox = "strict"',
-            evidence=Evidence(path=closed.path, key="permissions.filesystem"),
+            evidence=Evidence(path=protected.path, key="permissions.filesystem"),
         )
     if isinstance(policy.network, tuple):
         raise Refused(

@@ -5,8 +5,9 @@ which files of the program are, such as an interpreter that a version manager in
 the folder is opened in a private mount namespace (`process.private_mounts`). If that is not
 possible, or the user cannot read the files themselves, the extension runs as user 0 without
 capabilities, but only if it may write none of the host's files, since it would write them as root.
-Otherwise it is refused, and the error shows how to fix that. If only the state folder (where it may
-keep files) cannot be reached, the extension runs without one.
+Otherwise it is refused, and the error shows how to fix that. If the
+user cannot reach only the state folder (where an extension may keep files), the extension runs
+without that folder.
 
 A `View` is the part of the host's file system that a sandboxed extension sees, and the user that it
 runs as.
@@ -20,14 +21,14 @@ from dataclasses import replace
 from exthost.errors import Evidence, Refused
 from exthost.launch.file_view import system_view
 from exthost.launch.sandbox.strict import View
-from exthost.model.launch_plan import ClosedFolder
+from exthost.model.launch_plan import InaccessibleFolder
 from exthost.model.probe_result import SandboxSupport
 from exthost.process.private_mounts import can_open_folders
 from exthost.process.user_ids import (
     can_read,
     can_write,
-    find_closed_folder,
-    find_closed_path,
+    find_inaccessible_folder,
+    find_inaccessible_path,
     is_kernel_root,
     user_id,
 )
@@ -39,8 +40,8 @@ _INSTALL_FOR_ALL = "install its program where every user can reach it (/usr/loca
 
 
 def probe_user_id(support: SandboxSupport) -> int | None:
-    """Return the uid as which sandboxes are tried: that of no extension. None if this host can run
-    extensions only as its own user, because it is not root or there is no setpriv."""
+    """Return the uid that runs the trial of a sandbox, which no extension has. None if this host
+    can run extensions only as its own user, because it is not root or there is no setpriv."""
     return user_id("") if support.uid == 0 and support.setpriv else None
 
 
@@ -65,25 +66,27 @@ def with_extension_user(
         return _as_root(extension, view, why, fix)
     # Every user can read the paths of the system.
     system = {mount.path for mount in system_view(network=True).visible_paths}
-    closed_folders: set[str] = set()
+    folders: set[str] = set()  # those that the user cannot enter
     for mount in view.visible_paths:
-        if mount.path not in system and (closed := find_closed_path(mount.path, uid)):
+        if mount.path not in system and (inaccessible := find_inaccessible_path(mount.path, uid)):
             if mount.access == "write":
-                raise _not_writable_error(extension, mount.path, closed, uid)
+                raise _not_writable_error(extension, mount.path, inaccessible, uid)
             if not can_read(mount.path, uid):
-                closed = mount.path
-            if closed in ("/", mount.path):
-                why = f"its own user {uid} cannot reach {mount.path}: it has no access to {closed}"
+                inaccessible = mount.path
+            if inaccessible in ("/", mount.path):
+                why = (
+                    f"its own user {uid} cannot reach {mount.path}: it has no access to "
+                    f"{inaccessible}"
+                )
                 return _as_root(extension, view, why, _INSTALL_FOR_ALL)
-            closed_folders.add(closed)
-    if closed_folders:
+            folders.add(inaccessible)
+    if folders:
         for path in command_files:
             if not can_read(path, uid):
                 why = f"its own user {uid} cannot read {path}"
                 return _as_root(extension, view, why, _INSTALL_FOR_ALL)
         if not can_open_folders():
-            closed = min(closed_folders)
-            why = f"its own user {uid} has no access to {closed}, and this host cannot mount"
+            why = f"its own user {uid} has no access to {min(folders)}, and this host cannot mount"
             return _as_root(extension, view, why, _INSTALL_FOR_ALL)
     for path in view.writable:
         if not can_write(path, uid):
@@ -92,14 +95,15 @@ def with_extension_user(
         view,
         uid=uid,
         state=_usable_state(extension, view.state, uid),
-        closed_folders=tuple(_list_visible(folder, view) for folder in sorted(closed_folders)),
+        inaccessible_folders=tuple(_list_visible(folder, view) for folder in sorted(folders)),
     )
 
 
-def _list_visible(folder: str, view: View) -> ClosedFolder:
+def _list_visible(folder: str, view: View) -> InaccessibleFolder:
     """Return the folder with the paths in it that the view shows."""
-    paths = (mount.path for mount in view.visible_paths)
-    return ClosedFolder(folder, tuple(path for path in paths if path.startswith(f"{folder}/")))
+    paths = [mount.path for mount in view.visible_paths]
+    visible = tuple(path for path in paths if path.startswith(f"{folder}/"))
+    return InaccessibleFolder(folder, visible)
 
 
 def _allot_user_id(extension: str, state_root: str) -> int | None:
@@ -136,14 +140,14 @@ def _as_root(extension: str, view: View, why: str, fix: str) -> View:
     return replace(view, state="")
 
 
-def _not_writable_error(extension: str, path: str, closed: str, uid: int) -> Refused:
-    """Return the error for a granted path that the user cannot write. `closed` is the file or
-    folder without access for this user: the path itself, or a folder above it."""
-    owner, enter = f"chown -R {uid} {shlex.quote(path)}", f"chmod o+x {shlex.quote(closed)}"
-    command = owner if closed == path else enter
+def _not_writable_error(extension: str, path: str, inaccessible: str, uid: int) -> Refused:
+    """Return the error for a granted path that the user cannot write. `inaccessible` is the
+    path itself, or a folder above it that this user cannot enter."""
+    owner, enter = f"chown -R {uid} {shlex.quote(path)}", f"chmod o+x {shlex.quote(inaccessible)}"
+    command = owner if inaccessible == path else enter
     return Refused(
         "X0392",
-        f"user {uid}, which it runs as, cannot write {path}: it has no access to {closed}",
+        f"user {uid}, which it runs as, cannot write {path}: it has no access to {inaccessible}",
         extension=extension,
         help=f"let that user write it: {command}",
         evidence=Evidence(path=path, key="permissions.filesystem"),
@@ -154,13 +158,13 @@ def _usable_state(extension: str, folder: str, uid: int) -> str:
     """Return the state folder if the user can reach it; "" if not."""
     if not folder:
         return ""
-    if closed := find_closed_folder(folder, uid):
+    if inaccessible := find_inaccessible_folder(folder, uid):
         _log.warning(
             "[%s] it has no state folder, since its user %d cannot reach %s; set EXTHOST_HOME to "
             "a folder that every user can reach",
             extension,
             uid,
-            closed,
+            inaccessible,
         )
         return ""
     return folder

@@ -104,7 +104,8 @@ class ViewRequest:
     package  the package of the extension, which is not trusted; None if the operator wrote all
              settings of the extension, or named its manifest
     is_operators  whether the operator wrote the command and its arguments, and no manifest did
-    closed   the paths in granted folders that the extension cannot write: the way to its program
+    protected  the paths in granted folders that the extension cannot write, because they lead to
+             its program
     """
 
     extension: str
@@ -119,7 +120,7 @@ class ViewRequest:
     host: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: Package | None = None
     is_operators: bool = True
-    closed: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
 
     def is_from_package(self, argument: str) -> bool:
         """Return whether this argument (or the command itself) comes from the package."""
@@ -149,7 +150,7 @@ class ViewRequest:
 def compute_view(request: ViewRequest) -> View:
     """Return the paths that the extension sees. Raises Refused for a grant that cannot be given,
     and for a path that only its package names."""
-    visible = PathCollection(system_view(request.network), request.closed)
+    visible = PathCollection(system_view(request.network), request.protected)
     for path, may_write in resolve_grants(request):
         visible.grant(path, may_write)
     boundary = _Boundary(request, visible)

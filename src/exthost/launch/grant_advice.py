@@ -81,9 +81,9 @@ def suggest_grant(wrapper: Wrapper | None, stderr: Iterable[str]) -> str:
                 )
                 continue
             if is_read_only and (
-                closed := next((p for p in wrapper.closed if is_below(path, p)), "")
+                protected := next((p for p in wrapper.protected if is_below(path, p)), "")
             ):
-                return f"{closed} is closed to it, because it is code: see exthost inspect"
+                return f"{protected} is read-only for it, because it is code: see exthost inspect"
             is_denied = is_read_only or (_DENIED.search(line) and _is_public_file(path))
             if is_denied and (advice := _suggest_writing(path)):
                 return advice

@@ -1,7 +1,7 @@
-"""What interpreters, package managers and the system read as code, by the names of their programs
-and variables. Pure data; `code_paths` uses it.
+"""Tables of the files that interpreters, package managers and the system read as code, by the names
+of their programs and variables. Pure data; `code_paths` uses it.
 
-A name that is missing here is a gap in what is closed to an extension that may write.
+Code of a program that is missing here is not protected from an extension that may write it.
 """
 
 from collections.abc import Mapping

@@ -75,16 +75,16 @@ class PathFacts(Protocol):
         """Return whether there is a folder at this path."""
 
     def secret(self, path: str) -> str:
-        """Return why nobody should be advised to grant a path, such as "an SSH key"; "" if
-        nothing speaks against it."""
+        """Return why the host does not suggest to grant a path, such as "an SSH key"; "" if it may
+        suggest that."""
 
     def hidden(self, path: str) -> str:
         """Return the hidden folder that a path is in, or the path if only its owner can read it; ""
         if neither is the case."""
 
     def unwritable(self, folder: str) -> str:
-        """Return why nobody should be advised to let a program write a folder; "" if nothing speaks
-        against it."""
+        """Return why the host does not suggest to make a folder writable; "" if it may suggest
+        that."""
 
     def secret_inside(self, folder: str) -> str:
         """Return the name of an entry of a folder that looks like a secret; "" if there is

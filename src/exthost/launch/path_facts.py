@@ -1,4 +1,4 @@
-"""What is known about paths of this machine, for proposals of permissions (`learned_policy`)."""
+"""Facts about paths of this machine, for proposals of permissions (`learned_policy`)."""
 
 import os
 from pathlib import Path

@@ -116,7 +116,7 @@ def admit(
     if spec.argv and (is_ours or enforced_policy(spec) is not None):
         command = make_command(spec, dialect, environ)
         admission = decide(spec, command.plan, command.state, environ)
-        shared_folders.close_view(spec, admission.view, neighbours, environ)
+        shared_folders.protect_view(spec, admission.view, neighbours, environ)
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
         check_files(spec, make_command(spec, dialect, environ).plan)
     return admission
@@ -182,8 +182,8 @@ def prepare(
     handles     the methods that the host answers for the extension
     admission   the result of `admit`; None if the extension has not been admitted, as in a dry run,
                 and the view is then decided here
-    neighbours  the other extensions of the host; None for those of the config. Their code is closed
-                in the folders that this extension may write."""
+    neighbours  the other extensions of the host; None for those of the config. Their code is
+                protected in the folders that this extension may write."""
     if wrong := find_option_problem(spec.options, dialect.options):
         raise ConfigError(
             "X0111",
@@ -210,7 +210,7 @@ def prepare(
         admission = decide(spec, command.plan, command.state, environ)
     neighbours = shared_folders.configured_neighbours(spec) if neighbours is None else neighbours
     admission = replace(
-        admission, view=shared_folders.close_view(spec, admission.view, neighbours, environ)
+        admission, view=shared_folders.protect_view(spec, admission.view, neighbours, environ)
     )
     plan, enforced = contain(
         spec,

@@ -36,7 +36,7 @@ from exthost.process.private_folders import make_shared_root
 from exthost.process.private_mounts import can_open_folders
 from exthost.process.state_dirs import state_folder
 from exthost.process.state_root import state_root
-from exthost.process.user_ids import can_read, find_closed_path
+from exthost.process.user_ids import can_read, find_inaccessible_path
 
 _log = logging.getLogger("exthost.launch")
 
@@ -72,7 +72,7 @@ def find_sealed(
     folder = _sealed_folder(spec, plan, environ, bytecode)
     if folder is None or not folder.is_dir():
         return None
-    if uid is None or not find_closed_path(str(folder), uid):
+    if uid is None or not find_inaccessible_path(str(folder), uid):
         return folder
     return folder if can_read(str(folder), uid) and can_open_folders() else None
 

@@ -2,13 +2,14 @@
 
 A grant with `:rw` lets a sandboxed extension (the writer) write everything in a folder. If code of
 another extension is in there, or of the host, the writer's code would run with their rights at the
-next start, which may be outside any sandbox. Therefore `close_view` closes that code in the
-sandbox of the writer: it is mounted read-only (`closed_paths`). `code_paths` computes what is code.
+next start, which may be outside any sandbox. Therefore `protect_view` protects that code in the
+sandbox of the writer: it is mounted read-only (`protected_paths`). `code_paths` computes what is
+code.
 
-Where code cannot be closed, the later of the two extensions is refused, unless what is exposed is
-pinned (its digest is in the config). So is an extension whose code would have to be closed in a
-writer that runs already. A discovered package in a granted folder is always refused: the writer may
-have put it there. No extension may write to the host's state folder.
+Where code cannot be protected, the later of the two extensions is refused, unless the exposed code
+is pinned (its digest is in the config). An extension is also refused if its code would have to be
+protected from a writer that already runs. A discovered package in a granted folder is always
+refused: the writer may have put it there. No extension may write to the host's state folder.
 
 The module reads the file system only to find code.
 """
@@ -21,7 +22,6 @@ from typing import NamedTuple
 from exthost.dialects.find import find_dialect
 from exthost.errors import Evidence, ExthostError, Refused
 from exthost.launch import sandbox_probe
-from exthost.launch.closed_paths import Closure, ExposedPath, OwnedCode, close_code, expose_code
 from exthost.launch.code_paths import CodePath, CodeReader, Scope
 from exthost.launch.command import make_command
 from exthost.launch.file_view import toml_key
@@ -29,11 +29,18 @@ from exthost.launch.integrity import get_pins, package_root
 from exthost.launch.machine_check import enforced_policy
 from exthost.launch.package_tree import file_digest
 from exthost.launch.program_files import code_folders, program_files
+from exthost.launch.protected_paths import (
+    CodeProtection,
+    ExposedPath,
+    OwnedCode,
+    expose_code,
+    protect_code,
+)
 from exthost.launch.sandbox.strict import View
 from exthost.launch.visible_paths import is_below
 from exthost.model.spec import Spec, WriteGrant
 from exthost.process.state_root import state_root
-from exthost.process.user_ids import find_closed_folder
+from exthost.process.user_ids import find_inaccessible_folder
 
 
 class CodeCache:
@@ -88,50 +95,51 @@ def is_writer(spec: Spec) -> bool:
 
 
 def find_conflict(spec: Spec, neighbours: Neighbours, environ: Mapping[str, str]) -> Refused | None:
-    """Return the error if code of this extension cannot be closed in a folder that an earlier one
-    may write; None if there is no such code. `environ` are the host's environment variables."""
+    """Return the error if code of this extension cannot be protected in a folder that an
+    earlier one may write; None if there is no such code. `environ` are the host's environment
+    variables."""
     writers = [writer for writer in neighbours.earlier if is_writer(writer)]
     if not any(writer.id != spec.id for writer in writers):
         return None
     code = (neighbours.cache or CodeCache()).read_extension(spec, environ)
     for writer in writers:
         if writer.id != spec.id:
-            for exposed in _exposed_code(_close_for(writer, code), (spec,)):
+            for exposed in _exposed_code(_protect_for(writer, code), (spec,)):
                 return _victim_error(spec, writer, exposed)
     return None
 
 
-def find_open_code(
+def find_writable_code(
     spec: Spec, running: Iterable[tuple[Spec, Sequence[str]]], environ: Mapping[str, str]
 ) -> Refused | None:
     """Return the error if a running process may write code of this extension; None if none may.
-    `running` are the other running processes: the extension, and the paths that are closed in the
+    `running` are the other running processes: the extension, and the protected paths in the
     sandbox of the process."""
     writers = [item for item in running if item[0].id != spec.id and is_writer(item[0])]
     if not writers:
         return None
     code = CodeCache().read_extension(spec, environ)
-    for writer, closed in writers:
-        closure = _close_for(writer, code)
-        for exposed in _exposed_code(closure, (spec,)):
+    for writer, protected_paths in writers:
+        protection = _protect_for(writer, code)
+        for exposed in _exposed_code(protection, (spec,)):
             return _victim_error(spec, writer, exposed)
-        if path := closure.missing_in(closed):
+        if path := protection.missing_in(protected_paths):
             return Refused(
                 "X0361",
                 f"{path}, where its code comes from, can be written by {writer.id!r}, which was "
                 "started before",
                 extension=spec.id,
-                help=f"restart {writer.id}, which closes that path to it: exthost restart "
-                f"{writer.id}; then start {spec.id} again",
+                help=f"restart {writer.id}, which makes that path read-only for it: "
+                f"exthost restart {writer.id}; then start {spec.id} again",
                 evidence=Evidence(path=path, key="permissions.filesystem"),
             )
     return None
 
 
-def close_view(
+def protect_view(
     spec: Spec, view: View | None, neighbours: Neighbours, environ: Mapping[str, str]
 ) -> View | None:
-    """Return the view, in which the code of the host and of every extension is closed. Raises
+    """Return the view, in which the code of the host and of every extension is protected. Raises
     Refused if that is not possible for the host, for this extension itself, or for one that comes
     before it."""
     writable = view.writable if view is not None else _module_grants(spec)
@@ -139,19 +147,19 @@ def close_view(
         return view
     cache = neighbours.cache or CodeCache()
     host = cache.read_host(spec.config_file, environ)
-    own = [item for item in cache.read_extension(spec, environ) if item.code.is_program]
+    own_code = [item for item in cache.read_extension(spec, environ) if item.code.is_program]
     others = list[OwnedCode]()
     for other in neighbours.every:
         if other.id != spec.id:
             others += cache.read_extension(other, environ)
-    code = (*host, *own, *others)
+    code = (*host, *own_code, *others)
     if view is None:
-        closure = _close_for(spec, code)
+        protection = _protect_for(spec, code)
     else:
         read_only = [path for path, access, _ in view.visible_paths if access == "read"]
-        closure = close_code(writable, code, read_only)
+        protection = protect_code(writable, code, read_only)
     by_id = {other.id: other for other in (*neighbours.not_refused, spec)}
-    for exposed in _exposed_code(closure, by_id.values()):
+    for exposed in _exposed_code(protection, by_id.values()):
         if not exposed.owner:
             raise _host_error(spec, exposed)
         if exposed.owner == spec.id:
@@ -159,21 +167,23 @@ def close_view(
         raise _writer_error(spec, exposed)
     if view is None:
         return None
-    closed = closure.closed
+    protected = protection.protected
     if view.uid is not None:
         # Bubblewrap runs as this user. It cannot write paths that the user cannot reach.
-        closed = tuple(item for item in closed if not find_closed_folder(item.path, view.uid))
-    return replace(view, closed=closed)
+        protected = tuple(
+            item for item in protected if not find_inaccessible_folder(item.path, view.uid)
+        )
+    return replace(view, protected=protected)
 
 
-def own_closed_paths(spec: Spec, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the paths in the folders that an extension may write which are closed to it because
-    its own program is there."""
+def own_protected_paths(spec: Spec, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the paths that are protected from an extension in the folders that it may write,
+    because its own program is there."""
     if not is_writer(spec):
         return ()
     code = CodeCache().read_extension(spec, environ)
-    closure = _close_for(spec, [item for item in code if item.code.is_program])
-    return tuple(path for path, access, _ in closure.closed if access == "read")
+    protection = _protect_for(spec, [item for item in code if item.code.is_program])
+    return tuple(path for path, access, _ in protection.protected if access == "read")
 
 
 def refuse_code_in_grants(spec: Spec) -> None:
@@ -247,11 +257,11 @@ def _host_code(reader: CodeReader, config: str, environ: Mapping[str, str]) -> l
     return [OwnedCode("", code) for code in paths]
 
 
-def _close_for(writer: Spec, code: Iterable[OwnedCode]) -> Closure:
+def _protect_for(writer: Spec, code: Iterable[OwnedCode]) -> CodeProtection:
     granted = _granted(writer, may_write=True)
     if writer.source == "wasm":
         return expose_code(granted, code)
-    return close_code(granted, code, _granted(writer, may_write=False))
+    return protect_code(granted, code, _granted(writer, may_write=False))
 
 
 def _module_grants(spec: Spec) -> tuple[str, ...]:
@@ -269,10 +279,10 @@ def _granted(spec: Spec, *, may_write: bool) -> list[str]:
     return folders
 
 
-def _exposed_code(closure: Closure, specs: Iterable[Spec]) -> Iterator[ExposedPath]:
+def _exposed_code(protection: CodeProtection, specs: Iterable[Spec]) -> Iterator[ExposedPath]:
     """Yield what is exposed of the host and of these extensions, unless it is pinned."""
     by_id = {spec.id: spec for spec in specs}
-    for exposed in closure.exposed:
+    for exposed in protection.exposed:
         owner = by_id.get(exposed.owner)
         if not exposed.owner or (owner is not None and not _is_pinned(owner, exposed.code)):
             yield exposed
@@ -298,7 +308,7 @@ def _find_package_code(spec: Spec, folder: str) -> str:
     # The pin of a program alone says nothing about the modules that it imports.
     if not pins.program:
         paths += [spec.manifest_file] if spec.manifest_file else []
-        # A bare name is looked up on PATH, whose folders are closed.
+        # A bare name is looked up on PATH, whose folders are protected.
         paths += [path for path in program_files(spec.argv, spec.cwd) if "/" in path]
     paths += code_folders(spec.argv, spec.cwd) if spec.argv else ()
     for path in paths:

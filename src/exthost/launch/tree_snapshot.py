@@ -1,14 +1,15 @@
-"""Remembers what was read of a folder for as long as nothing below the folder changes, so that not
-every start reads every file.
+"""Caches a value that was computed from all files of a folder, until one of the files changes. So
+an unchanged folder is not read again at each start.
 
-A snapshot has one digest of the identities of all files, folders and symlinks: device, inode, size,
-mode, and the times of the last changes. A new, renamed or deleted entry changes the time of its
-folder. A program can set the time of a file's content, but not the time at which its inode changed.
+A snapshot is the value, and a digest of the identities of all files, folders and symlinks: device,
+inode, size, mode, and the times of the last changes. A new, renamed or deleted entry changes the
+time of its folder. A program can set the time of a file's content, but not the time at which its
+inode changed.
 
 Snapshots are in the host's state folder, which no sandboxed extension can write. A snapshot that
-cannot be read, or that differs in anything, is not used: the folder is read again. So is a folder
-that changed shortly before it was read, because a file system does not show two changes within
-one tick of its clock.
+cannot be read, or whose digest differs, is not used. No snapshot is stored of a folder that changed
+shortly before it was read, because a file system does not show two changes within one tick of its
+clock.
 """
 
 import hashlib
@@ -30,14 +31,15 @@ from exthost.process.small_files import read_start
 # ten milliseconds, or every two seconds on FAT.
 _SETTLED_NS = 2_000_000_000
 
-# The snapshot of a package of the largest size takes less.
+# The largest snapshot that is read. That of the largest allowed package is smaller.
 _MAX_BYTES = 32 * 1024 * 1024
 
 _read_identity = attrgetter("st_dev", "st_ino", "st_size", "st_mode", "st_mtime_ns", "st_ctime_ns")
 
 
 class TreeSnapshot:
-    """The snapshot of one folder, in a file. `key` is everything else that the value depends on."""
+    """The snapshot of one folder, in a file. `key` is what the value depends on besides the
+    folder."""
 
     def __init__(self, file: str, key: Any) -> None:
         self._file = file
@@ -62,7 +64,7 @@ class TreeSnapshot:
         be written is not an error.
 
         paths          all files, folders and symlinks
-        links          the symlinks among them, whose targets count as well
+        links          the symlinks among them, whose targets must not change either
         value          what was read, as JSON
         read_since_ns  the time at which the reading began
         """

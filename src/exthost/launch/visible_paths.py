@@ -34,9 +34,9 @@ class PathCollection:
     """Collects visible paths, each with a source: a label that says why the path is visible. If a
     path is added twice, the first source is kept; only a grant replaces it."""
 
-    def __init__(self, base: View = _NOTHING, closed: tuple[str, ...] = ()) -> None:
-        """`closed` are paths in granted folders that the extension cannot write."""
-        self._closed = closed
+    def __init__(self, base: View = _NOTHING, protected: tuple[str, ...] = ()) -> None:
+        """`protected` are paths in granted folders that the extension cannot write."""
+        self._protected = protected
         # The source of each path, and the target of each symlink.
         self._read_only = {visible.path: visible.source for visible in base.visible_paths}
         self._writable: dict[str, str] = {}
@@ -110,9 +110,9 @@ class PathCollection:
 
     def _may_be_written(self, path: str) -> bool:
         """Return whether the extension may write this path: it is in a granted folder, but not
-        closed there."""
+        protected there."""
         return any(is_below(path, folder) for folder in self._writable) and not any(
-            is_below(path, closed) for closed in self._closed
+            is_below(path, protected) for protected in self._protected
         )
 
     def view(self) -> View:

@@ -64,19 +64,19 @@ class ConnectionLimit(Generic[C]):
         """Add a new connection. Return the connection that must be closed in exchange, which is no
         longer counted; it is the new one if no other can be closed. Return None if there is
         room."""
-        own = self._peers.setdefault(peer, _Peer())
-        own.silent[connection] = None
+        connections = self._peers.setdefault(peer, _Peer())
+        connections.silent[connection] = None
         victim: C | None = None
-        if len(own) > self._max_per_peer:
-            victim = own.oldest(connection)
+        if len(connections) > self._max_per_peer:
+            victim = connections.oldest(connection)
         elif self.strangers > self._max_strangers or len(self) > self.max_connections:
             largest = max(self._peers.values(), key=len)
             victim = largest.oldest(connection)
         else:
             return None
-        closed = connection if victim is None else victim
-        self.remove(closed)
-        return closed
+        to_close = connection if victim is None else victim
+        self.remove(to_close)
+        return to_close
 
     def mark_active(self, connection: C) -> None:
         """Record that a stranger has sent something."""

@@ -44,7 +44,7 @@ class ExpectedPath(NamedTuple):
     inode: int
 
 
-class ClosedFolder(NamedTuple):
+class InaccessibleFolder(NamedTuple):
     """A folder that the user of an extension cannot enter, and the paths in it that its sandbox
     shows, all of them read-only."""
 
@@ -96,9 +96,9 @@ class Wrapper:
     private_mounts  paths of in-memory file systems that only the program sees
     paths           the files that are visible in the sandbox; `init` executes the program only if
                     each path still leads to the expected file
-    closed          the paths in writable folders that the program cannot write
-    closed_folders  the folders that the user which `options` change to cannot enter, and from which
-                    the sandbox shows paths
+    protected       the paths in writable folders that the program cannot write
+    inaccessible_folders  the folders that the user which `options` change to cannot enter, and
+                    from which the sandbox shows paths
     uid             the user that `options` change to; None for the user of the host
     """
 
@@ -108,8 +108,8 @@ class Wrapper:
     filter: bytes = field(default=b"", repr=False)
     private_mounts: tuple[str, ...] = ()
     paths: tuple[ExpectedPath, ...] = ()
-    closed: tuple[str, ...] = ()
-    closed_folders: tuple[ClosedFolder, ...] = ()
+    protected: tuple[str, ...] = ()
+    inaccessible_folders: tuple[InaccessibleFolder, ...] = ()
     uid: int | None = None
 
     @property

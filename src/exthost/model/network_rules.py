@@ -1,10 +1,10 @@
 """The list `permissions.network`: which hosts an extension can connect to through its proxy.
 
-An entry is a name (`api.example.com`), all names below one (`*.example.org`), an address or a
-network of addresses (`10.1.2.3`, `10.0.0.0/8`, `[2001:db8::1]`), each with a port after a colon,
-with `:*` for every port, or without one for the ports of the web. `localhost` is this machine.
+An entry is a name (`api.example.com`), all names below a name (`*.example.org`), an address or a
+network of addresses (`10.1.2.3`, `10.0.0.0/8`, `[2001:db8::1]`). A port can follow after a colon;
+`:*` means every port, and without a port the entry means 80 and 443. `localhost` is this machine.
 
-A name that fits is resolved by the proxy, and an address that it resolves to must be public.
+The proxy resolves a name that fits an entry, and uses only addresses that are public.
 Otherwise the owner of a name could direct an extension to the services of the local network. An
 address that is not public can be reached only if the list has that address, too. Pure: the module
 resolves nothing.
@@ -35,7 +35,7 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z")
 _NUMERIC_LABEL = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _MAX_NAME_LENGTH = 253
 
-# Networks that are not public, although `ipaddress` calls them so, in some of its versions.
+# Networks that are not public, and that some versions of `ipaddress` call global.
 _NOT_PUBLIC: tuple[Network, ...] = tuple(
     ipaddress.ip_network(text)
     for text in (
@@ -47,8 +47,8 @@ _NOT_PUBLIC: tuple[Network, ...] = tuple(
         "5f00::/16",
     )
 )
-# By addresses of this network, machines without IPv4 reach those of IPv4 (NAT64). The last 32 bits
-# are the IPv4 address. Other addresses that contain one are not public at all.
+# The addresses by which machines without IPv4 reach IPv4 addresses (NAT64). The last 32 bits are
+# the IPv4 address. Other IPv6 addresses that contain an IPv4 address are not public.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -86,9 +86,9 @@ class NetworkEntry(NamedTuple):
 
 
 def parse_host(text: str) -> Host:
-    """Return a host in its one form: an address, or a name in ASCII and lower case without a final
-    dot. An IPv6 address that contains an IPv4 address for this purpose (`::ffff:1.2.3.4`) becomes
-    that address. Raises BadHost."""
+    """Return a host in its normal form: an address, or a name in ASCII and lower case without a
+    final dot. An IPv6 address that stands for an IPv4 address (`::ffff:1.2.3.4`) becomes that
+    address. Raises BadHost."""
     inner = text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text
     if ":" in inner:
         try:

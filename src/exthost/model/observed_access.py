@@ -1,4 +1,4 @@
-"""What a program did while it was observed: the files that it used, and the addresses that it
+"""The accesses of a program that was observed: the files that it used, and the addresses that it
 connected to.
 
 The module also defines how an observed system call is read (`ObservedCall`). All values are frozen.

@@ -40,22 +40,22 @@ def limit_texts(texts: Sequence[str], limit: int, where: str) -> list[str] | Non
     budget = max(0, limit - len(_note(total, where).encode()))
     head_bytes = int(budget * _HEAD_SHARE)
     kept = [""] * len(texts)
-    number, left = 0, head_bytes
+    number, remaining = 0, head_bytes
     while number < len(texts):  # ends before the last text, since not all of them fit
-        kept[number] = _first_bytes(texts[number], left)
+        kept[number] = _first_bytes(texts[number], remaining)
         if len(kept[number]) < len(texts[number]):
             break
-        left -= _count_bytes(kept[number])
+        remaining -= _count_bytes(kept[number])
         number += 1
     cut, head = number, kept[number]
-    number, left = len(texts) - 1, budget - head_bytes
+    number, remaining = len(texts) - 1, budget - head_bytes
     while number > cut:
-        kept[number] = _last_bytes(texts[number], left)
-        left -= _count_bytes(kept[number])
+        kept[number] = _last_bytes(texts[number], remaining)
+        remaining -= _count_bytes(kept[number])
         if len(kept[number]) < len(texts[number]):
             break
         number -= 1
-    tail = _last_bytes(texts[cut][len(head) :], left) if number == cut else ""
+    tail = _last_bytes(texts[cut][len(head) :], remaining) if number == cut else ""
     missing = total - sum(map(len, kept)) - len(tail)
     kept[cut] = f"{head}{_note(missing, where)}{tail}"
     return kept

@@ -19,7 +19,7 @@ _MAX_WORDS = 4000
 # How many unchanged words are shown around a change.
 _CONTEXT_WORDS = 6
 
-# Nobody scrolls further to the right.
+# A reader does not scroll further to the right.
 _MAX_LINE = 500
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -457,8 +457,8 @@ def _take_descriptor(pid: int, fd: int) -> socket.socket:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     finally:
         os.close(pidfd)
-    taken = socket.socket(fileno=copy)
+    connection = socket.socket(fileno=copy)
     # The new object must know whether the socket blocks: a timeout of 0 is a socket that does not.
     if not os.get_blocking(copy):
-        taken.setblocking(False)
-    return taken
+        connection.setblocking(False)
+    return connection

@@ -109,7 +109,7 @@ class Child:
         self._private_mounts = plan.wrapper.private_mounts if plan.wrapper is not None else ()
         self.argv = plan.argv  # not the whole plan: its variables may be secrets, and are many
         self.cwd = plan.cwd or ""
-        self.closed_paths = plan.wrapper.closed if plan.wrapper is not None else ()
+        self.closed_paths = plan.wrapper.protected if plan.wrapper is not None else ()
         self.status: ExitStatus | None = None
         spawn_began = time.perf_counter()
         child_ends: list[int] = []
@@ -400,7 +400,7 @@ def _spawn(
         argv = (*channel.argv_prefix, *plan.before, *plan.argv)
         inherited_fds = (*channel.inherited, *ends[:2], *entry, *sockets)
         # A start from a template has the mounts of the template.
-        folders = plan.wrapper.closed_folders if start is None else ()
+        folders = plan.wrapper.inaccessible_folders if start is None else ()
         plan = replace(plan, env=channel.env)
         if folders:
             # The working folder may be in a closed one. Bubblewrap enters it inside the sandbox.

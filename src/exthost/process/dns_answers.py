@@ -16,34 +16,34 @@ def read_answer(data: bytes) -> tuple[str, tuple[str, ...]]:
         questions, answers = struct.unpack("!4xHH4x", data[:_HEADER_BYTES])
         if questions != 1:
             return "", ()
-        name, at = _read_name(data, _HEADER_BYTES)
-        at += 4  # type and class
+        name, offset = _read_name(data, _HEADER_BYTES)
+        offset += 4  # type and class
         addresses = []
         for _ in range(answers):
-            _, at = _read_name(data, at)
-            kind, _, _, length = struct.unpack("!HHIH", data[at : at + 10])
-            at += 10
-            if _ADDRESS_TYPES.get(kind) == length and at + length <= len(data):
-                addresses.append(str(ipaddress.ip_address(data[at : at + length])))
-            at += length
+            _, offset = _read_name(data, offset)
+            kind, _, _, length = struct.unpack("!HHIH", data[offset : offset + 10])
+            offset += 10
+            if _ADDRESS_TYPES.get(kind) == length and offset + length <= len(data):
+                addresses.append(str(ipaddress.ip_address(data[offset : offset + length])))
+            offset += length
     except (struct.error, IndexError, ValueError):
         return "", ()
     return name, tuple(addresses)
 
 
-def _read_name(data: bytes, at: int) -> tuple[str, int]:
+def _read_name(data: bytes, offset: int) -> tuple[str, int]:
     """Return the name at this offset, and the offset after it."""
     parts: list[str] = []
     end = 0
     for _ in range(_MAX_NAME_PARTS):
-        length = data[at]
+        length = data[offset]
         if length >= _POINTER:
-            end = end or at + 2
-            at = (length & 0x3F) << 8 | data[at + 1]
+            end = end or offset + 2
+            offset = (length & 0x3F) << 8 | data[offset + 1]
             continue
-        at += 1
+        offset += 1
         if length == 0:
-            return ".".join(parts).lower(), end or at
-        parts.append(data[at : at + length].decode("ascii"))
-        at += length
+            return ".".join(parts).lower(), end or offset
+        parts.append(data[offset : offset + length].decode("ascii"))
+        offset += length
     raise ValueError("the name has too many parts")

@@ -1,4 +1,4 @@
-"""How a process ended, and a file descriptor that becomes readable when it has.
+"""How a process ended, and a file descriptor that becomes readable when it ends.
 
 End-of-file on the pipes does not show the exit: a grandchild can keep the pipes open for hours
 after the child has exited, and a child can close them and keep running. So the process itself is

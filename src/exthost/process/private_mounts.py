@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from exthost.model.launch_plan import ClosedFolder
+from exthost.model.launch_plan import InaccessibleFolder
 
 _CLONE_FS = 0x200
 _CLONE_NEWNS = 0x20000
@@ -50,7 +50,7 @@ def can_open_folders() -> bool:
     return True
 
 
-def call_with_open_folders(folders: Sequence[ClosedFolder], function: Callable[[], _T]) -> _T:
+def call_with_open_folders(folders: Sequence[InaccessibleFolder], function: Callable[[], _T]) -> _T:
     """Call the function in a new thread with its own mount namespace, in which every user can enter
     these folders, and return its result. Raises OSError if the namespace cannot be made."""
     results: list[_T] = []
@@ -81,7 +81,7 @@ def _enter_new_namespace() -> None:
     _mount("none", "/", _MS_REC | _MS_PRIVATE)  # mounts must not appear in the host's namespace
 
 
-def _open_folders(folders: Sequence[ClosedFolder]) -> None:
+def _open_folders(folders: Sequence[InaccessibleFolder]) -> None:
     # An outer path comes before the paths in it.
     paths = sorted(
         (path for folder in folders for path in folder.visible_paths),

@@ -72,9 +72,9 @@ def lower_to(
     negative number means that there is no limit."""
     lowered = []
     for limit in rlimits:
-        most = hard_limit(limit.resource)
-        if 0 <= most < limit.hard:
-            limit = ResourceLimit(limit.resource, min(limit.soft, most), most)
+        host_limit = hard_limit(limit.resource)
+        if 0 <= host_limit < limit.hard:
+            limit = ResourceLimit(limit.resource, min(limit.soft, host_limit), host_limit)
         lowered.append(limit)
     return tuple(lowered)
 

@@ -37,7 +37,7 @@ _KEPT_SECONDS = 1.0
 # message.
 FIRST_BYTES = 1024
 
-# The most frames that are passed on before their cost is charged: so many take well below a
+# The most frames that are passed on before their cost is charged; this number takes well below a
 # millisecond.
 _ITEMS_AT_ONCE = 128
 

@@ -70,7 +70,7 @@ def _kernel_version() -> tuple[int, ...]:
     return tuple(map(int, match.groups())) if match is not None else (0,)
 
 
-def find_closed_folder(path: str, uid: int) -> str:
+def find_inaccessible_folder(path: str, uid: int) -> str:
     """Return the outermost of the folders above a path that this user cannot enter; "" if the user
     can enter all of them. Folders that do not exist yet are skipped."""
     for above in reversed(Path(path).parents):
@@ -79,11 +79,11 @@ def find_closed_folder(path: str, uid: int) -> str:
     return ""
 
 
-def find_closed_path(path: str, uid: int) -> str:
+def find_inaccessible_path(path: str, uid: int) -> str:
     """Return the file or folder whose permissions keep this user from reading a path: the path
     itself, or a folder above it; "" if the user can read the path."""
-    if closed := find_closed_folder(path, uid):
-        return closed
+    if folder := find_inaccessible_folder(path, uid):
+        return folder
     return "" if can_read(path, uid) else path
 
 

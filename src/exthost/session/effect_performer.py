@@ -1,4 +1,4 @@
-"""Performs what a conversation decides.
+"""Performs the effects that a conversation returns.
 
 A `Conversation` (the rules of one dialect's messages) does no I/O. It returns effects: values such
 as "write this frame", "fail this call", "end the session". This module performs them. The session

@@ -68,15 +68,17 @@ def diagnose_output(
         except ProtocolViolation as violation:
             problems.append(explain_violation(violation.message, bytes(item)))
             incoming = Noise(b"", "")
-        found = audit.check_frame(item, incoming)
+        frame_problems = audit.check_frame(item, incoming)
         if was_read or not _is_understood(incoming, expected_ids):
-            problems += found
+            problems += frame_problems
     broken = framing.end()
     # Of a long output only the beginning was kept, so its last frame may have been complete.
     if broken is not None and not problems and len(output) < FIRST_BYTES:
         problems.append(Problem("frame", _describe_unfinished(broken, framing.suffix), broken.head))
     for problem in problems:
-        if problem.rule in _MISSING_RESULT if was_read else problem.rule not in _HARMLESS:
+        is_missing, is_harmless = problem.rule in _MISSING_RESULT, problem.rule in _HARMLESS
+        is_fault = is_missing if was_read else not is_harmless
+        if is_fault:
             rule = find_rule(problem.rule, conformance)
             # The text of a rule ends with a full stop, a message does not.
             message = rule.text[:-1] if dialect.traits.redact else problem.message

@@ -1,4 +1,4 @@
-"""Which messages of a child serve no call, and what they cost its budget. Pure.
+"""Finds the messages of a child that no call waits for, and their cost. Pure.
 
 A message serves a call if it completes, fails or continues a call, or is an event of an open
 stream. Everything else is unawaited: a notification, a report of progress, a request to the host, a

@@ -193,7 +193,7 @@ async def test_a_question_that_cannot_be_asked_is_an_error(dialect: str, message
 
 async def test_roder_dispatches_to_subagents_and_sends_events() -> None:
     ext = Extension("helpers")
-    seen: list[SinkEvent] = []
+    received_events: list[SinkEvent] = []
 
     @ext.subagent("shouter", description="Says it louder", max_turns=3)
     def shout(assignment: Assignment) -> Any:
@@ -206,7 +206,7 @@ async def test_roder_dispatches_to_subagents_and_sends_events() -> None:
 
     @ext.sink("turn.")
     def note(event: SinkEvent) -> None:
-        seen.append(event)
+        received_events.append(event)
 
     async with testing.connect(ext, dialect="roder") as client:
         definitions = await client.subagents.definitions()
@@ -219,8 +219,8 @@ async def test_roder_dispatches_to_subagents_and_sends_events() -> None:
         assert events[-1].result["final_message"] == "HI"
         await client.notify("events/handle", {"envelope": {"kind": "turn.started", "n": 1}})
         await client.notify("events/handle", {"envelope": {"kind": "other"}})
-        await wait_until(lambda: bool(seen))
-        assert [event.kind for event in seen] == ["turn.started"]
+        await wait_until(lambda: bool(received_events))
+        assert [event.kind for event in received_events] == ["turn.started"]
 
 
 async def test_synaps_has_widgets_editors_and_a_sidecar() -> None:

@@ -6,7 +6,7 @@ The numbers in the headings are those of the steps in the documentation of the n
 import os
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -643,6 +643,27 @@ def test_a_link_inside_the_root_next_to_the_manifest_is_read_if_links_are_follow
     (root / "a" / ".mcp.json").symlink_to("../shared.json")
     [candidate] = search(root, follow_links=True).candidates
     assert [spec.id for spec in candidate.additional_specs] == ["a.server"]
+
+
+def test_a_link_next_to_a_program_on_path_must_stay_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the program itself may be a link to another folder."""
+    (tmp_path / "secret").write_text("secret")
+    program = write_program(tmp_path / "real", "toy-provider-a")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / program.name).symlink_to(program)
+    (tmp_path / "bin" / "settings").symlink_to(tmp_path / "secret")
+    siblings: list[bytes | None] = []
+
+    def read(file: ManifestFile) -> Verdict:
+        siblings.append(file.read_sibling("settings"))
+        return read_program(file)
+
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    report = search(Path("$PATH"), formats=(replace(PROGRAM, read=read),), follow_links=True)
+    assert siblings == [] and report.candidates == ()
+    assert "outside of the search path" in report.diagnostics[0].message
 
 
 @pytest.mark.parametrize("name", ["../other", "", ".", "..", "/etc/passwd"])

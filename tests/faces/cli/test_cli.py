@@ -16,6 +16,7 @@ from exthost.faces.cli import main as cli_main
 from exthost.faces.cli.verbs import COMMON_VERBS, VERB_GROUPS, VERBS
 from exthost.model import error_catalog
 from tests.extensions.harness import hostile_command as hostile_command
+from tests.extensions.morphir_program import morphir_program
 from tests.faces.cli.cli_process import (
     EXTHOST,
     PATIENT,
@@ -290,19 +291,14 @@ def test_errors_are_written_to_stderr_only(folder: Path) -> None:
 def test_the_description_of_a_tool_cannot_control_a_terminal(tmp_path: Path) -> None:
     tools = [{"name": "a\nb", "description": "two\nlines \x1b[31mred"}]
     child = tmp_path / "child.py"
-    child.write_text(
-        "import json, sys\n"
-        "for line in sys.stdin:\n"
-        f"    reply = {{'id': json.loads(line)['id'], 'result': {tools!r}}}\n"
-        "    print(json.dumps(reply), flush=True)\n"
-    )
+    child.write_text(morphir_program(tools=tools))
     result = run("inspect", "--dialect", "morphir", "--", *PYTHON, str(child))
     assert result.returncode == 0, result.stderr
     _, row = result.stdout.splitlines()
     assert "\x1b" not in row and row.endswith("two lines \\x1b[31mred")
 
 
-def test_one_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_extension_with_an_unsupported_source_is_refused(tmp_path: Path) -> None:
     (tmp_path / "exthost.toml").write_text(
         '[[extensions]]\nname = "far"\nsource = { type = "grpc", address = "x" }\n'
     )

@@ -13,6 +13,7 @@ import pytest
 from exthost.dialects import find
 from exthost.faces.cli.verbs import VERBS
 from exthost.model import error_catalog
+from tests.extensions.morphir_program import morphir_program
 from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS, run_process
 from tests.faces.cli.cli_process import run_inside as run
 from tests.faces.cli.test_cli import PYTHON, run_json
@@ -20,14 +21,9 @@ from tests.host.test_host import TEXT
 
 CATALOG = error_catalog.load(*find.iter_error_tables())
 # A morphir extension with control characters in the description of its tool.
-HOSTILE_DESCRIPTION = """
-import json, sys
-for line in sys.stdin:
-    request = json.loads(line)
-    tool = {"name": "t", "description": "one\\n\\ttwo \\x1b[2Jthree\\u202e"}
-    result = [tool] if request["method"] == "capabilities" else {}
-    print(json.dumps({"id": request["id"], "result": result}), flush=True)
-"""
+HOSTILE_DESCRIPTION = morphir_program(
+    tools=[{"name": "t", "description": "one\n\ttwo \x1b[2Jthree\u202e"}]
+)
 
 # Arguments → the help of the error.
 SUGGESTIONS = {

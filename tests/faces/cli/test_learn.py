@@ -13,7 +13,11 @@ from typing import Any
 
 import pytest
 
+from exthost.faces.cli import learn as learn_verb
+from exthost.faces.cli.common import Args
+from exthost.faces.cli.learn import DOES_NOT_WORK
 from exthost.host.connection import Connection, connection_spec
+from exthost.model.spec import Spec
 from tests.faces.cli.cli_process import run_inside
 from tests.sandbox.confined import shared_folder
 
@@ -83,6 +87,19 @@ def explore(permissions: dict[str, Any], code: str) -> Any:
             return await extension.call("explore", {"code": code})
 
     return asyncio.run(run())
+
+
+@pytest.mark.parametrize(("difference", "code"), [("", 0), ("a call failed", DOES_NOT_WORK)])
+def test_the_exit_code_says_whether_the_proposal_works(
+    difference: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(self: Any) -> int:
+        self.difference = difference
+        return 0
+
+    monkeypatch.setattr(learn_verb._Learning, "run", run)
+    args = Args(json=True, command=[], calls=[], replay=None)
+    assert learn_verb.learn(args, Spec(id="a", argv=("true",))) == code
 
 
 @pytest.mark.more
@@ -261,11 +278,11 @@ def test_a_server_in_node_works_under_its_learnt_policy(
     arguments: list[str],
     grants: list[str],
 ) -> None:
-    words = [f"--call={call}".replace("PLACE", str(place)) for call in calls]
+    calls_options = [f"--call={call}".replace("PLACE", str(place)) for call in calls]
     variables = ["-e", f"MEMORY_FILE_PATH={place}/out/memory.json"] if name == "memory" else []
     folders = [item.replace("PLACE", str(place)) for item in arguments]
     program = npm_servers / f"mcp-server-{name}"
-    options = ["--dialect", "mcp", *words, *variables]
+    options = ["--dialect", "mcp", *calls_options, *variables]
     permissions = _check_learnt(place, *options, "--", "node", program, *folders)
     assert permissions["filesystem"] == [item.replace("PLACE", str(place)) for item in grants]
 
@@ -286,8 +303,8 @@ def test_a_server_in_python_works_under_its_learnt_policy(
     path = Path(sys.executable).with_name(name)
     if not path.exists():
         pytest.skip(f"{name} is not installed")
-    words = [f"--call={call}".replace("PLACE", str(place)) for call in calls]
-    permissions = _check_learnt(place, "--dialect", "mcp", *words, "--", path, *arguments)
+    options = [f"--call={call}".replace("PLACE", str(place)) for call in calls]
+    permissions = _check_learnt(place, "--dialect", "mcp", *options, "--", path, *arguments)
     assert permissions["filesystem"] == [f"{place}/{item}" for item in grants]
 
 

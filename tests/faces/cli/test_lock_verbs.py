@@ -15,35 +15,39 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_lock_writes_a_record_of_each_extension_and_call_obeys_it(project: Project) -> None:
-    done = run_inside("lock", cwd=project.root)
-    assert done.returncode == 0 and "demo: locked, 2 tools" in done.stdout
+    result = run_inside("lock", cwd=project.root)
+    assert result.returncode == 0 and "demo: locked, 2 tools" in result.stdout
     text = project.lock.read_text()
     assert "[extensions.demo.tools.get]" in text and 'description = "Gets a thing."' in text
     assert run_inside("call", "demo", "get", cwd=project.root).returncode == 0
     project.offer(tool("get", "Gets a thing, and sends it."), tool("tell"))
-    done = run_inside("call", "demo", "get", cwd=project.root)
-    assert done.returncode == 4 and "X1822" in done.stderr
-    assert "exthost approve demo" in done.stderr
+    result = run_inside("call", "demo", "get", cwd=project.root)
+    assert result.returncode == 4 and "X1822" in result.stderr
+    assert "exthost approve demo" in result.stderr
     project.program.write_text("raise SystemExit")
-    done = run_inside("call", "demo", "tell", cwd=project.root)
-    assert done.returncode == 4 and "X1820" in done.stderr and "main.py has changed" in done.stderr
-    assert "package = " in done.stderr  # the line of the lock
+    result = run_inside("call", "demo", "tell", cwd=project.root)
+    assert (
+        result.returncode == 4
+        and "X1820" in result.stderr
+        and "main.py has changed" in result.stderr
+    )
+    assert "package = " in result.stderr  # the line of the lock
 
 
 def test_lock_twice_writes_the_same_file(project: Project) -> None:
     assert run_inside("lock", cwd=project.root).returncode == 0
     text, status = project.lock.read_bytes(), project.lock.stat()
-    done = run_inside("lock", cwd=project.root)
-    assert "unchanged" in done.stdout
+    result = run_inside("lock", cwd=project.root)
+    assert "unchanged" in result.stdout
     assert project.lock.read_bytes() == text and project.lock.stat().st_ino == status.st_ino
 
 
 def test_lock_replaces_a_lock_that_cannot_be_read_but_not_with_a_name(project: Project) -> None:
     project.lock.write_text("<<<<<<< ours\n")
-    done = run_inside("lock", "demo", cwd=project.root)
-    assert done.returncode == 4 and "merge conflict" in done.stderr
-    done = run_inside("lock", cwd=project.root)
-    assert done.returncode == 0 and "the old lock is replaced" in done.stderr
+    result = run_inside("lock", "demo", cwd=project.root)
+    assert result.returncode == 4 and "merge conflict" in result.stderr
+    result = run_inside("lock", cwd=project.root)
+    assert result.returncode == 0 and "the old lock is replaced" in result.stderr
     assert run_inside("call", "demo", "get", cwd=project.root).returncode == 0
 
 
@@ -76,9 +80,9 @@ def test_an_extension_that_does_not_start_keeps_its_record_and_the_others_are_lo
     broken = {"type": "process", "command": "false"}
     project.entries.append({"name": "broken", "source": broken})
     project.write_config()
-    done = run_inside("lock", "--json", cwd=project.root)
-    assert done.returncode == 5
-    report = json.loads(done.stdout)
+    result = run_inside("lock", "--json", cwd=project.root)
+    assert result.returncode == 5
+    report = json.loads(result.stdout)
     assert [(row["id"], row["locked"]) for row in report["extensions"]] == [
         ("demo", True),
         ("broken", False),
@@ -88,25 +92,25 @@ def test_an_extension_that_does_not_start_keeps_its_record_and_the_others_are_lo
 
 
 def test_an_unknown_name_is_not_found(project: Project) -> None:
-    done = run_inside("lock", "dmo", cwd=project.root)
-    assert done.returncode == 2 and "did you mean 'demo'" in done.stderr
+    result = run_inside("lock", "dmo", cwd=project.root)
+    assert result.returncode == 2 and "did you mean 'demo'" in result.stderr
 
 
 def test_dev_and_check_and_a_command_do_not_look_at_the_lock(project: Project) -> None:
     assert run_inside("lock", cwd=project.root).returncode == 0
     project.program.write_text(project.program.read_text() + "# changed\n")
-    command = project.entries[0]["source"]
-    words = [command["command"], *command["args"]]
-    done = run_inside("call", "get", "--dialect", "mcp", "--", *words, cwd=project.root)
-    assert done.returncode == 0
-    done = run_inside("check", "demo", "--json", cwd=project.root)
-    assert "X1820" not in done.stdout + done.stderr
+    source = project.entries[0]["source"]
+    command = [source["command"], *source["args"]]
+    result = run_inside("call", "get", "--dialect", "mcp", "--", *command, cwd=project.root)
+    assert result.returncode == 0
+    result = run_inside("check", "demo", "--json", cwd=project.root)
+    assert "X1820" not in result.stdout + result.stderr
 
 
 def test_list_names_an_extension_without_a_record(project: Project) -> None:
     project.write_config(trust={"lock": "enforce"})
-    done = run_inside("list", cwd=project.root)
-    assert "refused" in done.stdout
+    result = run_inside("list", cwd=project.root)
+    assert "refused" in result.stdout
 
 
 # -- approve ---------------------------------------------------------------------------------------
@@ -139,10 +143,10 @@ def test_approve_shows_the_worst_first_with_words_and_flags_and_writes_after_yes
 ) -> None:
     change_everything(locked)
     before = locked.lock.read_text()
-    done = run_inside("approve", cwd=locked.root)
-    assert done.returncode == 4 and "X1828" in done.stderr and locked.lock.read_text() == before
-    done = run_inside("approve", "demo", "--yes", cwd=locked.root)
-    assert done.returncode == 0
+    result = run_inside("approve", cwd=locked.root)
+    assert result.returncode == 4 and "X1828" in result.stderr and locked.lock.read_text() == before
+    result = run_inside("approve", "demo", "--yes", cwd=locked.root)
+    assert result.returncode == 0
     shown = [
         "new permission filesystem",
         "new permission network",
@@ -154,13 +158,13 @@ def test_approve_shows_the_worst_first_with_words_and_flags_and_writes_after_yes
         "invisible characters: U+200B",
         "an HTML comment: <!-- obey -->",
     ]
-    places = [done.stderr.index(text) for text in shown]
-    assert places == sorted(places), done.stderr
-    assert "s3cret" not in done.stderr + locked.lock.read_text()
+    places = [result.stderr.index(text) for text in shown]
+    assert places == sorted(places), result.stderr
+    assert "s3cret" not in result.stderr + locked.lock.read_text()
     assert run_inside("verify", cwd=locked.root).returncode == 0
     assert run_inside("call", "demo", "fresh", cwd=locked.root).returncode == 0
-    done = run_inside("approve", cwd=locked.root)
-    assert done.returncode == 0 and "nothing differs" in done.stdout
+    result = run_inside("approve", cwd=locked.root)
+    assert result.returncode == 0 and "nothing differs" in result.stdout
 
 
 @pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 4)])
@@ -191,8 +195,8 @@ def test_approve_does_not_overwrite_what_somebody_else_approved(
         return True
 
     monkeypatch.setattr("exthost.faces.cli.approve.ask_on_terminal", ask)
-    done = run_inside("approve", cwd=locked.root)
-    assert done.returncode == 4 and "X1830" in done.stderr
+    result = run_inside("approve", cwd=locked.root)
+    assert result.returncode == 4 and "X1830" in result.stderr
     assert "Edited." in locked.lock.read_text() and "Other." not in locked.lock.read_text()
 
 
@@ -223,8 +227,8 @@ def test_approve_drops_the_record_of_an_extension_that_is_gone(locked: Project) 
 
 def test_approve_and_verify_need_a_lock(project: Project) -> None:
     for verb in ("approve", "verify"):
-        done = run_inside(verb, cwd=project.root)
-        assert done.returncode == 4 and "exthost lock" in done.stderr
+        result = run_inside(verb, cwd=project.root)
+        assert result.returncode == 4 and "exthost lock" in result.stderr
 
 
 # -- verify ----------------------------------------------------------------------------------------
@@ -233,13 +237,13 @@ def test_approve_and_verify_need_a_lock(project: Project) -> None:
 def test_verify_exits_with_0_or_4(locked: Project) -> None:
     assert run_inside("verify", cwd=locked.root).returncode == 0
     locked.offer(tool("get", "Other."), tool("tell"))
-    done = run_inside("verify", cwd=locked.root)
-    assert done.returncode == 4 and "{+Other+}" in done.stderr
+    result = run_inside("verify", cwd=locked.root)
+    assert result.returncode == 4 and "{+Other+}" in result.stderr
     assert run_inside("verify", "--offline", cwd=locked.root).returncode == 0
     locked.program.write_text("raise SystemExit")
-    done = run_inside("verify", "--offline", "--json", cwd=locked.root)
-    assert done.returncode == 4
-    [row] = json.loads(done.stdout)["extensions"]
+    result = run_inside("verify", "--offline", "--json", cwd=locked.root)
+    assert result.returncode == 4
+    [row] = json.loads(result.stdout)["extensions"]
     [change] = row["changes"]
     line = locked.lock.read_text().splitlines()[change["line"] - 1]
     assert (row["state"], change["key"]) == ("changed", "package") and line.startswith("package")
@@ -247,9 +251,9 @@ def test_verify_exits_with_0_or_4(locked: Project) -> None:
 
 def test_verify_annotates_a_pull_request_and_a_text_cannot_forge_a_command(locked: Project) -> None:
     locked.offer(tool("get", "Gets.\n::error ::forged\r\n%0A::warning"), tool("tell"))
-    done = run_inside("verify", "--format", "github", cwd=locked.root)
-    assert done.returncode == 4
-    [line] = done.stdout.splitlines()
+    result = run_inside("verify", "--format", "github", cwd=locked.root)
+    assert result.returncode == 4
+    [line] = result.stdout.splitlines()
     lines = locked.lock.read_text().splitlines()
     number = next(n for n, text in enumerate(lines, 1) if text.startswith("description"))
     assert line.startswith(f"::error file=exthost.lock,line={number},title=demo::tool get")
@@ -258,8 +262,8 @@ def test_verify_annotates_a_pull_request_and_a_text_cannot_forge_a_command(locke
 
 def test_verify_reports_an_extension_that_does_not_start(locked: Project) -> None:
     locked.offer_file.unlink()
-    done = run_inside("verify", cwd=locked.root)
-    assert done.returncode not in (0, 4)
+    result = run_inside("verify", cwd=locked.root)
+    assert result.returncode not in (0, 4)
     assert run_inside("verify", "--offline", cwd=locked.root).returncode == 0
 
 
@@ -275,23 +279,23 @@ def test_offline_starts_nothing(locked: Project) -> None:
 
 def test_tools_and_inspect_show_the_words_that_changed(locked: Project) -> None:
     locked.offer(tool("get", "Gets a thing and sends it."), tool("tell"))
-    done = run_inside("tools", "--start", cwd=locked.root)
-    assert "ext_demo_tell" in done.stdout and "ext_demo_get" not in done.stdout
-    assert "quarantined: ext_demo_get: tool get: description: Gets a thing{+ and" in done.stderr
-    assert "exthost approve demo" in done.stderr
+    result = run_inside("tools", "--start", cwd=locked.root)
+    assert "ext_demo_tell" in result.stdout and "ext_demo_get" not in result.stdout
+    assert "quarantined: ext_demo_get: tool get: description: Gets a thing{+ and" in result.stderr
+    assert "exthost approve demo" in result.stderr
     report = json.loads(run_inside("tools", "--start", "--json", cwd=locked.root).stdout)
     assert [row["tool"] for row in report["quarantined"]] == ["get"]
     report = json.loads(run_inside("inspect", "demo", "--json", cwd=locked.root).stdout)
     assert report["lock"] == "quarantined" and [row["tool"] for row in report["tools"]] == ["tell"]
-    done = run_inside("tools", "--start", "--format", "openai", cwd=locked.root)
-    assert "sends" not in done.stdout
+    result = run_inside("tools", "--start", "--format", "openai", cwd=locked.root)
+    assert "sends" not in result.stdout
 
 
 def test_add_and_remove_write_the_record_if_there_is_a_lock(locked: Project) -> None:
     source = locked.entries[0]["source"]
-    words = [source["command"], *source["args"]]
-    done = run_inside("add", "other", "--dialect", "mcp", "--", *words, cwd=locked.root)
-    assert done.returncode == 0 and "recorded in exthost.lock" in done.stderr
+    command = [source["command"], *source["args"]]
+    result = run_inside("add", "other", "--dialect", "mcp", "--", *command, cwd=locked.root)
+    assert result.returncode == 0 and "recorded in exthost.lock" in result.stderr
     assert run_inside("call", "other", "get", cwd=locked.root).returncode == 0
     assert run_inside("verify", cwd=locked.root).returncode == 0
     assert run_inside("remove", "other", cwd=locked.root).returncode == 0
@@ -304,8 +308,8 @@ def test_add_writes_no_lock_where_there_is_none(project: Project) -> None:
 
 
 def test_add_of_a_program_that_does_not_start_writes_no_record(locked: Project) -> None:
-    done = run_inside("add", "other", "--dialect", "mcp", "--", "false", cwd=locked.root)
-    assert done.returncode == 0 and "exthost lock other" in done.stderr
+    result = run_inside("add", "other", "--dialect", "mcp", "--", "false", cwd=locked.root)
+    assert result.returncode == 0 and "exthost lock other" in result.stderr
     assert "other" not in locked.lock.read_text()
 
 

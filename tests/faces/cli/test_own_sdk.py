@@ -1,4 +1,4 @@
-"""A Python without the SDK gets that of exthost, for the verbs of authors."""
+"""`exthost inspect` and `check` lend their SDK to a program whose Python does not have it."""
 
 import sys
 import venv
@@ -9,8 +9,6 @@ import pytest
 from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.model.spec import Spec
 from tests.faces.cli.cli_process import run_inside
-
-ENVIRON = {"PATH": "/usr/bin:/bin"}
 
 
 def test_a_program_that_finds_the_sdk_or_needs_none_is_unchanged(tmp_path: Path) -> None:
@@ -23,8 +21,8 @@ def test_a_program_that_finds_the_sdk_or_needs_none_is_unchanged(tmp_path: Path)
         ("node", "with.py"),
     ):
         spec = Spec(id="x", argv=argv, dialect="mcp", cwd=str(tmp_path))
-        with lend_sdk(spec) as lent:
-            assert lent is spec
+        with lend_sdk(spec) as spec_with_sdk:
+            assert spec_with_sdk is spec
 
 
 @pytest.mark.more  # makes an environment, and checks an extension

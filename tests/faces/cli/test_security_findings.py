@@ -9,13 +9,13 @@ import pytest
 from tests.faces.cli.cli_process import run_inside
 
 
-def findings(folder: Path, text: str) -> dict[str, str]:
+def run_doctor(folder: Path, text: str) -> dict[str, str]:
     """Return the fixes by kind and extension."""
     (folder / "exthost.toml").write_text(text)
     (folder / "server.py").touch()
-    done = run_inside("doctor", "--security", "--json", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    result = run_inside("doctor", "--security", "--json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
     assert report["count"] == len(report["weak"])
     return {f"{row['kind']} {row['extension']}".strip(): row["fix"] for row in report["weak"]}
 
@@ -25,18 +25,19 @@ def entry(more: str = "", name: str = "demo", args: str = '"server.py"') -> str:
     return f'[[extensions]]\nname = "{name}"\nsource = {source}\n{more}\n'
 
 
-HELD = "permissions = {}"
+# The line that puts an extension into a sandbox without any permission.
+SANDBOXED = "permissions = {}"
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "fix"),
     [
         (entry(), "sandbox demo", "permissions = {}  # in the entry of demo"),
-        (entry(f'{HELD}\nsandbox = "off"'), "sandbox demo", 'sandbox = "strict"'),
-        (entry(f'{HELD}\nsandbox = "best-effort"'), "sandbox demo", 'sandbox = "strict"'),
-        (entry(HELD), "lock", "exthost lock"),
-        (entry(HELD) + '[trust]\nlock = "off"\n', "lock", '[trust] lock = "enforce"'),
-        (entry(HELD) + '[discovery]\nsearch_paths = ["x"]\n', "new", '[trust] new = "ask"'),
+        (entry(f'{SANDBOXED}\nsandbox = "off"'), "sandbox demo", 'sandbox = "strict"'),
+        (entry(f'{SANDBOXED}\nsandbox = "best-effort"'), "sandbox demo", 'sandbox = "strict"'),
+        (entry(SANDBOXED), "lock", "exthost lock"),
+        (entry(SANDBOXED) + '[trust]\nlock = "off"\n', "lock", '[trust] lock = "enforce"'),
+        (entry(SANDBOXED) + '[discovery]\nsearch_paths = ["x"]\n', "new", '[trust] new = "ask"'),
         (entry('permissions = { filesystem = ["/"] }'), "grant demo", "./data"),
         (entry('permissions = { filesystem = ["~"] }'), "grant demo", "./data"),
         (entry('permissions = { filesystem = [".:rw"] }'), "grant demo", "./data"),
@@ -45,27 +46,27 @@ HELD = "permissions = {}"
             "grant demo",
             'network = ["api.example.com:443"]',
         ),
-        (entry(f'{HELD}\nenv = {{ API_TOKEN = "x" }}'), "secret demo", "{ from = "),
-        (entry(HELD, args='"server.py", "--api-key=x"'), "secret demo", "env.API_KEY"),
-        (entry(HELD) + '[hooks]\non_failure = "open"\n', "guard", 'on_failure = "closed"'),
-        (entry(f'{HELD}\nhooks = {{ on_failure = "open" }}'), "guard demo", "closed"),
+        (entry(f'{SANDBOXED}\nenv = {{ API_TOKEN = "x" }}'), "secret demo", "{ from = "),
+        (entry(SANDBOXED, args='"server.py", "--api-key=x"'), "secret demo", "env.API_KEY"),
+        (entry(SANDBOXED) + '[hooks]\non_failure = "open"\n', "guard", 'on_failure = "closed"'),
+        (entry(f'{SANDBOXED}\nhooks = {{ on_failure = "open" }}'), "guard demo", "closed"),
     ],
 )
 def test_a_weak_config_is_found_with_its_fix(
     tmp_path: Path, text: str, kind: str, fix: str
 ) -> None:
-    assert fix in findings(tmp_path, text)[kind]
+    assert fix in run_doctor(tmp_path, text)[kind]
 
 
 def test_files_that_everybody_can_write_are_found(tmp_path: Path) -> None:
     (tmp_path / "server.py").touch()
     (tmp_path / "server.py").chmod(0o666)
-    found = findings(tmp_path, entry(HELD))
-    assert "chmod o-w" in found["file demo"]
+    fixes = run_doctor(tmp_path, entry(SANDBOXED))
+    assert "chmod o-w" in fixes["file demo"]
 
 
 def test_a_strict_config_with_a_lock_has_nothing_to_fix(tmp_path: Path) -> None:
     (tmp_path / "exthost.lock").write_text("version = 1\n")
-    assert findings(tmp_path, entry(HELD)) == {}
-    done = run_inside("doctor", "--security", cwd=tmp_path)
-    assert "0 weak points found" in done.stdout
+    assert run_doctor(tmp_path, entry(SANDBOXED)) == {}
+    result = run_inside("doctor", "--security", cwd=tmp_path)
+    assert "0 weak points found" in result.stdout

@@ -1,4 +1,4 @@
-"""The gateway relays the capabilities of the client to the servers, and those of the servers."""
+"""The gateway relays the capabilities of its client to the servers, and theirs to the client."""
 
 import json
 import subprocess

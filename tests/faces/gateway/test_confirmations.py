@@ -31,11 +31,11 @@ def text(result: types.CallToolResult) -> str:
     return block.text
 
 
-def answering(asked: list[str], *answers: types.ElicitResult) -> Any:
+def answering(questions: list[str], *answers: types.ElicitResult) -> Any:
     remaining = list(answers)
 
     async def answer(context: Any, params: Any) -> types.ElicitResult:
-        asked.append(params.message)
+        questions.append(params.message)
         return remaining.pop(0)
 
     return answer
@@ -52,19 +52,23 @@ NOES = (
 @in_both_eras
 @of_both_kinds
 async def test_the_client_of_a_call_is_asked(era: str, dialect: str) -> None:
-    asked: list[str] = []
-    callback = answering(asked, YES, *NOES)
+    questions: list[str] = []
+    callback = answering(questions, YES, *NOES)
     async with (
         open_gateway(document(dialect)) as gateway,
         Client(gateway.server, mode=ERAS[era], cache=None, elicitation_callback=callback) as client,
     ):
         result = await client.call_tool("ext_e_echo", {"a": "one"})
         assert json.loads(text(result)) == {"a": "one"} and not result.is_error
-        assert "look first" in asked[0] and '{"a":"one"}' in asked[0] and "ext_e_echo" in asked[0]
+        assert (
+            "look first" in questions[0]
+            and '{"a":"one"}' in questions[0]
+            and "ext_e_echo" in questions[0]
+        )
         for _ in NOES:
             refused = await client.call_tool("ext_e_echo", {"a": "one"})
             assert refused.is_error and "X1842" in text(refused)
-    assert len(asked) == 4
+    assert len(questions) == 4
 
 
 @in_both_eras
@@ -79,20 +83,20 @@ async def test_a_client_without_elicitation_gets_a_no(era: str) -> None:
 
 @in_both_eras
 async def test_in_search_mode_the_question_is_about_the_inner_tool(era: str) -> None:
-    asked: list[str] = []
+    questions: list[str] = []
     async with (
         open_gateway(document(gateway={"mode": "search"})) as gateway,
         Client(
             gateway.server,
             mode=ERAS[era],
             cache=None,
-            elicitation_callback=answering(asked, YES),
+            elicitation_callback=answering(questions, YES),
         ) as client,
     ):
         arguments = {"name": "ext_e_echo", "arguments": {"a": "one"}}
         result = await client.call_tool("call_tool", arguments)
         assert json.loads(text(result)) == {"a": "one"}
-    assert "tool: ext_e_echo" in asked[0]
+    assert "tool: ext_e_echo" in questions[0]
 
 
 async def test_clients_are_asked_about_their_own_calls_only() -> None:
@@ -132,9 +136,9 @@ def stateless_client(gateway: Any, name: str) -> Client:
 
 async def ask_for(client: Client, **arguments: Any) -> str:
     """Call the tool, and return the state with which the answer is sent."""
-    held = await client.session.call_tool("ext_e_echo", arguments, allow_input_required=True)
-    assert isinstance(held, types.InputRequiredResult) and held.request_state
-    return held.request_state
+    response = await client.session.call_tool("ext_e_echo", arguments, allow_input_required=True)
+    assert isinstance(response, types.InputRequiredResult) and response.request_state
+    return response.request_state
 
 
 async def answer(client: Client, state: str, **arguments: Any) -> types.CallToolResult:

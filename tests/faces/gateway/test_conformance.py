@@ -35,7 +35,7 @@ REVISIONS = {"2025-11-25": ("handshake", 33), "2026-07-28": ("stateless", 50)}
 def expected_failures(revision: str) -> set[str]:
     """Return the names of the scenarios of this revision that are known to fail."""
     lines = [line.split() for line in EXPECTED.read_text().splitlines()]
-    return {words[1] for words in lines if words and words[0] == revision}
+    return {arguments[1] for arguments in lines if arguments and arguments[0] == revision}
 
 
 @pytest.mark.more
@@ -54,13 +54,13 @@ async def test_the_gateway_passes_the_official_conformance_suite(
     document = {"mcp_servers": {"everything": server, "tasks": task_server}}
     if through == "relay":
         inner = shared_config(tmp_path, document)
-        words = ["-m", "exthost", "gateway", "--config", str(inner), "--plain-names"]
+        arguments = ["-m", "exthost", "gateway", "--config", str(inner), "--plain-names"]
         # The variables by which the test finds the host that the relay starts.
         names = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "EXTHOST_HOME", "HOME")
         variables = {name: os.environ[name] for name in names if name in os.environ}
         relay = {
             "command": sys.executable,
-            "args": words,
+            "args": arguments,
             "env": variables,
             "options": {"era": era},
         }

@@ -1,4 +1,4 @@
-"""A gateway whose clients search for tools: two tools, and calls judged as what they are."""
+"""A gateway whose clients search for tools: its two tools, and the rules for the inner calls."""
 
 import asyncio
 import json
@@ -29,8 +29,8 @@ SEARCH = {"gateway": {"mode": "search"}}
 in_both_eras = pytest.mark.parametrize("era", ERAS)
 
 
-def agent(told: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    return extension("agent", "nexo", "-S", "-E", str(NEXO), json.dumps(told or {}), **more)
+def agent(behaviour: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return extension("agent", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour or {}), **more)
 
 
 def client_of(gateway: Any, era: str = "handshake") -> Client:
@@ -76,14 +76,14 @@ async def test_a_call_is_judged_as_the_inner_tool(era: str) -> None:
         {"tools": "ext_agent_env", "when": {"client": "*"}, "do": "deny", "reason": "not env"},
         {"tools": "ext_agent_echo", "do": "allow"},
     ]
-    seen: list[RuleApplied] = []
+    applied: list[RuleApplied] = []
     async with (
         open_gateway(
             {"extensions": [agent(tools={"deny": ["die"]})], "rules": rules, **SEARCH}
         ) as gateway,
         client_of(gateway, era) as client,
     ):
-        gateway.host.events.subscribe(RuleApplied, seen.append)
+        gateway.host.events.subscribe(RuleApplied, applied.append)
         await found(client, "env")
         denied = await client.call_tool("call_tool", {"name": "ext_agent_env"})
         assert denied.is_error and "not env" in text(denied)
@@ -91,11 +91,11 @@ async def test_a_call_is_judged_as_the_inner_tool(era: str) -> None:
         assert json.loads(text(await client.call_tool("call_tool", echoed))) == {"a": 1}
         with pytest.raises(MCPError, match="there is no tool"):
             await client.call_tool("call_tool", {"name": "ext_agent_die", "arguments": {}})
-    assert [(one.tool_name, one.outcome) for one in seen] == [
+    assert [(item.tool_name, item.outcome) for item in applied] == [
         ("ext_agent_env", "denied"),
         ("ext_agent_echo", "allowed"),
     ]
-    assert seen[0].client, "the name of the client"
+    assert applied[0].client, "the name of the client"
 
 
 @in_both_eras
@@ -117,7 +117,7 @@ async def test_guards_audit_and_events_see_the_inner_tool(era: str, tmp_path: Pa
         assert blocked.is_error and "guarded" in text(blocked)
         echoed = {"name": "ext_agent_echo", "arguments": {"a": 1}}
         assert not (await client.call_tool("call_tool", echoed)).is_error
-    assert [one.method for one in ended if one.extension == "agent"] == ["echo"]
+    assert [item.method for item in ended if item.extension == "agent"] == ["echo"]
     lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     assert [line["method"] for line in lines if line["extension"] == "agent"] == ["echo"]
 
@@ -177,9 +177,9 @@ async def test_a_search_shows_the_annotations_of_a_tool_and_its_schema_is_checke
 
 
 async def test_a_tool_called_call_tool_is_called_by_its_registered_name() -> None:
-    told = {"offer": {"tools": ["call_tool", "search_tools", "echo"]}}
+    behaviour = {"offer": {"tools": ["call_tool", "search_tools", "echo"]}}
     async with (
-        open_gateway({"extensions": [agent(told)], **SEARCH}, plain_names=True) as gateway,
+        open_gateway({"extensions": [agent(behaviour)], **SEARCH}, plain_names=True) as gateway,
         client_of(gateway) as client,
     ):
         assert await found(client, "call tool")

@@ -100,10 +100,10 @@ def test_a_server_that_asks_its_client_has_a_process_for_each_from_then_on(tmp_p
         assert "first" in sampled(one, "first")
         # Both at once: each client gets the request of its own call.
         mine = one.start_call("ext_child_ask", **SAMPLE)
-        asked = one.until("sampling/createMessage")
+        request = one.until("sampling/createMessage")
         assert "second" in sampled(other, "second")
         answer = {"role": "assistant", "content": {"type": "text", "text": "third"}, "model": "m"}
-        one.write(_reply(asked["id"], answer))
+        one.write(_reply(request["id"], answer))
         assert "third" in one.reply(mine)["result"]["content"][0]["text"]
         assert len(server_pids(config)) == 2
         host = host_pid(config)

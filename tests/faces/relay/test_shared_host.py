@@ -28,16 +28,17 @@ from tests.faces.relay.relay_process import (
 
 def test_clients_share_one_host_and_one_process_of_each_extension(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
-    with joined(config) as one, joined(config) as other:
-        assert one.text("ext_child_echo", a=1) == other.text("ext_child_echo", a=1) == '{"a": 1}'
+    with joined(config) as first, joined(config) as other:
+        assert first.text("ext_child_echo", a=1) == other.text("ext_child_echo", a=1) == '{"a": 1}'
         report = status(config)
         assert len(server_pids(config)) == 1
         assert report["clients"] == [
-            {"name": "tester", "version": "7", "pid": client.process.pid} for client in (one, other)
+            {"name": "tester", "version": "7", "pid": client.process.pid}
+            for client in (first, other)
         ]
         pids = [report["host"]["pid"], *server_pids(config)]
         shown = run_inside("status", cwd=tmp_path)
-        assert f"client: tester 7, process {one.process.pid}" in shown.stdout + shown.stderr
+        assert f"client: tester 7, process {first.process.pid}" in shown.stdout + shown.stderr
         top = json.loads(run_inside("top", "--json", cwd=tmp_path).stdout)
         assert [client["name"] for client in top["clients"]] == ["tester", "tester"]
     wait_until_gone(*pids)  # linger = "0s"
@@ -62,7 +63,7 @@ def test_a_client_uses_the_host_of_run_which_stays(tmp_path: Path) -> None:
     with host_process(tmp_path) as host:
         with joined(config) as client:
             assert client.text("ext_child_echo", a=1) == '{"a": 1}'
-            assert [one["pid"] for one in status(config)["clients"]] == [client.process.pid]
+            assert [first["pid"] for first in status(config)["clients"]] == [client.process.pid]
         assert host_pid(config) == host.pid and status(config)["clients"] == []
         host.send_signal(signal.SIGTERM)
         host.communicate(timeout=SECONDS)
@@ -117,8 +118,8 @@ def test_a_client_without_a_host_joins_one_that_is_started_meanwhile(tmp_path: P
 
 @pytest.mark.more
 def test_the_level_and_the_subscriptions_are_those_of_the_next_host(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    config = shared_config(tmp_path, {"mcp_servers": server(heard=str(heard))})
+    received_file = tmp_path / "heard"
+    config = shared_config(tmp_path, {"mcp_servers": server(heard=str(received_file))})
     with joined(config) as client:
         client.ask("logging/setLevel", {"level": "error"})
         uri = client.ask("resources/list")["result"]["resources"][0]["uri"]
@@ -128,10 +129,10 @@ def test_the_level_and_the_subscriptions_are_those_of_the_next_host(tmp_path: Pa
         client.ask("ping")
 
         def subscriptions() -> int:
-            return heard.read_text().count("resources/subscribe")
+            return received_file.read_text().count("resources/subscribe")
 
-        wait_until(lambda: subscriptions() == 2, heard.read_text())
-        assert heard.read_text().count("logging/setLevel") == 2
+        wait_until(lambda: subscriptions() == 2, received_file.read_text())
+        assert received_file.read_text().count("logging/setLevel") == 2
 
 
 @pytest.mark.more
@@ -151,8 +152,8 @@ def test_a_config_that_changed_is_reported_for_a_host_of_run(tmp_path: Path) -> 
     with host_process(tmp_path) as host:
         shared_config(tmp_path, {"mcp_servers": server() | server("second")})
         with joined(config) as client:
-            said = client.said()
-        assert "exthost reload" in said and f"process {host.pid}" in said
+            stderr = client.said()
+        assert "exthost reload" in stderr and f"process {host.pid}" in stderr
         host.send_signal(signal.SIGTERM)
         host.communicate(timeout=SECONDS)
 
@@ -166,12 +167,12 @@ def test_a_client_with_other_variables_gets_a_host_of_its_own(tmp_path: Path) ->
     servers["child"]["env"] = {"TOKEN": {"from": "MY_TOKEN"}, "MODE": {"from": "MY_MODE"}}
     config = shared_config(tmp_path, {"mcp_servers": servers})
     values = {"MY_TOKEN": "one-secret", "MY_MODE": "a"}
-    with joined(config, env=values) as one, joined(config, env=values) as same:
+    with joined(config, env=values) as first, joined(config, env=values) as same:
         with joined(config, env=values | {"MY_TOKEN": "two-secret"}) as other:
             assert other.text("ext_child_echo", a=1) == '{"a": 1}'
-            said = other.said()
-        assert "MY_TOKEN differs" in said and "its own host" in said and "MY_MODE" not in said
-        assert "secret" not in said + one.said() + same.said()
+            stderr = other.said()
+        assert "MY_TOKEN differs" in stderr and "its own host" in stderr and "MY_MODE" not in stderr
+        assert "secret" not in stderr + first.said() + same.said()
         assert len(status(config)["clients"]) == 2
 
 
@@ -185,8 +186,8 @@ def test_a_client_of_another_version_gets_a_host_of_its_own(tmp_path: Path) -> N
     with joined(config):
         path = os.pathsep.join([str(tmp_path / "older"), *sys.path])
         with joined(config, env={"PYTHONPATH": path}) as other:
-            said = other.said()
-        assert "exthost 0.0.1" in said and "its own host" in said
+            stderr = other.said()
+        assert "exthost 0.0.1" in stderr and "its own host" in stderr
 
 
 @pytest.mark.more
@@ -209,8 +210,8 @@ def test_without_a_state_folder_a_client_gets_a_host_of_its_own(tmp_path: Path) 
     home.write_text("")
     with joined(config, env={"EXTHOST_HOME": str(home)}) as client:
         assert client.text("ext_child_echo", a=1) == '{"a": 1}'
-        said = client.said()
-    assert "the state folder cannot be written" in said and "its own host" in said
+        stderr = client.said()
+    assert "the state folder cannot be written" in stderr and "its own host" in stderr
 
 
 @pytest.mark.more
@@ -218,21 +219,21 @@ def test_a_host_that_belongs_to_a_single_client_is_not_joined(tmp_path: Path) ->
     config = shared_config(tmp_path)
     with joined(config, "--own"):
         with joined(config) as other:
-            said = other.said()
-        assert "X0376" in said and "its own host" in said
+            stderr = other.said()
+        assert "X0376" in stderr and "its own host" in stderr
 
 
 def test_a_config_with_a_mistake_is_reported_as_by_run(tmp_path: Path) -> None:
     config = tmp_path / "exthost.toml"
     config.write_text("extensions = 1\n")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "exthost", "gateway", "--config", str(config)],
         capture_output=True,
         timeout=SECONDS,
         stdin=subprocess.DEVNULL,
         check=False,
     )
-    assert done.returncode == 3 and b"X01" in done.stderr and done.stdout == b""
+    assert result.returncode == 3 and b"X01" in result.stderr and result.stdout == b""
 
 
 # -- the lines -------------------------------------------------------------------------------
@@ -274,14 +275,14 @@ def test_the_relay_imports_neither_mcp_nor_the_host(tmp_path: Path) -> None:
         "main(['gateway', '--config', sys.argv[1]])\n"
     )
     config = shared_config(tmp_path)
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, str(config)], capture_output=True, text=True, check=True
     )
-    modules = set(done.stdout.split())
+    modules = set(result.stdout.split())
     slow = {"mcp", "asyncio", "argparse", "json", "re", "typing", "socket", "pathlib", "subprocess"}
     assert "exthost.faces.relay.command" in modules and not modules & slow
-    own = {name for name in modules if name.startswith("exthost.host.")}
-    assert own == {
+    host_modules = {name for name in modules if name.startswith("exthost.host.")}
+    assert host_modules == {
         "exthost.host.control", "exthost.host.control.socket_path",
         "exthost.host.control.peer_credentials",
     }  # fmt: skip

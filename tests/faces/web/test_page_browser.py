@@ -107,7 +107,7 @@ def test_the_page_shows_progress_and_streams(desktop: Desktop) -> None:
 
 def test_a_person_answers_the_question_of_a_rule(tmp_path: Path) -> None:
     if find_program() is None:
-        pytest.skip("no chromium (make browser installs it where it may)")
+        pytest.skip("there is no Chromium (make browser installs it if it can)")
     rule = '[[rules]]\ntools = "showcase:*"\ndo = "ask"\nreason = "<b>look</b>"\n'
     showcase_config(tmp_path, rule)
     tool = "details[data-tool=chart]"

@@ -144,20 +144,20 @@ async def shared(running: Page) -> AsyncIterator[tuple[httpx2.AsyncClient, Any]]
 async def test_every_open_page_is_asked_about_a_caller_that_cannot_be_asked(
     running: Page, folder: Path
 ) -> None:
-    words = ("call", "ext_showcase_echo", "text=hi")
-    refused = await asyncio.to_thread(run_exthost, folder, *words)
+    arguments = ("call", "ext_showcase_echo", "text=hi")
+    refused = await asyncio.to_thread(run_exthost, folder, *arguments)
     assert refused.returncode == 4 and "no page is open" in refused.stderr
     async with shared(running) as (http, first), shared(running) as (_, second):
         for agreed in (True, False):
-            calling = asyncio.ensure_future(asyncio.to_thread(run_exthost, folder, *words))
+            calling = asyncio.ensure_future(asyncio.to_thread(run_exthost, folder, *arguments))
             ([question], same) = [(await anext(each))["questions"] for each in (first, second)]
             assert same == [question] and question["arguments"] == '{"text":"hi"}'
             body = {"question": question["question"], "agreed": agreed}
             assert (await http.post("api/answer", json=body)).status_code == 200
             again = await http.post("api/answer", json=body | {"agreed": True})
             assert again.status_code == 404, "the first answer counts"
-            done = await calling
-            assert done.returncode == (0 if agreed else 4), done.stderr
+            result = await calling
+            assert result.returncode == (0 if agreed else 4), result.stderr
             for each in (first, second):
                 assert (await anext(each))["questions"] == []
 

@@ -1,5 +1,6 @@
-"""What people do on the page, in a real browser: find a failure, call with nested objects, see what
-was sent, repeat, select many, read logs; by keyboard alone, and with no violation for axe-core."""
+"""Tasks of people on the page, in a real browser: find a failure, call with nested objects, see
+what was sent, repeat, select many, read logs; by keyboard alone, and with no violation for
+axe-core."""
 
 import json
 from collections.abc import Iterator

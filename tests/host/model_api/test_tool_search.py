@@ -29,7 +29,7 @@ def tool(extension: str, name: str, about: str = "", **properties: str) -> Regis
 
 
 def mapping(*tools: RegisteredTool) -> RegisteredTools:
-    return RegisteredTools({one.name: one for one in tools})
+    return RegisteredTools({tool.name: tool for tool in tools})
 
 
 TOOLS = mapping(
@@ -59,8 +59,8 @@ def test_the_best_tool_is_the_first(query: str, first: str) -> None:
 def test_a_search_returns_the_same_kind_of_mapping() -> None:
     found = TOOLS.search("file", limit=1)
     assert isinstance(found, RegisteredTools) and len(found) == 1
-    assert [one["function"]["name"] for one in found.as_openai()] == list(found)
-    assert [one["name"] for one in found.as_anthropic()] == list(found)
+    assert [item["function"]["name"] for item in found.as_openai()] == list(found)
+    assert [item["name"] for item in found.as_anthropic()] == list(found)
     assert list(TOOLS.select("ext_git_*").search("commit")) == ["ext_git_commit"]
 
 

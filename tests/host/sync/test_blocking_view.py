@@ -80,8 +80,9 @@ def test_a_facet_of_another_dialect_has_a_blocking_view() -> None:
             assert notes.add.__doc__ == "Add a note."
             # Type checkers do not know this attribute.
             assert getattr(ext, "notes").add("b") == ["b"]  # noqa: B009
-            with notes.count(3) as counter:
-                assert counter.entered and list(counter) == [0, 1, 2]
+            view = notes.count(3)
+            with view as counter:
+                assert counter is view and counter.entered and list(counter) == [0, 1, 2]
             assert not counter.entered and "add" in dir(notes)
             with pytest.raises(UsageError):
                 ext.facet(Inference)

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import os
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.secrets import SecretFilter, find_secrets, is_secret_name
 from exthost.session.trace.trace_file import TraceFile
 from exthost.session.trace.trace_format import LineMaker, header_line, read_recording
+from tests.extensions.morphir_program import morphir_program
 
 REQUEST = TraceRecord(
     1.5, "a", "request", "sent", pid=7, size=40, id=0, call=1, method="m", data={"x": [1, None]}
@@ -271,9 +273,14 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_a_host_passes_trace_records_to_a_function_or_keeps_them() -> None:
-    ids_and_dropped: list[TraceRecord] = []
     assert exthost.Host().trace is None
-    async with exthost.Host(trace=ids_and_dropped.append):
-        pass
-    tracing_host = exthost.Host(trace=True)
-    assert tracing_host.trace is not None and len(tracing_host.trace) == 0
+    source = {"command": sys.executable, "args": ["-S", "-E", "-c", morphir_program()]}
+    config = {"extensions": [{"name": "a", "source": source}]}
+    records: list[TraceRecord] = []
+    async with exthost.Host.from_config(config, trace=records.append) as host:
+        await host["a"].call("find")
+    assert [record.method for record in records].count("find") == 2  # the request and the reply
+    async with exthost.Host.from_config(config, trace=True) as host:
+        await host["a"].call("find")
+    assert host.trace is not None
+    assert [record.method for record in host.trace.after(0)].count("find") == 2

@@ -12,6 +12,7 @@ from exthost import errors
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
 from tests.extensions.harness import wait_until
+from tests.extensions.morphir_program import morphir_program
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "morphir"
 TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")
@@ -99,13 +100,34 @@ async def test_many_calls_at_once_are_each_recorded() -> None:
         assert len(pairs) == 50 and all(sent == received for sent, received in pairs.values())
 
 
-async def test_a_failure_or_an_exit_is_recorded() -> None:
-    async with exthost.Host.from_config({"extensions": [entry("b", FRAGILE)]}) as host:
+async def test_an_exit_during_a_call_is_recorded_after_the_request() -> None:
+    # fragile.py exits when it divides by zero.
+    config_entry = entry("b", FRAGILE, restart={"strategy": "never"})
+    async with exthost.Host.from_config({"extensions": [config_entry]}) as host:
         records: list[TraceRecord] = []
         host.traffic.subscribe(records.append, "b")
-        with pytest.raises(errors.ExthostError):
+        with pytest.raises(errors.ExtensionGone):
             await host.call_tool("b:divide", {"a": 1, "b": 0})
-        await wait_until(lambda: any(record.kind in ("failure", "exited") for record in records))
+        await wait_until(lambda: any(record.kind == "exited" for record in records))
+    assert [record.kind for record in records if record.is_message or record.kind == "exited"] == [
+        "request",
+        "exited",
+    ]
+    assert "ZeroDivisionError" in "".join(
+        record.text for record in records if record.kind == "stderr"
+    )
+
+
+async def test_an_error_reply_is_recorded_with_its_text() -> None:
+    program = morphir_program("error = 'no such town'")
+    command = [sys.executable, "-S", "-E", "-c", program]
+    async with exthost.connect(command, dialect="morphir") as extension:
+        records: list[TraceRecord] = []
+        extension.internals.traffic.subscribe(records.append)
+        with pytest.raises(errors.CallFailed):
+            await extension.call("find")
+    assert list_messages(records) == [("sent", "request", "find"), ("received", "failure", "find")]
+    assert "no such town" in repr(records[1])
 
 
 async def test_a_subscriber_that_raises_does_not_affect_calls() -> None:

@@ -16,7 +16,7 @@ from exthost_sdk.errors import SdkUsageError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from exthost_sdk.endpoints.endpoint import SdkDialect
+    from exthost_sdk.endpoints.sdk_dialect import SdkDialect
 
 ENTRY_POINTS = "exthost.sdk.dialects"
 

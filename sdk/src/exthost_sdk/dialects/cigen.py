@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost_sdk.answers import Fragment
-from exthost_sdk.endpoints.endpoint import Endpoint, Identity, SdkDialect
+from exthost_sdk.endpoints.endpoint import Endpoint, Identity
+from exthost_sdk.endpoints.sdk_dialect import SdkDialect
 from exthost_sdk.errors import SdkUsageError, describe
 from exthost_sdk.serving.server import Server
 from exthost_sdk.types.function import Function

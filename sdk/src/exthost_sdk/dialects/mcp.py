@@ -19,7 +19,7 @@ from typing import Any
 from exthost_sdk.answers import PromptMessage
 from exthost_sdk.context import LEVELS
 from exthost_sdk.endpoints import mcp_content as content
-from exthost_sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost_sdk.endpoints.endpoint import Identity
 from exthost_sdk.endpoints.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -35,6 +35,7 @@ from exthost_sdk.endpoints.mcp_exchange import (
     McpExchange,
     parse_exchange,
 )
+from exthost_sdk.endpoints.sdk_dialect import SdkDialect
 from exthost_sdk.errors import HostError, InputRequired, InvalidArguments, describe
 from exthost_sdk.registry import Resource
 from exthost_sdk.serving.call import EMPTY_MAPPING, HandlerCall

@@ -14,10 +14,10 @@ from typing import Any
 from exthost_sdk.endpoints.endpoint import (
     Endpoint,
     Identity,
-    SdkDialect,
     can_be_id,
     progress_text,
 )
+from exthost_sdk.endpoints.sdk_dialect import SdkDialect
 from exthost_sdk.errors import describe
 from exthost_sdk.serving.call import HandlerCall
 from exthost_sdk.serving.server import Server

@@ -15,13 +15,14 @@ from typing import Any
 
 from exthost_sdk import answers
 from exthost_sdk.endpoints import nexo_second
-from exthost_sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost_sdk.endpoints.endpoint import Identity
 from exthost_sdk.endpoints.jsonrpc import (
     HANDLER_FAILED,
     INVALID_PARAMS,
     JsonRpcEndpoint,
     get_field,
 )
+from exthost_sdk.endpoints.sdk_dialect import SdkDialect
 from exthost_sdk.endpoints.toml_text import toml_entries
 from exthost_sdk.errors import InvalidArguments, ToolError, describe
 from exthost_sdk.serving.call import EMPTY_MAPPING, HandlerCall

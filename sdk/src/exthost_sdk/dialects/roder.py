@@ -13,8 +13,9 @@ from typing import Any
 
 from exthost_sdk.answers import Assignment, SinkEvent, Turn
 from exthost_sdk.endpoints import providers
-from exthost_sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost_sdk.endpoints.endpoint import Identity
 from exthost_sdk.endpoints.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
+from exthost_sdk.endpoints.sdk_dialect import SdkDialect
 from exthost_sdk.endpoints.toml_text import toml_entries, toml_value
 from exthost_sdk.errors import InvalidArguments, SdkUsageError, describe
 from exthost_sdk.serving.call import EMPTY_MAPPING, HandlerCall

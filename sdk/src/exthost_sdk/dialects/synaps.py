@@ -13,8 +13,9 @@ from typing import Any
 
 from exthost_sdk import answers
 from exthost_sdk.endpoints import providers
-from exthost_sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost_sdk.endpoints.endpoint import Identity
 from exthost_sdk.endpoints.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
+from exthost_sdk.endpoints.sdk_dialect import SdkDialect
 from exthost_sdk.errors import InvalidArguments
 from exthost_sdk.serving.call import HandlerCall
 from exthost_sdk.serving.server import Server

@@ -5,7 +5,7 @@ messages. It gets whole frames and returns the frame of the reply, or None if th
 if it is sent later. It reads and writes nothing and starts no threads: the server does both.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from types import GeneratorType
 from typing import Any, ClassVar, NamedTuple
@@ -147,31 +147,6 @@ class Endpoint:
         """Return the frame that shows a widget, or removes it if `fields` is None. Return None if
         the dialect has no widgets."""
         return None
-
-
-class SdkDialect(NamedTuple):
-    """One dialect that the SDK speaks.
-
-    endpoint          its endpoint class
-    recognises        returns whether a host of this dialect begins with these bytes, None if more
-                      are needed. The second argument is the JSON object on the first line, None if
-                      there is none
-    templates         the templates of `exthost new` that it supports; the first is the default
-    manifest_file     the path of its manifest in the folder of an extension; "" if it has none
-    write_manifest    returns the text of the manifest, given the command that starts the extension
-    repeats_manifest  whether the handshake repeats the manifest, so that an extension reads it
-    provider_test     the body of the test of a new provider, if it supports that template
-    is_tried_last     whether `recognises` accepts also what other dialects begin with
-    """
-
-    endpoint: type[Endpoint]
-    recognises: Callable[[bytes, Mapping[str, Any] | None], bool | None]
-    templates: tuple[str, ...] = ()
-    manifest_file: str = ""
-    write_manifest: Callable[[Identity, Sequence[str]], str] | None = None
-    repeats_manifest: bool = False
-    provider_test: str = ""
-    is_tried_last: bool = False
 
 
 def progress_text(current: float, total: float | None, message: str) -> str:

@@ -47,11 +47,11 @@ class LifeChecks:
                     await self._end_input(process, "end-of-input", note, self._seconds)
         if not any(isinstance(step, Say) for step in steps):
             self._ledger.skip("shutdown", "the dialect has no such request")
-        left = []
+        remaining = []
         if mark and await process.pipes.exits_within(0) is not None:
-            left = await survivors.wait_for_survivors(process.pipes.pid, mark)
+            remaining = await survivors.wait_for_survivors(process.pipes.pid, mark)
         await starter.release(process)
-        return left
+        return remaining
 
     async def _end_input(
         self, process: CheckedProcess, rule: str, note: str, seconds: float

@@ -8,7 +8,7 @@ protocol that an extension speaks). In reading order:
     search             searches for extensions: `discover`, the entry point
     walk               finds the files below a search path that could be manifests
     untrusted_files    reads one small file from a folder that is not trusted
-    open_files         finds configs and search paths that other users can write
+    writable_files     finds configs and search paths that other users can write
     links              the record of symlinks that `exthost install --link` makes
     filters            decides which of the discovered extensions are used
     trust              decides which of them a config must not let start

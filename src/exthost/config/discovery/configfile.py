@@ -20,11 +20,11 @@ from exthost.config import (
     config_from_yaml,
 )
 from exthost.config.discovery.locked_specs import lock_specs
-from exthost.config.discovery.open_files import find_open_files
 from exthost.config.discovery.report import Diagnostic, RejectedManifest, SearchReport
 from exthost.config.discovery.search import discover, read_rejected_hooks
 from exthost.config.discovery.trust import refuse_untrusted
 from exthost.config.discovery.untrusted_files import read_file
+from exthost.config.discovery.writable_files import find_writable_files
 from exthost.dialects import find
 from exthost.dialects.manifest_format import ManifestFile, Rejected
 from exthost.errors import ConfigError, Evidence, ManifestError, UsageError
@@ -170,7 +170,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         report = discover(config.discovery, find.load_manifest_formats(), base=config.folder or ".")
     diagnostics = [
         *(_note_diagnostic(note, config.origin) for note in config.notes),
-        *find_open_files(config),
+        *find_writable_files(config),
         *report.diagnostics,
     ]
     specs: dict[str, Spec] = {}

@@ -4,8 +4,8 @@ Manifests are compared by the SHA-256 of their content. So `touch`, a checkout o
 an editor that saves twice is not a change. The manifests are found by the same walk and filters as
 in a search; the file notifications of the operating system only decide when to compare.
 
-`look` compares all manifests and blocks; so does the constructor, which calls it. `changes` waits
-for notifications with watchfiles, an optional dependency that the constructor imports.
+`look` compares all manifests and blocks. The constructor calls it, and blocks as well. `changes`
+waits for notifications with watchfiles, an optional dependency that the constructor imports.
 """
 
 import asyncio

@@ -159,12 +159,12 @@ def servers_from_json(data: bytes, extension: str) -> tuple[DeclaredServer, ...]
 def _line_of(source: str, path: Sequence[Any]) -> int:
     """Return the line of the last key of this path that occurs in the source. Each key is searched
     for after the previous one."""
-    at = 0
+    position = 0
     for key in path:
-        found = source.find(json.dumps(key), at) if isinstance(key, str) else -1
+        found = source.find(json.dumps(key), position) if isinstance(key, str) else -1
         if found >= 0:
-            at = found
-    return source.count("\n", 0, at) + 1
+            position = found
+    return source.count("\n", 0, position) + 1
 
 
 def _renamed_keys(declared: Any) -> Any:

@@ -307,7 +307,7 @@ def _read_milliseconds(text: str | None) -> float | None:
     return (int(text) / 1000 or None) if text is not None and is_number else None
 
 
-# Time limits in seconds, by wire method or by the name of an operation.
+# Time limits in seconds, by method or by the name of an operation.
 _METHOD_SECONDS = {
     "call_tool": 60,
     "tool.invoke": 60,

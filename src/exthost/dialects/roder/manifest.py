@@ -155,17 +155,17 @@ def _check(manifest: RoderManifest, table: ManifestTable) -> None:
     for service in manifest.services:
         if service["type"] == "tool_provider":
             _check_tools(service, table)
-    seen: set[UniqueName] = set()
+    names_so_far: set[UniqueName] = set()
     # Capabilities are not in `unique_names`, because several extensions may require the same one.
     # Within one manifest, however, each may be listed only once.
     for unique_name in (
         *manifest.unique_names,
         *(UniqueName("capability", capability) for capability in manifest.capabilities),
     ):
-        if unique_name in seen:
+        if unique_name in names_so_far:
             message = f"the {unique_name.kind} {unique_name.name!r} is repeated"
             raise table.error("X0247", message)
-        seen.add(unique_name)
+        names_so_far.add(unique_name)
 
 
 def _check_tools(service: Mapping[str, Any], table: ManifestTable) -> None:

@@ -39,7 +39,7 @@ else:
 class UntypedEvent(Payload):
     """An event of a kind that has no class here, such as hosted tool calls and compactions.
 
-    `kind` is its name on the wire, `body` its JSON value.
+    `kind` is its name in the message, `body` its JSON value.
     """
 
     kind: str
@@ -183,7 +183,7 @@ def parse_payload(payload_class: type[T], value: Any) -> T | None:
         return None
 
 
-# Kind of the event on the wire → its class.
+# Kind of the event in the message → its class.
 _INFERENCE_EVENTS: Mapping[str, type[Any]] = {
     "MessageDelta": MessageDelta,
     "ReasoningDelta": ReasoningDelta,

@@ -165,7 +165,7 @@ _STREAMS = {
     ),
 }
 
-# Time limits in seconds, by wire method or by the name of an operation.
+# Time limits in seconds, by method or by the name of an operation.
 _METHOD_SECONDS = {
     "call_tool": 120,
     "tool.call": 120,

@@ -73,7 +73,7 @@ def open_bundle(path: Path, folder: Path) -> Bundle:
 
 
 def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
-    seen: set[str] = set()
+    names_so_far: set[str] = set()
     size = 0
     for member in archive.infolist():
         name = member.filename
@@ -84,17 +84,17 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
             raise _refused_error(path, f"it has a path outside of itself: {name!r:.80}")
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise _refused_error(path, f"it has a link or a device: {name!r:.80}")
-        if name in seen:
+        if name in names_so_far:
             raise _refused_error(path, f"it has two files of one name: {name!r:.80}")
-        seen.add(name)
+        names_so_far.add(name)
         size += member.file_size
-        if size > _MAX_BYTES or len(seen) > _MAX_FILES:
+        if size > _MAX_BYTES or len(names_so_far) > _MAX_FILES:
             raise _refused_error(path, "it has too many files, or too much data")
 
 
 def _extract(archive: zipfile.ZipFile, path: Path, folder: Path) -> None:
     _check_members(archive, path)  # the file may have been replaced
-    left = _MAX_BYTES
+    remaining_bytes = _MAX_BYTES
     for member in archive.infolist():
         target = folder.joinpath(*PurePosixPath(member.filename).parts)
         if member.is_dir():
@@ -102,9 +102,9 @@ def _extract(archive: zipfile.ZipFile, path: Path, folder: Path) -> None:
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         with archive.open(member) as source, target.open("xb") as file:
-            while block := source.read(min(1 << 20, left + 1)):
-                left -= len(block)
-                if left < 0:  # its directory lies about the sizes
+            while block := source.read(min(1 << 20, remaining_bytes + 1)):
+                remaining_bytes -= len(block)
+                if remaining_bytes < 0:  # its directory lies about the sizes
                     raise _refused_error(path, "it has too much data")
                 file.write(block)
         is_program = (member.external_attr >> 16) & 0o100

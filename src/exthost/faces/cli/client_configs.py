@@ -58,12 +58,12 @@ class ClientConfig:
     def entry(self, config: Path) -> dict[str, Any]:
         """Return the entry that starts the gateway of this config."""
         own = Path(sys.executable).with_name("exthost")
-        words = [str(own)] if own.exists() else [sys.executable, "-P", "-m", "exthost"]
+        command = [str(own)] if own.exists() else [sys.executable, "-P", "-m", "exthost"]
         members = dict(self._client.members or {})
         return {
             **members,
-            "command": words[0],
-            "args": [*words[1:], "gateway", "--config", str(config.absolute())],
+            "command": command[0],
+            "args": [*command[1:], "gateway", "--config", str(config.absolute())],
         }
 
     def find(self, name: str) -> Any:
@@ -167,8 +167,8 @@ class ClientConfig:
 
 def _is_gateway(entry: Any) -> bool:
     args = entry.get("args") if isinstance(entry, dict) else None
-    words = [entry.get("command"), *args] if isinstance(args, list) else []
-    names = [Path(word).name for word in words if isinstance(word, str)]
+    command = [entry.get("command"), *args] if isinstance(args, list) else []
+    names = [Path(word).name for word in command if isinstance(word, str)]
     return "gateway" in names and "exthost" in names
 
 

@@ -1,4 +1,5 @@
-"""The MCP clients that have joined a host through relays (`faces.relay`), and how long it stays.
+"""The MCP clients that have joined a host through relays (`faces.relay`), and how long the host
+runs for them.
 
 Every host of the command line accepts them. The `mcp` package is imported when the first one comes,
 in a thread, because that takes longer than the start of the host. A host that was started for its

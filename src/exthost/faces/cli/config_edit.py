@@ -1,5 +1,5 @@
-"""Writes a config file after an edit of its entries, for `add`, `remove` and `mcp import`; and what
-they share with `enable` and `disable`.
+"""Writes a config file after an edit of its entries, for `add`, `remove` and `mcp import`, and has
+functions that `enable` and `disable` use as well.
 
 The new text is parsed before it is written. It is written only if it has exactly the expected
 entries, so that an edit cannot damage other entries.

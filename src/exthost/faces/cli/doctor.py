@@ -37,8 +37,8 @@ from exthost.faces.cli.extension_summary import (
     describe_sandbox,
     describe_secrets,
     fetch_running_states,
-    format_closed_paths,
     format_paths,
+    format_protected_paths,
     missing_sandbox_warning,
 )
 from exthost.faces.cli.info import describe_environment
@@ -71,8 +71,8 @@ _FIXES_FOR_DROPPED = {
     "messages over the size limit": "send less at a time, or raise limits.max_message",
 }
 
-# How many closed paths a finding names. `--all` lists the others.
-_MAX_CLOSED_PATHS = 4
+# How many protected paths a finding names. `--all` lists the others.
+_MAX_PROTECTED_PATHS = 4
 
 _LEVELS = ("error", "warning", "info")
 
@@ -282,14 +282,14 @@ def _admission_findings(
         findings.append(
             DoctorFinding("info", spec.id, spec.origin, message, fix, details=tuple(lines))
         )
-    if closed := format_closed_paths(sandbox):
-        first = ", ".join(closed[:_MAX_CLOSED_PATHS])
-        others = len(closed) - _MAX_CLOSED_PATHS
+    if protected := format_protected_paths(sandbox):
+        first = ", ".join(protected[:_MAX_PROTECTED_PATHS])
+        others = len(protected) - _MAX_PROTECTED_PATHS
         message = f"read-only in its writable folders: {first}"
         message += f", and {plural(others, 'other path')}" if others > 0 else ""
         fix = "nothing is to be done: code is never writable; --all lists every path"
         findings.append(
-            DoctorFinding("info", spec.id, spec.origin, message, fix, details=tuple(closed))
+            DoctorFinding("info", spec.id, spec.origin, message, fix, details=tuple(protected))
         )
     if warning := missing_sandbox_warning(sandbox):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'

@@ -119,9 +119,9 @@ def format_paths(sandbox: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def format_closed_paths(sandbox: Mapping[str, Any]) -> list[str]:
-    """Return a line for each path in a writable folder that is closed to the extension: path and
-    reason."""
+def format_protected_paths(sandbox: Mapping[str, Any]) -> list[str]:
+    """Return a line for each path in a writable folder that is protected from the extension: path
+    and reason."""
     return [f"{path['path']} ({path['reason']})" for path in sandbox.get("closed", ())]
 
 

@@ -93,28 +93,30 @@ def _install(args: Args) -> int:
 
     if not args.client:
         raise UsageError(
-            "X1316", "which client?", help=f"exthost gateway install {'|'.join(CLIENT_NAMES)}"
+            "X1316",
+            "gateway install needs the name of an MCP client",
+            help=f"exthost gateway install {'|'.join(CLIENT_NAMES)}",
         )
     file = ClientConfig(args.client, host_environ())
     outcome: dict[str, Any] = {"client": args.client, "path": str(file.path), "name": args.name}
     if args.remove:
         is_there = file.find(args.name) is not None
         is_changed = is_there if args.print else file.remove(args.name)
-        verb = "removed" if is_changed else "not there"
+        outcome_text = "removed" if is_changed else "not there"
     else:
         path = Path(require_config_path(args))
         entry = file.entry(path)
         outcome["entry"] = entry
         is_changed = file.find(args.name) != entry if args.print else file.install(args.name, entry)
-        verb = "installed" if is_changed else "there already"
+        outcome_text = "installed" if is_changed else "there already"
     if args.json:
         show_json({**outcome, "changed": is_changed and not args.print})
     elif args.print:
-        show_result(f"{file.path}: would be {verb}")
+        show_result(f"{file.path}: would be {outcome_text}")
         if "entry" in outcome:
             show_result(json.dumps({args.name: outcome["entry"]}, indent=2, ensure_ascii=False))
     else:
-        show_result(f"{args.name}: {verb} in {file.path}")
+        show_result(f"{args.name}: {outcome_text} in {file.path}")
     return 0
 
 

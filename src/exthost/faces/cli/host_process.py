@@ -25,6 +25,7 @@ from exthost.faces.cli.common import format_error_details
 from exthost.faces.cli.diagnostic_lines import print_diagnostics
 from exthost.faces.cli.displays import Display, QuietDisplay
 from exthost.faces.cli.log_handler import WarningHandler
+from exthost.faces.cli.verbs import INTERRUPTED
 from exthost.faces.http_server.token import VARIABLE as TOKEN_VARIABLE
 from exthost.host.control.host_lock import HostLock
 from exthost.host.control.requests import RequestPerformer
@@ -41,9 +42,6 @@ from exthost.session.inbound import Handler
 if TYPE_CHECKING:
     from exthost.faces.gateway.server import Gateway
     from exthost.faces.http_server.probes import Probes
-
-# The exit code after Ctrl-C.
-INTERRUPTED = 130
 
 MakeDisplay = Callable[[Host, StatusReport], Display]
 

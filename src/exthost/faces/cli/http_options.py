@@ -40,7 +40,7 @@ def read_address(text: str) -> Address:
 def warn_if_public(host: str) -> None:
     """Print a warning if other machines can connect to this address."""
     if host not in LOOPBACK:
-        say("warning: others can connect, and the token travels unencrypted: put TLS before it")
+        say("warning: others can connect, and the token is not encrypted: use a proxy with TLS")
 
 
 def find_token(args: Args) -> token.Token:

@@ -16,8 +16,8 @@ from exthost.faces.cli.extension_summary import (
     describe_limits,
     describe_sandbox,
     fetch_running_states,
-    format_closed_paths,
     format_paths,
+    format_protected_paths,
     state_before_start,
 )
 from exthost.faces.cli.target_specs import find_spec
@@ -158,7 +158,7 @@ def _show(description: dict[str, Any]) -> None:
             print(f"{key:<12} {one_line(str(value))}")
     for line in format_paths(description["sandbox"]):
         print(f"{'shown':<12} {one_line(line)}")
-    for line in format_closed_paths(description["sandbox"]):
+    for line in format_protected_paths(description["sandbox"]):
         print(f"{'closed':<12} {one_line(line)}")
 
 

@@ -28,8 +28,8 @@ from exthost.faces.cli.common import (
 from exthost.faces.cli.dialect_options import add_dialect_options, apply_dialect_options
 from exthost.faces.cli.extension_summary import (
     describe_limits,
-    format_closed_paths,
     format_paths,
+    format_protected_paths,
     missing_sandbox_warning,
 )
 from exthost.faces.cli.first_use import ask_about_new
@@ -147,9 +147,9 @@ def _print_text(report: dict[str, Any]) -> None:
         say(f"  limits: {limits}")
     for line in format_paths(report["sandbox"]):
         say(escape_controls(f"    {line}"))
-    if closed := format_closed_paths(report["sandbox"]):
+    if protected := format_protected_paths(report["sandbox"]):
         say("  read-only in its writable folders:")
-        for line in closed:
+        for line in protected:
             say(escape_controls(f"    {line}"))
     for line in report["sandbox"].get("weaker", ()):
         say(f"  weaker than a strict sandbox: {line}")

@@ -10,18 +10,7 @@ from collections.abc import Iterator, Sequence
 from exthost._version import __version__
 from exthost.faces.cli.common import Args, show_text
 from exthost.faces.cli.verb_table import Verb, read_verbs
-
-_EXIT_CODES = (
-    ("0", "Success."),
-    ("1", "The extension returned an error."),
-    ("2", "Invalid usage, an unknown name, or invalid arguments."),
-    ("3", "A config or manifest is invalid."),
-    ("4", "Refused, for example because of a permission, the sandbox or a pin."),
-    ("5", "An extension did not start or complete the handshake."),
-    ("6", "A call timed out."),
-    ("7", "A process died or broke the protocol, or its breaker is open."),
-    ("130", "Ctrl-C."),
-)
+from exthost.faces.cli.verbs import EXIT_CODES
 
 _VARIABLES = (
     ("EXTHOST_HOME", "The folder of logs, stored settings and, if needed, the socket of a host."),
@@ -69,7 +58,9 @@ def manual_page(verbs: Sequence[Verb]) -> Iterator[str]:
                 _escape_troff(" ".join(option.help.split()) or "-"),
             )
     yield ".SH EXIT STATUS"
-    yield from _term_list(_EXIT_CODES)
+    yield from _term_list(
+        [(str(code), f"{meaning[0].upper()}{meaning[1:]}.") for code, meaning in EXIT_CODES.items()]
+    )
     yield ".SH ENVIRONMENT"
     yield from _term_list(_VARIABLES)
     yield from (".SH FILES", ".TP", ".B exthost.toml", "The config, in the current folder.")

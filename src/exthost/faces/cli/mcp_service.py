@@ -140,9 +140,9 @@ def _open_stdio_service() -> Iterator[BackgroundService]:
     stdio = _import_gateway_module("stdio")
 
     async def serve(context: ServiceContext) -> None:
-        await stdio.serve(context.mcp_server, wire)
+        await stdio.serve(context.mcp_server, claimed)
 
-    with stdio.claim_stdio() as wire:
+    with stdio.claim_stdio() as claimed:
         yield BackgroundService(serve, is_mcp=True)
 
 

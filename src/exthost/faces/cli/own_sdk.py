@@ -1,8 +1,8 @@
 """Lets a program use the SDK of this exthost, if the Python that runs the program has none.
 
-exthost may be installed in an environment of its own (pipx, uv tool), whose packages `python3` does
-not see. A new extension then works with the verbs for authors nevertheless. Only the SDK is passed
-on, not the other packages of that environment.
+exthost may be installed in a separate environment (pipx, uv tool), whose packages `python3` does
+not see. The verbs for authors then run a new extension all the same: the program gets a copy of the
+SDK, and none of the other packages of that environment.
 """
 
 import os
@@ -32,12 +32,15 @@ _SEARCHED_BYTES = 65536
 
 @contextmanager
 def lend_sdk(spec: Spec) -> Iterator[Spec]:
-    """Yield the spec, with a variable by which its program finds the SDK if it needs that. The
-    variable is valid inside the `with` block."""
+    """Yield the spec. If its program lacks the SDK, it has a PYTHONPATH that leads to a copy of the
+    SDK, which exists inside the `with` block."""
     if not _lacks_sdk(spec):
         yield spec
         return
-    say(f"{spec.argv[0]} has no {_SDK}, and uses that of exthost: others install exthost-sdk")
+    say(
+        f"{spec.argv[0]} has no {_SDK}, and uses that of exthost; elsewhere the extension needs "
+        "pip install exthost-sdk"
+    )
     with tempfile.TemporaryDirectory(prefix="exthost-sdk-") as folder:
         shutil.copytree(Path(exthost_sdk.__file__).parent, Path(folder, _SDK))
         yield replace(spec, env={**spec.env, _PYTHONPATH: folder})

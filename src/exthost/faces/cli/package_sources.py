@@ -65,8 +65,8 @@ def read_package(source: str, values: InputValues, bundles: Path) -> PackageEntr
 
 def _named_package(kind: str, text: str) -> PackageEntry:
     if kind == "npm":
-        at = text.rfind("@")
-        name, version = (text[:at], text[at + 1 :]) if at > 0 else (text, "")
+        separator = text.rfind("@")
+        name, version = (text[:separator], text[separator + 1 :]) if separator > 0 else (text, "")
     else:
         name, _, version = text.partition("==")
     _check_name(kind, name, "the package")
@@ -92,7 +92,7 @@ def _find_version(kind: str, name: str) -> str:
         options = ["--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--report", "-"]
         command = [sys.executable, "-m", "pip", "install", *options, name]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             input=name,
             capture_output=True,
@@ -102,9 +102,9 @@ def _find_version(kind: str, name: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _lookup_error(kind, name, str(error)) from None
-    found = _read_version(command[0], name, done.stdout) if done.returncode == 0 else ""
+    found = _read_version(command[0], name, result.stdout) if result.returncode == 0 else ""
     if not found:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        last = result.stderr.strip().splitlines()[-1:] or [f"exit status {result.returncode}"]
         raise _lookup_error(kind, name, last[0][:200])
     return found
 

@@ -33,7 +33,7 @@ class Weakness(NamedTuple):
 
 def find_weaknesses(configured: ConfiguredExtensions) -> list[Weakness]:
     """Return what is weak in a config: first what concerns all of it, then each extension."""
-    found = [*_find_lock(configured), *_find_hooks(configured), *_find_open_files(configured)]
+    found = [*_find_lock(configured), *_find_hooks(configured), *_find_writable_files(configured)]
     for spec in configured.specs:
         if spec.enabled:
             found += [
@@ -82,7 +82,7 @@ def _find_hooks(configured: ConfiguredExtensions) -> Iterator[Weakness]:
             yield Weakness("guard", "", message, '[hooks] on_failure = "closed"')
 
 
-def _find_open_files(configured: ConfiguredExtensions) -> Iterator[Weakness]:
+def _find_writable_files(configured: ConfiguredExtensions) -> Iterator[Weakness]:
     for diagnostic in configured.diagnostics:
         if diagnostic.code == _OPEN_FILE:
             fix = diagnostic.help.rpartition(": ")[2]

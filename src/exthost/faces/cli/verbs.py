@@ -1,4 +1,4 @@
-"""The verbs (subcommands of `exthost`) with their one-line help, and two exit codes.
+"""The verbs (subcommands of `exthost`) with their one-line help, and the exit codes.
 
 The exit code of an error is in `ExthostError.exit_code`.
 """
@@ -79,6 +79,18 @@ COMMON_VERBS = (
     "explain",
 )
 
+# The exit codes and their meanings, as the manual page and the documents list them.
+EXIT_CODES = {
+    0: "success",
+    1: "the extension returned an error",
+    2: "wrong usage, an unknown name, or invalid arguments",
+    3: "invalid config or manifest",
+    4: "refused, for example by a permission, the sandbox or a pin",
+    5: "the extension did not start, or its handshake failed",
+    6: "a call timed out",
+    7: "the extension died or broke the protocol, or its circuit breaker is open",
+    130: "Ctrl-C",
+}
 # The exit code after Ctrl-C: 128 + SIGINT, as in shells.
 INTERRUPTED = 130
 # The exit code without any argument.

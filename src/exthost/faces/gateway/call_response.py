@@ -10,7 +10,7 @@ from typing import Any
 
 import mcp_types as types
 
-from exthost.faces.http_server.probes import Send
+from exthost.faces.http_server.asgi import Send
 from exthost.wire import jsontext
 
 # If a call has no result after this time, its response becomes a stream. A comment is sent then,

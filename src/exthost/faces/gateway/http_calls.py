@@ -35,7 +35,7 @@ from exthost.faces.gateway.call_session import CallingClient, make_context
 from exthost.faces.gateway.clients import SESSION_HEADER, Client, Clients
 from exthost.faces.gateway.exchanges import Context
 from exthost.faces.http_server.access import MISDIRECTED, UNKNOWN_NAME, Access
-from exthost.faces.http_server.probes import (
+from exthost.faces.http_server.asgi import (
     App,
     Receive,
     Scope,

@@ -36,7 +36,7 @@ ERROR = "exthost/error"
 WARNINGS = "exthost/warnings"
 
 _ANY_OBJECT = {"type": "object"}
-# A lone surrogate. Python strings can contain it; UTF-8, and therefore JSON on the wire, cannot.
+# A lone surrogate. Python strings can contain it; UTF-8, and therefore a JSON message, cannot.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

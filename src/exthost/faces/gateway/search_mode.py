@@ -1,8 +1,8 @@
 """The two tools of `[gateway] mode = "search"`: one finds tools, the other calls one of them.
 
-A client then reads two tools instead of all, and gets the others when it searches. A call by
-`call_tool` is the call of the tool that it names: `unwrap_call` makes the params of that call, and
-the gateway handles them as any other call.
+A client then lists two tools instead of all, and finds the others by searching. A call of
+`call_tool` becomes a call of the tool that its arguments name: `unwrap_call` returns the params of
+that call, and the gateway handles them as those of any other call.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,10 +21,10 @@ CALL: Final = "call_tool"
 _DEFAULT_LIMIT: Final = 8
 _MAX_LIMIT: Final = 50
 
-# How much of what an extension says about itself is in the instructions.
+# The length at which the description of an extension is cut in the instructions.
 _MAX_ABOUT_CHARS: Final = 160
 
-# So many names of tools stand for an extension that says nothing about itself.
+# How many names of tools replace the description of an extension that has none.
 _MAX_NAMES: Final = 6
 
 TOOLS: Final[tuple[dict[str, Any], ...]] = (
@@ -35,7 +35,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
         "inputSchema": {
             "type": "object",
             "properties": {
-                "query": {"type": "string", "description": "What the tool shall do, in words."},
+                "query": {"type": "string", "description": "What the tool should do, in words."},
                 "limit": {
                     "type": "integer",
                     "minimum": 1,
@@ -84,7 +84,7 @@ def read_search(arguments: Any) -> tuple[str, int]:
 
 
 def unwrap_call(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the params of the call that a call of `call_tool` requests. Raises MCPError."""
+    """Return the params of the call that `call_tool` is asked to make. Raises MCPError."""
     arguments = params.get("arguments")
     name = arguments.get("name") if isinstance(arguments, Mapping) else None
     inner = arguments.get("arguments") if isinstance(arguments, Mapping) else None

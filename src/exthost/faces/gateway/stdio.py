@@ -63,16 +63,16 @@ class ClaimedStdio(NamedTuple):
 def claim_stdio() -> Iterator[ClaimedStdio]:
     """Reserve stdin and stdout for the protocol. Within the block, file descriptor 0 refers to
     /dev/null and file descriptor 1 to stderr."""
-    wire = ClaimedStdio(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3))
+    claimed = ClaimedStdio(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3))
     dev_null = os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(dev_null, 0)
         os.dup2(2, 1)
-        yield wire
+        yield claimed
     finally:
-        os.dup2(wire.read_fd, 0)
-        os.dup2(wire.write_fd, 1)
-        for fd in (dev_null, *wire):
+        os.dup2(claimed.read_fd, 0)
+        os.dup2(claimed.write_fd, 1)
+        for fd in (dev_null, *claimed):
             os.close(fd)
 
 
@@ -166,10 +166,10 @@ class StdioStream(LineWriter):
 
     plain_names: bool | None = None
 
-    def __init__(self, wire: ClaimedStdio) -> None:
-        super().__init__(wire.write_fd, self._report_broken)
+    def __init__(self, claimed: ClaimedStdio) -> None:
+        super().__init__(claimed.write_fd, self._report_broken)
         self.client_info: dict[str, Any] = {}
-        self._read_fd = wire.read_fd
+        self._read_fd = claimed.read_fd
         self._handle_line: Callable[[bytes, int], bool] = lambda *_: False
         self._on_client_gone: Callable[[], object] = lambda: None
         self._framing = Lines(MAX_LINE_BYTES)
@@ -226,10 +226,10 @@ class StdioStream(LineWriter):
             self._change.set()
 
 
-async def serve(server: McpServer, wire: ClaimedStdio) -> None:
+async def serve(server: McpServer, claimed: ClaimedStdio) -> None:
     """Serve the client at the other end of the pipes, until it closes stdin or its end of
     stdout."""
-    await serve_client(server, StdioStream(wire))
+    await serve_client(server, StdioStream(claimed))
 
 
 async def serve_client(server: McpServer, stream: ClientStream) -> None:

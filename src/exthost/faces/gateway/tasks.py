@@ -1,9 +1,9 @@
 """Tasks of MCP servers, as clients of the gateway see them.
 
-A stateless server may run a call as a task, for a client that declares the extension. The client
-then sends requests about the task, which name it by its id alone. Two servers may use the same id,
-so a client gets an id that also contains the extension: `EXTENSION/ID`. The gateway keeps nothing
-about tasks.
+A stateless server may run a call as a task, if its client has declared the MCP extension "tasks".
+The client then sends requests about the task, which name it by its id alone. Two servers may use
+the same id, so a client gets an id that also contains the extension: `EXTENSION/ID`. The gateway
+keeps nothing about tasks.
 """
 
 from collections.abc import Mapping

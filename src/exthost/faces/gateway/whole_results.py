@@ -1,4 +1,4 @@
-"""Results that were too long for a model: what the client gets instead, and where the whole is.
+"""Shortens results that are too long for a model, and keeps the whole results for a while.
 
 A client gets the beginning and the end of the text. The whole result can be read as the resource
 `exthost://results/ID` for ten minutes. The id cannot be guessed, so only the client that got it can

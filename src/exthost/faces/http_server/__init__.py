@@ -9,6 +9,7 @@ In reading order:
     access         checks the Host and Origin headers and the token of a request
     metrics        counts calls, and produces the text of `/metrics`
     trace_context  reads the W3C Trace Context of a request, to pass it on to the extension
+    asgi           reads requests and sends responses, in the form of the ASGI interface
     probes         answers `/healthz` and `/metrics`
     server         runs uvicorn with limits, and without its signal handlers
 """

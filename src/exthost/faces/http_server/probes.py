@@ -6,17 +6,13 @@
 breaker. `/metrics` needs the token, because it contains the names of extensions.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from exthost.faces.http_server.access import UNAUTHORIZED, Access
+from exthost.faces.http_server.asgi import App, Receive, Scope, Send, decode_headers, send_response
 from exthost.faces.http_server.metrics import Metrics
 from exthost.wire import jsontext
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Any]]
-Send: TypeAlias = Callable[[Any], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
@@ -96,27 +92,3 @@ class Probes:
 def _respond(status: str) -> tuple[int, str, bytes]:
     body = jsontext.encode({"status": status})
     return 200 if status == "ok" else 503, "application/json", body
-
-
-def decode_headers(scope: Scope) -> Mapping[str, str]:
-    """Return the headers of an ASGI request, by their names in lower case. The values of a header
-    that occurs several times are joined with commas."""
-    headers: dict[str, str] = {}
-    for raw_name, raw_value in scope["headers"]:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
-
-
-async def send_response(send: Send, status: int, content_type: str, body: bytes) -> None:
-    """Send a whole response."""
-    headers = [
-        (b"content-type", content_type.encode("latin-1")),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-    ]
-    if status == UNAUTHORIZED:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -18,7 +18,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from exthost.faces.http_server import probes
+from exthost.faces.http_server import asgi
 from exthost.faces.http_server.access import Access
 from exthost.model.connection_limit import ConnectionLimit, peer_of
 
@@ -105,7 +105,7 @@ class LimitedProtocol(H11Protocol):
             self.limit.mark_active(self)
         super().data_received(data)
         if not self._is_authenticated and self.scope is not None:
-            self._is_authenticated = self.has_token(probes.decode_headers(dict(self.scope)))
+            self._is_authenticated = self.has_token(asgi.decode_headers(dict(self.scope)))
             if self._is_authenticated:
                 self._count()
                 self.limit.authenticate(self)
@@ -194,18 +194,18 @@ BAD_REQUEST = 400
 _SINGLE_HEADERS = (b"authorization", b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode")
 
 
-def refuse_repeated_headers(app: probes.App) -> probes.App:
+def refuse_repeated_headers(app: asgi.App) -> asgi.App:
     """Return an ASGI application that answers a request with 400 if a header that decides about
     access occurs more than once, and passes all others to `app`. Of two `Authorization` headers,
     some programs use the first and others the last, so a proxy could check the wrong one."""
 
-    async def answer(scope: probes.Scope, receive: probes.Receive, send: probes.Send) -> None:
+    async def answer(scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         if scope["type"] == "http":
             names = [name.lower() for name, _ in scope["headers"]]
             for header in _SINGLE_HEADERS:
                 if names.count(header) > 1:
                     reason = b"the header " + header + b" occurs more than once"
-                    await probes.send_response(send, BAD_REQUEST, "text/plain", reason)
+                    await asgi.send_response(send, BAD_REQUEST, "text/plain", reason)
                     return
         await app(scope, receive, send)
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from exthost.faces.http_server.access import UNAUTHORIZED, Access
-from exthost.faces.http_server.probes import decode_headers, send_response
+from exthost.faces.http_server.asgi import decode_headers, send_response
 from exthost.faces.web.endpoints import Endpoint, Endpoints
 from exthost.faces.web.login import Login
 

@@ -124,11 +124,9 @@ class RowSampler:
         for extension in self._host.extensions:
             row = self._row(extension, point)
             previous = self._rows.get(extension.id)
-            is_unchanged = previous is not None and previous[1] == row
             # An unchanged row keeps the number of the sample in which it changed last.
-            rows[extension.id] = (
-                previous if previous is not None and is_unchanged else (number, row)
-            )
+            changed_in = number if previous is None or previous[1] != row else previous[0]
+            rows[extension.id] = (changed_in, row)
         for name in self._rows.keys() - rows.keys():
             self._removed[name] = number
         for name in self._removed.keys() & rows.keys():

@@ -137,7 +137,9 @@ def _has_index(connection: sqlite3.Connection, n: int) -> bool:
 def _match_expression(text: str) -> str:
     """Return an FTS5 expression for the blocks that contain every trigram of this text."""
     text = text.replace(_NUL, _REPLACEMENT).ljust(3, _PADDING)
-    trigrams = dict.fromkeys(text[at : at + 3] for at in range(len(text) - 2))  # an ordered set
+    trigrams = dict.fromkeys(
+        text[offset : offset + 3] for offset in range(len(text) - 2)
+    )  # an ordered set
     quoted = ('"' + trigram.replace('"', '""') + '"' for trigram in trigrams)
     return " AND ".join(list(quoted)[:_MAX_TRIGRAMS])
 
@@ -145,9 +147,9 @@ def _match_expression(text: str) -> str:
 def _find_positions(block: bytes, pattern: bytes) -> Iterator[int]:
     """Yield the positions, from 0, of the texts in a block that contain these bytes."""
     position = start = 0
-    at = block.find(pattern)
-    while at >= 0:
-        position += block.count(_SEPARATOR, start, at)
+    offset = block.find(pattern)
+    while offset >= 0:
+        position += block.count(_SEPARATOR, start, offset)
         yield position
-        start = block.find(_SEPARATOR, at)
-        at = block.find(pattern, start) if start >= 0 else -1
+        start = block.find(_SEPARATOR, offset)
+        offset = block.find(pattern, start) if start >= 0 else -1

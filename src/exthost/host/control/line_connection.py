@@ -103,14 +103,14 @@ class LineConnection:
             self._backlog.append(line)
             return
         try:
-            done = write(self._fd, line)
+            written = write(self._fd, line)
         except (BlockingIOError, InterruptedError):
-            done = 0
+            written = 0
         except OSError:
             self.abort()
             return
-        if done != len(line):
-            self._backlog.append(memoryview(line)[done:])
+        if written != len(line):
+            self._backlog.append(memoryview(line)[written:])
             self.loop.add_writer(self._fd, self._write_backlog)
             self.pause_writing()
 

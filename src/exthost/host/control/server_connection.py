@@ -206,8 +206,8 @@ class ServerConnection(LineConnection):
             self.resume_reading()
 
     def _has_room(self) -> bool:
-        asked = len(self._questions)
-        return len(self._tasks) + len(self._calls) - asked < MAX_REQUESTS
+        question_count = len(self._questions)
+        return len(self._tasks) + len(self._calls) - question_count < MAX_REQUESTS
 
     def _handle_line(self, item: Item) -> None:
         """Start the request in this line, or cancel the request that it names."""

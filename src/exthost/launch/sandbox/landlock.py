@@ -5,8 +5,8 @@ other system calls. There are no namespaces, so this sandbox is weaker than the 
 (`strict.py`); `describe_weaknesses` says how, line by line. A script (`process.landlocked_program`)
 applies both and executes the program. The module does no I/O.
 
-Landlock only adds rights. So a folder inside a writable folder cannot be closed, and an extension
-for which that is necessary is refused (`containment`).
+Landlock only adds rights. So a path inside a writable folder cannot be protected, and an
+extension for which that is necessary is refused (`containment`).
 """
 
 import json

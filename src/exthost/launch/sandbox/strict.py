@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 
 from exthost.launch.sandbox import pid_namespace, seccomp
 from exthost.launch.sandbox.initcode import INIT
-from exthost.model.launch_plan import ClosedFolder, LaunchPlan, ResourceLimit, Wrapper
+from exthost.model.launch_plan import InaccessibleFolder, LaunchPlan, ResourceLimit, Wrapper
 from exthost.model.probe_result import SandboxSupport
 
 # If the host runs as root, the uid and gid that an extension sees as its own inside the sandbox.
@@ -73,14 +73,15 @@ class VisiblePath(NamedTuple):
     source: str
 
 
-class ClosedPath(NamedTuple):
+class ProtectedPath(NamedTuple):
     """A path in a granted folder that is mounted over itself, so that the extension can neither
     write nor replace it.
 
     path    an absolute path without symbolic links
-    access  "read" for what is closed; "write" for a folder above it, which stays writable: a mount
-            point cannot be renamed
-    reason  why it is closed, such as "code of tool: virtual environment"; users see it in listings
+    access  "read" for the protected path; "write" for a folder above it, which stays writable but,
+            as a mount point, cannot be renamed
+    reason  why the path is protected, such as "code of tool: virtual environment"; users see it in
+            listings
     """
 
     path: str
@@ -101,8 +102,8 @@ class View:
     uid            the user that a root host runs the extension as; None for the host's own user
     private_folders  further folders that are private file systems in memory, as /tmp is: caches of
                    programs that download packages; a visible path may lie in one
-    closed         what is mounted over itself in the folders that were granted with `:rw`
-    closed_folders the folders that this user cannot enter, with the visible paths in them
+    protected      the code in folders that were granted with `:rw`; it cannot be written
+    inaccessible_folders  the folders that this user cannot enter, with the visible paths in them
     """
 
     visible_paths: tuple[VisiblePath, ...] = ()
@@ -111,8 +112,8 @@ class View:
     cwd: str = "/"
     state: str = ""
     uid: int | None = None
-    closed: tuple[ClosedPath, ...] = ()
-    closed_folders: tuple[ClosedFolder, ...] = ()
+    protected: tuple[ProtectedPath, ...] = ()
+    inaccessible_folders: tuple[InaccessibleFolder, ...] = ()
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -139,8 +140,8 @@ def plan_wrapper(
         limits=limits,
         filter=seccomp.program(support.machine, network=network, proxied=proxied),
         private_mounts=tuple(sizes),
-        closed=tuple(item.path for item in view.closed if item.access == "read"),
-        closed_folders=view.closed_folders,
+        protected=tuple(item.path for item in view.protected if item.access == "read"),
+        inaccessible_folders=view.inaccessible_folders,
         uid=view.uid,
     )
 
@@ -155,8 +156,7 @@ def describe(
     support: SandboxSupport, view: View, *, network: bool, hosts: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Return what is enforced, as data for users. `hosts` are those that it reaches through a
-    proxy. `paths` lists every visible path, and `closed` those in granted folders that cannot be
-    written."""
+    proxy. `paths` lists every visible path, and `closed` the protected paths."""
     enforced: dict[str, Any] = {
         "network": "netns+seccomp+proxy"
         if hosts
@@ -173,11 +173,13 @@ def describe(
     if support.uid == 0:
         enforced["uid"] = "0 without capabilities" if view.uid is None else str(view.uid)
     state = [VisiblePath(view.state, "write", "state")] if view.state else []
-    closed = [
-        {"path": path, "reason": reason} for path, access, reason in view.closed if access == "read"
+    protected = [
+        {"path": path, "reason": reason}
+        for path, access, reason in view.protected
+        if access == "read"
     ]
     paths = [visible._asdict() for visible in (*view.visible_paths, *state)]
-    return enforced | {"paths": paths, "closed": closed}
+    return enforced | {"paths": paths, "closed": protected}
 
 
 def can_see(wrapper: Wrapper, path: str) -> bool:
@@ -206,14 +208,15 @@ def hide_folders(wrapper: Wrapper, folders: Iterable[str]) -> Wrapper:
     return _add_mounts(wrapper, options)
 
 
-def with_folder(wrapper: Wrapper, folder: str, closed_folder: str = "") -> Wrapper:
-    """Return the wrapper of a sandbox that has one more folder, read-only. `closed_folder` is the
+def with_folder(wrapper: Wrapper, folder: str, inaccessible: str = "") -> Wrapper:
+    """Return the wrapper of a sandbox that has one more folder, read-only. `inaccessible` is the
     outermost folder above it that the user of the extension cannot enter; "" if there is none."""
-    if closed_folder:
-        visible = {closed.path: closed.visible_paths for closed in wrapper.closed_folders}
-        visible[closed_folder] = (*visible.get(closed_folder, ()), folder)
+    if inaccessible:
+        visible = {outer.path: outer.visible_paths for outer in wrapper.inaccessible_folders}
+        visible[inaccessible] = (*visible.get(inaccessible, ()), folder)
         wrapper = replace(
-            wrapper, closed_folders=tuple(ClosedFolder(*item) for item in visible.items())
+            wrapper,
+            inaccessible_folders=tuple(InaccessibleFolder(*item) for item in visible.items()),
         )
     return _add_mounts(wrapper, ("--ro-bind", folder, folder))
 
@@ -319,9 +322,9 @@ def _options(
     if support.uid == 0 and view.uid is None:  # the extension runs as root
         for path in _PROC_READ_ONLY:
             yield from ("--ro-bind-try", path, path)
-    # The number of slashes is the depth: outer folders come first. A closed path replaces what is
-    # visible at the same path.
-    mounts = {path: access for path, access, _ in (*view.visible_paths, *view.closed)}
+    # The number of slashes is the depth: outer folders come first. A protected path replaces the
+    # visible path that is the same.
+    mounts = {path: access for path, access, _ in (*view.visible_paths, *view.protected)}
     for path, access in sorted(mounts.items(), key=lambda item: (item[0].count("/"), item[0])):
         yield from ("--bind" if access == "write" else "--ro-bind", path, path)
     if view.state:

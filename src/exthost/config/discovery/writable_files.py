@@ -1,7 +1,7 @@
 """Finds configs and search paths that other users can write.
 
-A user who can write them decides which programs the host runs, and as whom. It is reported and
-not refused, because on some file systems (those of Windows, for example) every file has mode 0777.
+A user who can write them decides which programs the host runs. They are reported and not refused,
+because on some file systems (those of Windows, for example) every file has mode 0777.
 """
 
 import os
@@ -16,7 +16,7 @@ from exthost.config.discovery.search import base_folders, resolve_search_path
 from exthost.config.lock_file import LOCK_NAME
 
 
-def find_open_files(config: Config) -> list[Diagnostic]:
+def find_writable_files(config: Config) -> list[Diagnostic]:
     """Return a warning for the folder of the config, or else the config, and for each search path
     that others can write."""
     reasons = {path: reason for path in _paths(config) if (reason := _find_reason(path))}
@@ -42,7 +42,7 @@ def _paths(config: Config) -> Iterable[str]:
     if settings is not None and settings.enabled:
         bases = base_folders(settings, config.folder or ".")
         for search_path in settings.search_paths:
-            # $PATH and the folders of other hosts ($SYNAPS) are not this config's business.
+            # $PATH and the folders of other hosts ($SYNAPS) do not belong to this config.
             if not search_path.startswith("$"):
                 folder = resolve_search_path(search_path, bases)
                 if isinstance(folder, str):

@@ -2,23 +2,27 @@
 
 import pytest
 
-from exthost.launch.closed_paths import Closure, OwnedCode, close_code
 from exthost.launch.code_paths import CodePath, Scope
+from exthost.launch.protected_paths import CodeProtection, OwnedCode, protect_code
 
 
 def code(path: str, scope: Scope = Scope.ALL, owner: str = "tool") -> OwnedCode:
     return OwnedCode(owner, CodePath(path, scope, "virtual environment"))
 
 
-def mounts(closure: Closure) -> dict[str, str]:
-    return {path: access for path, access, _ in closure.closed}
+def get_mounts(protection: CodeProtection) -> dict[str, str]:
+    return {path: access for path, access, _ in protection.protected}
 
 
-def test_a_closed_path_is_read_only_and_its_parents_are_mounted() -> None:
-    closure = close_code(["/proj"], [code("/proj/a/b/.venv"), code("/elsewhere/.venv")])
-    assert mounts(closure) == {"/proj/a": "write", "/proj/a/b": "write", "/proj/a/b/.venv": "read"}
-    assert not closure.exposed
-    assert closure.closed[-1].reason == "code of tool: virtual environment"
+def test_a_protected_path_is_read_only_and_its_parents_are_mounted() -> None:
+    protection = protect_code(["/proj"], [code("/proj/a/b/.venv"), code("/elsewhere/.venv")])
+    assert get_mounts(protection) == {
+        "/proj/a": "write",
+        "/proj/a/b": "write",
+        "/proj/a/b/.venv": "read",
+    }
+    assert not protection.exposed
+    assert protection.protected[-1].reason == "code of tool: virtual environment"
 
 
 def test_only_the_outermost_path_is_mounted() -> None:
@@ -27,7 +31,7 @@ def test_only_the_outermost_path_is_mounted() -> None:
         code("/proj/.venv", Scope.FENCE),
         code("/proj/.venv/bin"),
     ]
-    assert mounts(close_code(["/proj"], code_inside)) == {"/proj/.venv": "read"}
+    assert get_mounts(protect_code(["/proj"], code_inside)) == {"/proj/.venv": "read"}
 
 
 @pytest.mark.parametrize(
@@ -51,27 +55,27 @@ def test_only_the_outermost_path_is_mounted() -> None:
         ("/proj", "/other/none", Scope.MISSING, False),
     ],
 )
-def test_code_that_cannot_be_closed_is_exposed(
+def test_code_that_cannot_be_protected_is_exposed(
     granted: str, path: str, scope: Scope, is_exposed: bool
 ) -> None:
-    closure = close_code([granted], [code(path, scope)])
-    assert bool(closure.exposed) is is_exposed
-    assert not closure.closed
+    protection = protect_code([granted], [code(path, scope)])
+    assert bool(protection.exposed) is is_exposed
+    assert not protection.protected
 
 
-def test_links_and_missing_paths_in_a_closed_folder_are_safe() -> None:
+def test_links_and_missing_paths_in_a_protected_folder_are_safe() -> None:
     code_inside = [code("/proj/.venv/bin/python", Scope.LINK), code("/proj/.venv/x", Scope.MISSING)]
-    assert close_code(["/proj"], code_inside).exposed
-    assert not close_code(["/proj"], [*code_inside, code("/proj/.venv", Scope.FENCE)]).exposed
+    assert protect_code(["/proj"], code_inside).exposed
+    assert not protect_code(["/proj"], [*code_inside, code("/proj/.venv", Scope.FENCE)]).exposed
 
 
-def test_a_granted_folder_inside_a_closed_folder_is_checked_separately() -> None:
+def test_a_granted_folder_inside_a_protected_folder_is_checked_separately() -> None:
     fence, link = code("/proj/.venv", Scope.FENCE), code("/proj/.venv/data/link", Scope.LINK)
-    closure = close_code(["/proj", "/proj/.venv/data"], [fence, link])
-    assert [exposed.granted for exposed in closure.exposed] == ["/proj/.venv/data"]
+    protection = protect_code(["/proj", "/proj/.venv/data"], [fence, link])
+    assert [exposed.granted for exposed in protection.exposed] == ["/proj/.venv/data"]
     deeper_code = [fence, code("/proj/.venv/data/a/tool")]
-    closure = close_code(["/proj", "/proj/.venv/data"], deeper_code)
-    assert mounts(closure) == {
+    protection = protect_code(["/proj", "/proj/.venv/data"], deeper_code)
+    assert get_mounts(protection) == {
         "/proj/.venv": "read",
         "/proj/.venv/data/a": "write",
         "/proj/.venv/data/a/tool": "read",
@@ -81,16 +85,16 @@ def test_a_granted_folder_inside_a_closed_folder_is_checked_separately() -> None
 def test_a_read_only_grant_stays_read_only() -> None:
     """A folder above the code is mounted writable, unless it is read-only already."""
     code_inside = [code("/proj/docs/tools/.venv"), code("/proj/docs/link", Scope.LINK)]
-    closure = close_code(["/proj"], code_inside, ["/proj/docs", "/elsewhere"])
-    assert mounts(closure) == {"/proj/docs": "read"} and not closure.exposed
+    protection = protect_code(["/proj"], code_inside, ["/proj/docs", "/elsewhere"])
+    assert get_mounts(protection) == {"/proj/docs": "read"} and not protection.exposed
 
 
-def test_missing_in_returns_code_that_a_process_has_not_closed() -> None:
-    closure = close_code(["/proj"], [code("/proj/a/.venv")])
-    assert closure.missing_in([]) == "/proj/a/.venv"
-    assert closure.missing_in(["/proj/b"]) == "/proj/a/.venv"
-    assert closure.missing_in(["/proj/a/.venv"]) == closure.missing_in(["/proj/a"]) == ""
+def test_missing_in_returns_code_that_is_not_protected_in_a_process() -> None:
+    protection = protect_code(["/proj"], [code("/proj/a/.venv")])
+    assert protection.missing_in([]) == "/proj/a/.venv"
+    assert protection.missing_in(["/proj/b"]) == "/proj/a/.venv"
+    assert protection.missing_in(["/proj/a/.venv"]) == protection.missing_in(["/proj/a"]) == ""
 
 
-def test_no_path_is_closed_without_a_grant() -> None:
-    assert close_code([], [code("/proj")]) == Closure()
+def test_no_path_is_protected_without_a_grant() -> None:
+    assert protect_code([], [code("/proj")]) == CodeProtection()

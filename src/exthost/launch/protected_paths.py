@@ -1,13 +1,13 @@
-"""Decides what is closed in the folders that a sandboxed extension may write: mounted read-only
-there, because it is code of the host or of an extension.
+"""Decides which paths are protected in the folders that a sandboxed extension may write: those with
+code of the host or of an extension are mounted read-only there.
 
 A mount point cannot be written, renamed or removed. Its parent folders can be renamed, so that
 another folder takes the place of the code; therefore every folder between the granted folder and
 the code becomes a mount point, too, which stays writable.
 
-Some code cannot be closed: the granted folder itself, a symlink (nothing can be mounted on it), and
-what does not exist yet. Such code is exposed, and one of the two extensions must be refused. The
-module does no I/O.
+Some code cannot be protected: the granted folder itself, a symlink (nothing can be mounted on it),
+and a path that does not exist yet. Such code is exposed, and one of the two extensions must be
+refused. The module does no I/O.
 """
 
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from exthost.launch.code_paths import CodePath, Scope
-from exthost.launch.sandbox.strict import ClosedPath
+from exthost.launch.sandbox.strict import ProtectedPath
 from exthost.launch.visible_paths import is_below
 
-_FOLDER = "folder of what is closed"
+_PARENT_REASON = "folder above protected code"
 
 
 class OwnedCode(NamedTuple):
@@ -30,7 +30,7 @@ class OwnedCode(NamedTuple):
 
 
 class ExposedPath(NamedTuple):
-    """Code that cannot be closed in a granted folder."""
+    """Code that cannot be protected in a granted folder."""
 
     granted: str
     owner: str
@@ -38,47 +38,49 @@ class ExposedPath(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closure:
-    """The paths to close in the folders that an extension may write, and those that cannot be."""
+class CodeProtection:
+    """The protected paths in the folders that an extension may write, and the code there that
+    cannot be protected."""
 
-    closed: tuple[ClosedPath, ...] = ()
+    protected: tuple[ProtectedPath, ...] = ()
     exposed: tuple[ExposedPath, ...] = ()
 
-    def missing_in(self, closed_paths: Iterable[str]) -> str:
-        """Return a path that has to be closed and is not below one of these; "" if all are."""
-        known = tuple(closed_paths)
-        for needed in self.closed:
-            is_closed = any(is_below(needed.path, path) for path in known)
-            if needed.access == "read" and not is_closed:
+    def missing_in(self, protected_paths: Iterable[str]) -> str:
+        """Return a path that must be protected, and is not in one of these protected paths; "" if
+        there is none."""
+        known = tuple(protected_paths)
+        for needed in self.protected:
+            is_protected = any(is_below(needed.path, path) for path in known)
+            if needed.access == "read" and not is_protected:
                 return needed.path
         return ""
 
 
-def close_code(
+def protect_code(
     granted: Iterable[str], code: Iterable[OwnedCode], read_only: Iterable[str] = ()
-) -> Closure:
-    """Return what is closed for an extension that may write these folders (real paths).
+) -> CodeProtection:
+    """Return what is protected from an extension that may write these folders (real paths).
     `read_only` are the paths that it may only read: in a granted folder they are mounted read-only
     in any case, and what is in them needs no mount of its own."""
     folders, owned, shown = tuple(dict.fromkeys(granted)), tuple(code), tuple(read_only)
     if not folders:
-        return Closure()
-    closed: dict[str, ClosedPath] = {}
+        return CodeProtection()
+    protected: dict[str, ProtectedPath] = {}
     exposed: list[ExposedPath] = []
     for folder in folders:
         shown_inside = [path for path in shown if path != folder and is_below(path, folder)]
-        inside, unsafe = _judge(folder, owned, shown_inside)
+        inside, unsafe = _sort_code(folder, owned, shown_inside)
         exposed += (ExposedPath(folder, item.owner, item.code) for item in unsafe)
         for path, item in inside.items():
-            closed[path] = ClosedPath(path, "read", _describe(item))
+            protected[path] = ProtectedPath(path, "read", _describe(item))
             for parent in _folders_between(path, folder):
-                closed.setdefault(parent, ClosedPath(parent, "write", _FOLDER))
-    return Closure(closed=tuple(sorted(closed.values())), exposed=tuple(exposed))
+                protected.setdefault(parent, ProtectedPath(parent, "write", _PARENT_REASON))
+    return CodeProtection(protected=tuple(sorted(protected.values())), exposed=tuple(exposed))
 
 
-def expose_code(granted: Iterable[str], code: Iterable[OwnedCode]) -> Closure:
+def expose_code(granted: Iterable[str], code: Iterable[OwnedCode]) -> CodeProtection:
     """Return the same for a WebAssembly module, whose engine cannot make a part of a folder
-    read-only: nothing is closed, and all code in a granted folder is exposed."""
+    read-only: nothing is protected, and all code in a granted folder is exposed."""
     owned = tuple(code)
     exposed = [
         ExposedPath(folder, owner, path)
@@ -86,14 +88,14 @@ def expose_code(granted: Iterable[str], code: Iterable[OwnedCode]) -> Closure:
         for owner, path in owned
         if is_below(path.path, folder) or (path.scope is Scope.ALL and is_below(folder, path.path))
     ]
-    return Closure(exposed=tuple(exposed))
+    return CodeProtection(exposed=tuple(exposed))
 
 
-def _judge(
+def _sort_code(
     folder: str, code: Iterable[OwnedCode], read_only: Iterable[str]
 ) -> tuple[dict[str, OwnedCode], list[OwnedCode]]:
-    """Return the outermost paths that are closed in a granted folder, and what cannot be closed.
-    `read_only` are the paths in that folder which are read-only in any case."""
+    """Return the outermost paths to protect in a granted folder, and the code that cannot be
+    protected. `read_only` are the paths in that folder which are read-only in any case."""
     inside: dict[str, OwnedCode] = {}
     later: list[OwnedCode] = []
     exposed: list[OwnedCode] = []

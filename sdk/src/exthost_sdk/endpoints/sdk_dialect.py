@@ -1,0 +1,31 @@
+"""The description of one dialect, for the parts of the SDK that work with every dialect."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from exthost_sdk.endpoints.endpoint import Endpoint, Identity
+
+
+class SdkDialect(NamedTuple):
+    """One dialect that the SDK speaks.
+
+    endpoint          its endpoint class
+    recognises        returns whether a host of this dialect begins with these bytes, None if more
+                      are needed. The second argument is the JSON object on the first line, None if
+                      there is none
+    templates         the templates of `exthost new` that it supports; the first is the default
+    manifest_file     the path of its manifest in the folder of an extension; "" if it has none
+    write_manifest    returns the text of the manifest, given the command that starts the extension
+    repeats_manifest  whether the handshake repeats the manifest, so that an extension reads it
+    provider_test     the body of the test of a new provider, if it supports that template
+    is_tried_last     whether `recognises` accepts also what other dialects begin with
+    """
+
+    endpoint: type[Endpoint]
+    recognises: Callable[[bytes, Mapping[str, Any] | None], bool | None]
+    templates: tuple[str, ...] = ()
+    manifest_file: str = ""
+    write_manifest: Callable[[Identity, Sequence[str]], str] | None = None
+    repeats_manifest: bool = False
+    provider_test: str = ""
+    is_tried_last: bool = False
