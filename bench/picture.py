@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.compare import Run, read_run
+from bench.row import NOISY_OTHER_WORK
 
 TITLE = "MCP tools/call, 100 in flight, through the same server in C"
 # The clients on the event loop and in the dialect that users have by default.
@@ -52,10 +53,20 @@ def _make_bar(label: str, row: Mapping[str, Any]) -> Bar:
     return Bar(label, 1 / row["value"], 1 / high, 1 / low)
 
 
-def draw(bars: Iterable[Bar]) -> str:
-    """Return the picture as SVG."""
+def describe_noise(run: Run) -> str:
+    """Return a sentence about other programs that used much of the machine during the run; "" if
+    none did."""
+    shares = [run[key].get("other_work") or 0 for key in PEERS if key in run]
+    share = max(shares, default=0)
+    if share <= NOISY_OTHER_WORK:
+        return ""
+    return f"Other programs used up to {share:.0%} of the cores during the run."
+
+
+def draw(bars: Iterable[Bar], note: str = "") -> str:
+    """Return the picture as SVG, with a note below the bars."""
     bars = list(bars)
-    height = 2 * MARGIN + 36 + ROW_HEIGHT * len(bars)
+    height = 2 * MARGIN + 36 + ROW_HEIGHT * len(bars) + (ROW_HEIGHT if note else 0)
     scale = (WIDTH - 2 * MARGIN - LABEL_WIDTH - NUMBER_WIDTH) / max(bar.high for bar in bars)
     parts = [
         (
@@ -69,6 +80,9 @@ def draw(bars: Iterable[Bar]) -> str:
     for number, bar in enumerate(bars):
         top = MARGIN + 36 + ROW_HEIGHT * number
         parts += _draw_bar(bar, top, scale)
+    if note:
+        bottom = f'<text x="{MARGIN}" y="{height - MARGIN}" font-size="12" fill="#555">'
+        parts.append(f"{bottom}{escape(note)}</text>")
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -98,11 +112,12 @@ def _draw_bar(bar: Bar, top: int, scale: float) -> list[str]:
 def main(words: list[str]) -> int:
     """Draw the picture of a run. Return 1 if the run measured none of the clients."""
     source, target = words
-    bars = make_bars(read_run(Path(source).read_text()))
+    run = read_run(Path(source).read_text())
+    bars = make_bars(run)
     if len(bars) == 1:
         print(f"{source} has no row of another client: no picture", file=sys.stderr)
         return 1
-    Path(target).write_text(draw(bars))
+    Path(target).write_text(draw(bars, describe_noise(run)))
     return 0
 
 

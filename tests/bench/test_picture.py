@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.picture import main, make_bars
+from bench.picture import describe_noise, main, make_bars
 
 
 def write_run(path: Path, *values: tuple[str, float | None]) -> Path:
@@ -33,6 +33,13 @@ def test_a_client_that_is_half_as_fast_has_half_a_bar(tmp_path: Path) -> None:
 def test_a_faster_client_is_drawn_first(tmp_path: Path) -> None:
     rows = {"peer-mcp-go": {"value": 0.5, "quartiles": [None, None]}}
     assert [bar.label for bar in make_bars(rows)] == ["Go SDK", "exthost"]
+
+
+def test_the_picture_says_how_much_other_programs_used() -> None:
+    row = {"value": 2.0, "quartiles": [None, None]}
+    assert describe_noise({"peer-mcp-go": {**row, "other_work": 0.04}}) == ""
+    note = describe_noise({"peer-mcp-go": {**row, "other_work": 0.7}})
+    assert note == "Other programs used up to 70% of the cores during the run."
 
 
 def test_a_run_without_other_clients_makes_no_picture(tmp_path: Path) -> None:

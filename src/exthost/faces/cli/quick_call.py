@@ -122,11 +122,11 @@ def _ask(
         connected.sendall(request.encode())
         line, received = _read_line(connected, received)
         found = _read_value(line)
-        extension, own_name = _quote(found["extension"]), _quote(found["tool"])
+        extension, tool_name = _quote(found["extension"]), _quote(found["tool"])
         tool = found
         confirm = '"confirm":true,' if sys.stderr.isatty() else ""
         params = (
-            f'{{"tool":{own_name},"context":{{}},"hooks":true,{confirm}"arguments":{{{pairs}}},'
+            f'{{"tool":{tool_name},"context":{{}},"hooks":true,{confirm}"arguments":{{{pairs}}},'
             '"timeout":null,"progress":true,"log":true}'
         )
         line = b""
