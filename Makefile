@@ -77,7 +77,7 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
 .PHONY: image mutants node fastmcp integrations ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
-	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
+	tests pure-tests bench bench-peers bench-picture soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser screenshots format clean
 
 test: lint types imports tests
@@ -203,8 +203,25 @@ browser:
 screenshots: $(STAMP) browser
 	$(BIN)/python -m scripts.page_screenshots
 
-bench: $(STAMP) node
+bench: $(STAMP) node bench-peers
 	$(BIN)/python -m bench
+
+# Clients of other projects in Go and Rust, for the rows `peer-…`, where their compilers are.
+bench-peers: $(STAMP)
+	@mkdir -p $(VENV)/peers
+	@test -e $(VENV)/peers/go_sdk || { command -v go >/dev/null \
+		&& cd bench/peers/go && go build -o $(abspath $(VENV))/peers/ ./mcp_go ./go_sdk; } \
+		|| echo "no clients in Go: their rows are skipped"
+	@test -e $(VENV)/peers/rmcp_peer || { command -v cargo >/dev/null \
+		&& cargo build --quiet --release --manifest-path bench/peers/rmcp/Cargo.toml \
+			--target-dir $(abspath $(VENV))/peers/target \
+		&& cp $(VENV)/peers/target/release/rmcp_peer $(VENV)/peers/; } \
+		|| echo "no client in Rust: its row is skipped"
+
+# The picture of the speed in README.md, from the rows `peer-…` of one run.
+bench-picture: $(STAMP) node bench-peers
+	$(BIN)/python -m bench --json peer-mcp peer-fastmcp > $(VENV)/bench.json || true
+	$(BIN)/python -m bench.picture $(VENV)/bench.json docs/images/bench.svg
 
 # Every trial of the fault suite, of which `make test` runs a sample; the same trials with processes on
 # simulated nodes; then the long trials, such as twenty kills of each part of a node, on Ray too if it

@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from bench import children, cores, isolate, proxy, rules, search
+from bench import children, compare, cores, isolate, proxy, rules, search
 from bench.row import Outcome, Row, Setting, Verdict, as_json, exit_status
 from bench.rows import ROWS
 from bench.table import Layout, cells, summary
@@ -82,6 +82,11 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     parser.add_argument("--list", action="store_true", help="name the rows, measure nothing")
     parser.add_argument(
+        "--compare",
+        metavar="FILE",
+        help="show what changed since an earlier run, whose --json output is in FILE",
+    )
+    parser.add_argument(
         "--priority",
         action="store_true",
         help="run before other programs, for a machine that is shared; needs root",
@@ -104,6 +109,13 @@ def main(words: Sequence[str] | None = None) -> int:
     if args.list:
         print("\n".join(f"{row.key:38}{row.name}" for row in rows))
         return 0
+    earlier = None
+    if args.compare:
+        try:
+            earlier = compare.read_run(Path(args.compare).read_text())
+        except (OSError, ValueError) as error:
+            print(f"--compare {args.compare}: {error}", file=sys.stderr)
+            return 2
     if args.priority:
         try:
             os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
@@ -130,8 +142,12 @@ def main(words: Sequence[str] | None = None) -> int:
     if args.json:
         found = {"machine": facts, "rows": [as_json(o) for o in outcomes], "ok": status == 0}
         print(json.dumps(found, indent=2))
+        if earlier is not None:
+            print("\n".join(compare.lines(earlier, outcomes)), file=sys.stderr)
         return status
     print(f"\n{summary(outcomes)}")
+    if earlier is not None:
+        print("\n" + "\n".join(compare.lines(earlier, outcomes)))
     for outcome in outcomes:
         if outcome.verdict is Verdict.FAILED:
             print(f"\n{outcome.row.key}:\n{outcome.reason}", file=sys.stderr)

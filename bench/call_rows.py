@@ -1,5 +1,6 @@
-"""The rows about small calls: `host.call_tool`, which users call and which is judged; `ext.call`,
-which is only reported; and clients of other projects on the same server.
+"""The rows about small calls: `host.call_tool`, which users call and which is judged against the
+least that a client does; `ext.call`, and the clients of other projects on the same server, which
+are reported.
 """
 
 from bench.cores import Pin
@@ -12,22 +13,25 @@ LOOPS = {"asyncio": False, "uvloop": True}
 
 
 def _one_call() -> tuple[Row, ...]:
-    targets = {
-        ("asyncio", Pin.SPLIT): (2.2, 1.9),
-        ("uvloop", Pin.SPLIT): (1.9, 1.6),
-        ("asyncio", Pin.SAME): (3.5, 3.0),
-        ("uvloop", Pin.SAME): (3.0, 2.3),
-    }
-    return tuple(
+    against_raw = tuple(
         Row(
             key=f"call_tool-{loop}-{pin.value}",
             name=f"host.call_tool, one call, {loop} / raw Python, {pin.value}",
-            measure=tools.one_call(pin, uvloop=LOOPS[loop]),
-            must=must,
-            stretch=stretch,
+            measure=tools.one_call(pin, uvloop=uvloop),
         )
-        for (loop, pin), (must, stretch) in targets.items()
+        for loop, uvloop in LOOPS.items()
+        for pin in (Pin.SPLIT, Pin.SAME)
     )
+    against_lean = tuple(
+        Row(
+            key=f"call_tool-{loop}-lean",
+            name=f"host.call_tool, one call, {loop} / the least a client does, split",
+            measure=tools.against_lean(Pin.SPLIT, uvloop=uvloop),
+            must=1.3,
+        )
+        for loop, uvloop in LOOPS.items()
+    )
+    return (*against_raw, *against_lean)
 
 
 def _bounds() -> tuple[Row, ...]:
@@ -57,7 +61,8 @@ def _in_flight(loop: str) -> tuple[Row, ...]:
     """Return a row of calls per second with a hundred in flight, as a ratio in the same run."""
     uvloop = LOOPS[loop]
     measures = (
-        ("streams", "streams + json", tools.against_streams(uvloop=uvloop), 3, None),
+        ("streams", "streams + json", tools.against_streams(uvloop=uvloop), None, None),
+        ("lean", "the least a client does", tools.in_flight_against_lean(uvloop=uvloop), 0.5, None),
         ("ext", "ext.call", tools.against_ext_call(uvloop=uvloop), 0.9, 0.95),
         # A subscriber costs 15 % at most, 8 % at best.
         ("observed", "without subscriber", tools.observed(calls=True, uvloop=uvloop), 0.85, 0.92),
@@ -95,8 +100,6 @@ CALL_TOOL_ROWS: tuple[Row, ...] = (
         key="call_tool-blocking-split",
         name="SyncHost.call_tool, one call / raw Python, split",
         measure=tools.blocking_call(Pin.SPLIT),
-        must=2.5,
-        stretch=1.8,
     ),
     *_in_flight("asyncio"),
     *_in_flight("uvloop"),
@@ -199,8 +202,6 @@ PEER_ROWS: tuple[Row, ...] = (
         name="host.call_tool, mcp, 100 in flight, asyncio / MCP Python SDK client",
         measure=peers.python_sdk(),
         direction=Direction.AT_LEAST,
-        must=30,
-        stretch=45,
         limit_s=LIMIT_S,
     ),
     Row(
@@ -229,8 +230,27 @@ PEER_ROWS: tuple[Row, ...] = (
         name="host.call_tool, mcp, 100 in flight / Node MCP SDK",
         measure=peers.node("mcp_sdk.cjs", "--mcp", "@modelcontextprotocol/sdk"),
         direction=Direction.AT_LEAST,
-        must=2,
-        stretch=3,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="peer-mcp-rust",
+        name="host.call_tool, mcp, 100 in flight / Rust SDK (rmcp)",
+        measure=peers.compiled("Rust SDK", "rmcp_peer"),
+        direction=Direction.AT_LEAST,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="peer-mcp-go",
+        name="host.call_tool, mcp, 100 in flight / Go SDK",
+        measure=peers.compiled("Go SDK", "go_sdk"),
+        direction=Direction.AT_LEAST,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="peer-mcp-mark3labs-go",
+        name="host.call_tool, mcp, 100 in flight / mcp-go",
+        measure=peers.compiled("mcp-go", "mcp_go"),
+        direction=Direction.AT_LEAST,
         limit_s=LIMIT_S,
     ),
     Row(
@@ -238,8 +258,6 @@ PEER_ROWS: tuple[Row, ...] = (
         name="host.call_tool, mcp, 100 in flight / Node vscode-jsonrpc",
         measure=peers.node("vscode_jsonrpc.cjs", "--mcp-headers", "vscode-jsonrpc"),
         direction=Direction.AT_LEAST,
-        must=2.5,
-        stretch=4,
         limit_s=LIMIT_S,
     ),
 )

@@ -2,7 +2,8 @@
 
 A row without a `must` is reported and not judged. A row that could not be measured gives the
 reason. A part of the host that does not exist yet, or something that this machine lacks, is not a
-miss; any other failure of a row with a must is one.
+miss; any other failure of a row with a must is one. A row whose rounds do not allow a verdict is
+noisy, which is neither a pass nor a miss.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,6 +25,7 @@ class Verdict(Enum):
     STRETCH = "stretch"
     MET = "met"
     MISSED = "MISSED"
+    NOISY = "NOISY"
     REPORTED = "reported"
     NOT_BUILT = "not built yet"
     SKIPPED = "skipped"
@@ -105,27 +107,35 @@ def is_noisy(reading: Reading) -> bool:
     Other programs delay the lean baseline relatively more than the host, and so make a ratio look
     better than it is.
     """
+    if reading.low is None or reading.high is None:  # a count, which is the same on a busy machine
+        return False
     if reading.other_work is not None and reading.other_work > NOISY_OTHER_WORK:
         return True
-    if reading.low is None or reading.high is None:
-        return False
     return reading.high - reading.low > NOISY_SPREAD * abs(reading.value)
 
 
 def judge(row: Row, reading: Reading) -> Verdict:
-    """Compare a reading with the targets of its row; a value exactly on a target reaches it."""
+    """Compare a reading with the targets of its row; a value exactly on a target reaches it.
 
-    def reaches(target: float) -> bool:
-        if row.direction is Direction.AT_MOST:
-            return reading.value <= target
-        return reading.value >= target
+    A verdict needs the quartiles on the same side of the target as the median, and a machine
+    without much other work. Otherwise the row is noisy.
+    """
+
+    def reaches(value: float, target: float) -> bool:
+        return value <= target if row.direction is Direction.AT_MOST else value >= target
 
     if row.must is None:
         return Verdict.REPORTED
+    quartiles = [value for value in (reading.low, reading.high) if value is not None]
+    if quartiles and (reading.other_work or 0) > NOISY_OTHER_WORK:
+        return Verdict.NOISY
     # Written so that a value that is not a number misses.
-    if not reaches(row.must):
+    outcomes = {reaches(value, row.must) for value in (reading.value, *quartiles)}
+    if len(outcomes) > 1:
+        return Verdict.NOISY
+    if outcomes == {False}:
         return Verdict.MISSED
-    if row.stretch is not None and reaches(row.stretch):
+    if row.stretch is not None and reaches(reading.value, row.stretch):
         return Verdict.STRETCH
     return Verdict.MET
 

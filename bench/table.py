@@ -92,5 +92,5 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         report += f"\n{key} was not judged the same each time: {values}"
     noisy = sum(o.reading is not None and is_noisy(o.reading) for o in outcomes)
     if noisy:
-        report += f"\n{noisy} rows are NOISY: no verdict on them until the machine is quiet"
+        report += f"\n{noisy} rows are NOISY: measure them again when the machine is quiet"
     return report

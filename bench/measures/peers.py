@@ -25,6 +25,7 @@ TEXT = "x" * 40
 ARGUMENTS = {"text": TEXT}
 SCRIPTS = Path(__file__).parent.parent / "peers"
 MODULES = Path(sys.prefix, "node", "node_modules")
+PROGRAMS = Path(sys.prefix, "peers")
 # A peer with a just-in-time compiler is fast after some thousand calls.
 WARM_ROUNDS = 4
 
@@ -125,11 +126,10 @@ def fastmcp(setting: Setting) -> Reading:
 
 
 @contextmanager
-def _script(name: str, server: tuple[str, ...]) -> Iterator[tuple[int, Callable[[], None]]]:
-    """Return a Node script that makes one block of calls for each line that it reads."""
-    node = shutil.which("node")
-    assert node is not None
-    words = [node, str(SCRIPTS / name), str(IN_FLIGHT_CALLS), TEXT, *server]
+def _program(*command: str, server: tuple[str, ...]) -> Iterator[tuple[int, Callable[[], None]]]:
+    """Return a program that makes one block of calls for each line that it reads."""
+    name = Path(command[-1]).name
+    words = [*command, str(IN_FLIGHT_CALLS), TEXT, *server]
     pipe = subprocess.PIPE
     environ = {**os.environ, "NODE_PATH": str(MODULES)}
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=environ) as process:
@@ -153,9 +153,24 @@ def node(script: str, mode: str, package: str) -> Callable[[Setting], Reading]:
     """A client in Node, in a process of its own that takes turns with this one."""
 
     def measure(setting: Setting) -> Reading:
-        if shutil.which("node") is None or not (MODULES / package).is_dir():
+        program = shutil.which("node")
+        if program is None or not (MODULES / package).is_dir():
             raise NotHere(f"{package} is not installed: `make node` does it where npm is")
-        with _script(script, server(setting, mode)) as (pid, block):
+        command = (program, str(SCRIPTS / script))
+        with _program(*command, server=server(setting, mode)) as (pid, block):
             return subject.run(_against(setting, package, held(block), hosts=[pid]))
+
+    return measure
+
+
+def compiled(name: str, program: str) -> Callable[[Setting], Reading]:
+    """A client in Go or Rust, in a process of its own that takes turns with this one."""
+
+    def measure(setting: Setting) -> Reading:
+        path = PROGRAMS / program
+        if not path.exists():
+            raise NotHere(f"{name} is not built: `make bench-peers` does it where its compiler is")
+        with _program(str(path), server=server(setting)) as (pid, block):
+            return subject.run(_against(setting, name, held(block), hosts=[pid]))
 
     return measure

@@ -2,9 +2,11 @@
 
 import asyncio
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 from bench import baselines, cores, memory, subject
 from bench.children import HERE, end
 from bench.crowd import crowd
-from bench.rounds import duration, ratios, read_values, take_turns
+from bench.rounds import duration, ratios, read_values, take_turns, take_turns_async
 from bench.row import NotBuiltYet, NotHere, Reading, Setting
 
 CHILDREN = 100
@@ -51,6 +53,62 @@ def help_text(setting: Setting) -> Reading:
     return read_values(ratios(took["help"], took["bare"]), absolute)
 
 
+# Opens and closes a host, and prints its processor time in milliseconds and its modules.
+FIRST_HOST = """
+import asyncio, sys, time
+import exthost
+async def main():
+    async with exthost.Host():
+        pass
+asyncio.run(main())
+print(time.process_time() * 1e3, len(sys.modules))
+"""
+
+
+def _first_host() -> tuple[float, int]:
+    result = subprocess.run(
+        [sys.executable, "-c", FIRST_HOST], capture_output=True, text=True, timeout=30, check=True
+    )
+    milliseconds, modules = result.stdout.split()
+    return float(milliseconds), int(modules)
+
+
+def first_host_time(setting: Setting) -> Reading:
+    """The processor time of a program that opens and closes a host, in milliseconds."""
+    _first_host()  # compiles the modules
+    return read_values([_first_host()[0] for _ in range(setting.rounds)])
+
+
+def first_host_modules(setting: Setting) -> Reading:
+    """The modules of that program, those of the interpreter included."""
+    return Reading(_first_host()[1])
+
+
+def call_in_running_host(setting: Setting) -> Reading:
+    """`exthost call` of a tool of a running host / `python -c pass`, whole processes."""
+    if not setting.child_is_c:
+        raise NotHere("a C compiler: the server is a C child")
+    program = str(Path(sys.executable).parent / "exthost")
+    with tempfile.TemporaryDirectory(prefix="exthost-bench-") as folder:
+        config = Path(folder, "exthost.toml")
+        command = json.dumps(setting.child[0])
+        config.write_text(
+            '[[extensions]]\nname = "x"\ndialect = "mcp"\n'
+            f'source = {{ type = "process", command = {command}, args = ["--mcp"] }}\n'
+        )
+        _run([program, "up", "-d", "--config", str(config)])()
+        try:
+            blocks = {
+                "call": _run([program, "call", "--config", str(config), "x", "echo", "text=hi"]),
+                "bare": _run([sys.executable, "-c", "pass"]),
+            }
+            took = take_turns(blocks, HELP_ROUNDS_EACH * setting.rounds, warm=2)
+        finally:
+            _run([program, "down", "--config", str(config)])()
+    absolute = (("call", duration(took["call"])), ("python", duration(took["bare"])))
+    return read_values(ratios(took["call"], took["bare"]), absolute)
+
+
 def many_children(lifetime: str) -> Callable[[Setting], Reading]:
     """100 children started, with handshake and one reply each / 100 bare Popen + echo.
 
@@ -65,13 +123,16 @@ def many_children(lifetime: str) -> Callable[[Setting], Reading]:
                 raise NotBuiltYet(f'lifetime = "{lifetime}"')
             options.clear()
             note = "connect takes no lifetime yet"
-        took: dict[str, list[float]] = {"bare": [], "exthost": []}
-        for turn in range(-1, setting.few):
+
+        async def start_bare() -> float:
             before = time.perf_counter()
             processes = baselines.start_many(setting.child, CHILDREN)
             bare_took = time.perf_counter() - before
             for process in processes:
                 end(process)
+            return bare_took
+
+        async def start_extensions() -> float:
             async with crowd(setting.child, **options) as people:
                 before = time.perf_counter()
                 started = await people.grow(CHILDREN)
@@ -84,9 +145,10 @@ def many_children(lifetime: str) -> Callable[[Setting], Reading]:
                 host_took = time.perf_counter() - before
                 if lifetime != "plain" and not cores.namespaced_below():
                     raise NotBuiltYet(f'lifetime = "{lifetime}" is accepted but not in force')
-            if turn >= 0:
-                took["bare"].append(bare_took)
-                took["exthost"].append(host_took)
+            return host_took
+
+        blocks = {"bare": start_bare, "exthost": start_extensions}
+        took = await take_turns_async(blocks, setting.few)
         absolute = (("exthost", duration(took["exthost"])), ("bare", duration(took["bare"])))
         return read_values(ratios(took["exthost"], took["bare"]), absolute, note)
 

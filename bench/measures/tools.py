@@ -10,6 +10,7 @@ from typing import Any
 from bench import baselines, cores, subject
 from bench.children import bare
 from bench.cores import Pin
+from bench.lean_client import lean_client
 from bench.measures.calls import (
     BLOCK_CALLS,
     IN_FLIGHT_CALLS,
@@ -105,6 +106,48 @@ def one_call(pin: Pin, *, dialect: str = "morphir", uvloop: bool = False) -> Mea
                 }
                 took = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
         return _compared(took, "call_tool", "raw", duration, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
+def against_lean(pin: Pin, *, uvloop: bool = False) -> Measure:
+    """One call at a time / the least that a client does."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.pair(pin)
+        with lean_client(setting.child) as client:
+            async with subject.host(entry(setting)) as host:
+                call = tool_call(host)
+                await check(call, "morphir")
+                note = cores.pin(pair)
+                blocks: Blocks = {
+                    "call_tool": one_by_one(call),
+                    "lean": one_by_one(lambda: client.call("echo", baselines.SMALL)),
+                }
+                took = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
+        return _compared(took, "call_tool", "lean", duration, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
+def in_flight_against_lean(*, uvloop: bool = False) -> Measure:
+    """Calls a second with 100 in flight / the least that a client does."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.apart()
+        with lean_client(setting.child) as client:
+            async with subject.host(entry(setting)) as host:
+                call = tool_call(host)
+                await check(call, "morphir")
+                note = cores.pin(pair)
+                blocks: Blocks = {
+                    "call_tool": in_flight(call),
+                    "lean": in_flight(lambda: client.call("echo", baselines.SMALL)),
+                }
+                took = await take_turns_async(
+                    blocks, MORE_IN_FLIGHT * setting.rounds, IN_FLIGHT_CALLS
+                )
+        return _compared(took, "lean", "call_tool", rate, note)
 
     return lambda setting: subject.run(work(setting), uvloop=uvloop)
 

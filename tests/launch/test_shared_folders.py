@@ -179,7 +179,7 @@ def test_the_state_folder_is_not_granted(tmp_path: Path, tool: Path) -> None:
 
 
 def test_code_is_not_read_without_a_grant(tool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exthost.launch.shared_folders.CodeReader", lambda: 1 / 0)
+    monkeypatch.setattr("exthost.launch.code_paths.CodeReader", lambda: 1 / 0)
     victim, reader = make_spec("tool", tool), make_spec("reader", tool, os.fspath(tool.parent))
     assert find_conflict(victim, as_neighbours(reader), ENVIRON) is None
     assert protect_view(reader, View(), as_neighbours(victim), ENVIRON) == View()

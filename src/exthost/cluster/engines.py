@@ -5,17 +5,18 @@ and "local" simulates nodes on this machine. A cluster is created, and its modul
 when the first extension uses it: a host without one starts faster.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
-
-from exthost.config.cluster import ClusterSettings
-from exthost.model.launch_plan import LaunchPlan
-from exthost.model.spec import Spec
 
 if TYPE_CHECKING:
     from exthost.cluster.cluster import Cluster
     from exthost.cluster.placer import Placer
     from exthost.cluster.remote_child import RemoteChild
+    from exthost.config.cluster import ClusterSettings
+    from exthost.model.launch_plan import LaunchPlan
+    from exthost.model.spec import Spec
 
 
 class Engines:
@@ -25,7 +26,7 @@ class Engines:
         self._settings = settings
         self._clusters: dict[str, Cluster] = {}
 
-    def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], "Awaitable[RemoteChild]"] | None:
+    def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]] | None:
         """Return a function that starts a process of this extension on a node, or None if it runs
         as a local process."""
         pool = spec.pool
@@ -38,12 +39,12 @@ class Engines:
             self._clusters[pool.engine] = Cluster(self._settings, make_placer)
         return self._clusters[pool.engine].spawner(spec)
 
-    def _make_local_placer(self) -> "Placer":
+    def _make_local_placer(self) -> Placer:
         from exthost.cluster.local_nodes import LocalNodes
 
         return LocalNodes(self._settings.nodes)
 
-    def _make_ray_placer(self) -> "Placer":
+    def _make_ray_placer(self) -> Placer:
         from exthost.cluster.ray_nodes import RayNodes
 
         return RayNodes(self._settings.address)

@@ -10,6 +10,7 @@ its message is about the first problem in the file, and its `evidence.details` l
 
 In reading order:
 
+    host_config         `Config`: the values of a whole config
     document            reads a whole config: its sections, and how they are combined
     entry               reads one `[[extensions]]` entry
     options             checks `options` and `limits` against the declarations of the dialect (the
@@ -36,19 +37,38 @@ A section that only one dialect has is read by that dialect's package. The reade
 and the keys that every extension may have (`SettingValues`), are in `exthost.model.documents`.
 """
 
-from exthost.config.discovery_section import DiscoverySettings, WatchSettings
-from exthost.config.document import (
-    DEFAULT_CONFIG,
-    Config,
-    config_from_json,
-    config_from_mapping,
-    config_from_toml,
-    spec_from_mapping,
-)
-from exthost.config.entry import DIALECTS
-from exthost.config.yaml_config import config_from_yaml
+from exthost.config.host_config import Config
 from exthost.model.documents.settings import NO_SETTINGS, SettingValues
 from exthost.model.documents.units import UnitError, parse_seconds, parse_size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from exthost.config.discovery_section import DiscoverySettings, WatchSettings
+    from exthost.config.document import (
+        DEFAULT_CONFIG,
+        config_from_json,
+        config_from_mapping,
+        config_from_toml,
+        spec_from_mapping,
+    )
+    from exthost.config.entry import DIALECTS
+    from exthost.config.yaml_config import config_from_yaml
+
+# The modules of the other names, which are imported at their first use: a host without a config
+# file reads none.
+_MODULES_BY_NAME = {
+    "config_from_json": "document",
+    "config_from_mapping": "document",
+    "config_from_toml": "document",
+    "config_from_yaml": "yaml_config",
+    "spec_from_mapping": "document",
+    "DEFAULT_CONFIG": "document",
+    "DIALECTS": "entry",
+    "DiscoverySettings": "discovery_section",
+    "WatchSettings": "discovery_section",
+}
 
 __all__ = [
     "Config",
@@ -67,3 +87,13 @@ __all__ = [
     "parse_seconds",
     "parse_size",
 ]
+
+
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
+    if name not in _MODULES_BY_NAME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES_BY_NAME[name]}"), name)
+    globals()[name] = value
+    return value

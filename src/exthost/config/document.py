@@ -5,34 +5,28 @@ of dialects are loaded only for a config that has a section which is not in `_SE
 depends on another section. At the end, overrides and defaults are applied to the entries.
 """
 
+from __future__ import annotations
+
 import codecs
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS, ClusterSettings, read_cluster_settings
-from exthost.config.discovery_section import DiscoverySettings, read_discovery
+from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS, read_cluster_settings
 from exthost.config.entry import DIALECTS, ENTRY_KEYS, read_entry
-from exthost.config.env_file import merge_env_files
 from exthost.config.gateway import (
     DEFAULT_GATEWAY_SETTINGS,
-    GatewaySettings,
     read_gateway_settings,
 )
+from exthost.config.host_config import Config
 from exthost.config.options import check_limits, check_options
-from exthost.config.placeholders import fill_placeholders, find_placeholder
-from exthost.config.rules import read_rules
-from exthost.config.section_keys import AUDIT_KEYS
-from exthost.config.trust_section import DEFAULT_TRUST, TrustSettings, read_trust
+from exthost.config.trust_section import DEFAULT_TRUST, read_trust
 from exthost.dialects import find
-from exthost.dialects.package import DialectPackage, Reference
 from exthost.errors import ConfigError, Evidence
-from exthost.model.documents import jsonc
-from exthost.model.documents.entry import Entry
 from exthost.model.documents.problems import (
     DUPLICATE_NAME,
     UNREADABLE,
@@ -43,58 +37,26 @@ from exthost.model.documents.problems import (
 )
 from exthost.model.documents.readers import describe_type, drop_foreign_keys, read_table
 from exthost.model.documents.setting_keys import HostHooks, read_host_hooks
-from exthost.model.documents.settings import NO_SETTINGS, SettingValues, read_settings, resolve_path
-from exthost.model.documents.toml_positions import find_line
-from exthost.model.documents.toml_text import parse_toml
+from exthost.model.documents.settings import NO_SETTINGS, read_settings, resolve_path
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.rules import NO_RULES, Rules
-from exthost.model.spec import Spec, ValueReference
+from exthost.model.rules import NO_RULES
+from exthost.model.spec import ValueReference
+
+if TYPE_CHECKING:
+    from exthost.config.cluster import ClusterSettings
+    from exthost.config.discovery_section import DiscoverySettings
+    from exthost.config.gateway import (
+        GatewaySettings,
+    )
+    from exthost.config.trust_section import TrustSettings
+    from exthost.dialects.package import DialectPackage, Reference
+    from exthost.model.documents.entry import Entry
+    from exthost.model.documents.settings import SettingValues
+    from exthost.model.rules import Rules
+    from exthost.model.spec import Spec
+
 
 DEFAULT_CONFIG = "exthost.toml"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """The values of a whole config. `discovery` is None if there is no such section.
-
-    `specs` are the extensions of the file, in its order and including disabled ones. Overrides and
-    defaults are already applied to them; `apply_overrides` does the same for a discovered
-    extension. `audit_path` is None for no audit. `rules` decide which tool calls are made. `hooks`
-    maps a kind of hook ("*" for all others) to "closed" or "open" (see `hook_policy`), for
-    extensions that do not set it. `required_guards` are the ids of the extensions without whose
-    hooks no tool is called. `configs` are the values of `config` in `[overrides]`, by id, for
-    discovered extensions. `origin` is the path of the file, `folder` its folder. `notes` are texts
-    about keys without effect here.
-    """
-
-    specs: tuple[Spec, ...] = ()
-    defaults: SettingValues = NO_SETTINGS
-    overrides: Mapping[str, SettingValues] = field(default_factory=lambda: EMPTY_MAPPING)
-    discovery: DiscoverySettings | None = None
-    audit_path: str | None = None
-    cluster: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
-    gateway: GatewaySettings = DEFAULT_GATEWAY_SETTINGS
-    trust: TrustSettings = DEFAULT_TRUST
-    hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
-    required_guards: tuple[str, ...] = ()
-    rules: Rules = NO_RULES
-    configs: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
-    origin: str = ""
-    folder: str | None = None
-    notes: tuple[str, ...] = ()
-
-    def outer_settings(self, id: str) -> SettingValues:
-        """Return the settings for the extension `id` from `[overrides]` and `[defaults]`."""
-        return self.overrides.get(id, NO_SETTINGS).over(self.defaults)
-
-    def apply_overrides(self, spec: Spec) -> Spec:
-        """Return a discovered extension with overrides and defaults. The restrictions of the main
-        extension of a package also apply to the further ones of that package."""
-        settings = self.overrides.get(spec.id, NO_SETTINGS)
-        if spec.package is not None and spec.package.owner in self.overrides:
-            settings = settings.held_like(self.overrides[spec.package.owner], self.defaults)
-        own = {"config": self.configs[spec.id]} if spec.id in self.configs else {}
-        return settings.over(self.defaults).apply_to(spec, **own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +82,8 @@ def config_from_toml(
     """Return the config in this TOML text. `origin` is the path of its file, and `folder` the
     folder against which relative paths are resolved."""
     toml = _decode(source, origin)
+    from exthost.model.documents.toml_text import parse_toml
+
     try:
         document = parse_toml(toml)
     except RecursionError as error:
@@ -156,6 +120,9 @@ def config_from_json(
         known_sections += package.json_sections[:1]
         for section in package.json_sections:
             if isinstance(document, dict) and section in document:
+                from exthost.config.env_file import merge_env_files
+                from exthost.config.placeholders import fill_placeholders
+
                 filled = fill_placeholders(document[section], environ, folder)
                 document[section] = filled if read is None else merge_env_files(filled, read)
                 return _read_dialect_file(package, document, section, origin, folder)
@@ -187,6 +154,8 @@ def _read_dialect_file(
 
 
 def _parse_json(source: bytes, origin: str) -> Any:
+    from exthost.model.documents import jsonc
+
     try:
         return jsonc.loads(source.decode("utf-8-sig"))
     except (RecursionError, ValueError) as error:
@@ -332,6 +301,8 @@ def _check_placeholders(env: Mapping[str, str], place: Place, spec: Spec | None 
             for (key, name), value in values.items()
         }
         values["url", "url"] = spec.argv[0] if spec.argv else ""
+    from exthost.config.placeholders import find_placeholder
+
     for (key, name), value in values.items():
         found = None if isinstance(value, ValueReference) else find_placeholder(value)
         if found is not None:
@@ -356,6 +327,8 @@ def _check_names(entries: tuple[Entry, ...]) -> None:
         if name not in first_places:
             first_places[name] = place
             continue
+        from exthost.model.documents.toml_positions import find_line
+
         line = find_line(place.problems.lines(), first_places[name].path)
         where = (
             f"{format_path(first_places[name].path)}, line {line}"
@@ -424,10 +397,14 @@ def _read_overrides(value: Any, place: Place, context: _FileContext) -> _Overrid
 
 
 def _read_discovery(value: Any, place: Place, context: _FileContext) -> DiscoverySettings:
+    from exthost.config.discovery_section import read_discovery
+
     return read_discovery(value, place, context.folder)
 
 
 def _read_audit(value: Any, place: Place, context: _FileContext) -> str | None:
+    from exthost.config.section_keys import AUDIT_KEYS
+
     path = read_table(value, place, AUDIT_KEYS).get("path")
     return None if path is None else resolve_path(context.folder, path)
 
@@ -441,6 +418,8 @@ def _read_gateway(value: Any, place: Place, context: _FileContext) -> GatewaySet
 
 
 def _read_rules(value: Any, place: Place, context: _FileContext) -> Rules:
+    from exthost.config.rules import read_rules
+
     return read_rules(value, place)
 
 

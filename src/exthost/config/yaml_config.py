@@ -18,7 +18,7 @@ from exthost.config.discovery_section import (
     DiscoverySettings,
     read_discovery,
 )
-from exthost.config.document import Config
+from exthost.config.host_config import Config
 from exthost.errors import ConfigError, Evidence
 from exthost.model.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems
 from exthost.model.documents.readers import (

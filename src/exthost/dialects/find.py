@@ -5,6 +5,8 @@ Another package supplies a dialect by an entry point of the group `exthost.diale
 raise ConfigError, and functions that list all dialects omit it and log a warning.
 """
 
+from __future__ import annotations
+
 import importlib
 import logging
 import pkgutil
@@ -15,17 +17,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from exthost import dialects
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
-from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, infer_conformance
-from exthost.dialects.manifest_format import ManifestFormat
-from exthost.dialects.package import DialectPackage, Reference
+from exthost.dialects.package import DialectPackage
 from exthost.errors import ConfigError, Evidence
 from exthost.model.names import nearest
-from exthost.model.spec import Spec
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from exthost.dialects.conformance import Conformance
+    from exthost.dialects.manifest_format import ManifestFormat
+    from exthost.dialects.package import Reference
     from exthost.model.error_catalog import ErrorTable
+    from exthost.model.spec import Spec
 
 T = TypeVar("T")
 
@@ -137,19 +140,23 @@ def find_conformance_of(dialect: Dialect) -> Conformance:
     package = find_package(dialect.name)
     reference = dialect.conformance or package.conformance
     if not reference:
+        from exthost.dialects.conformance import UNKNOWN_METHOD, infer_conformance
+
         try:
             request = dialect.codec(Role.HOST).request(UNKNOWN_METHOD, {}, 1)
         except Exception:  # code of another package, which may know no such method
             request = b""
         return infer_conformance(request)
     conformance = load_reference(package, reference)
+    from exthost.dialects.conformance import Conformance
+
     if not isinstance(conformance, Conformance):
         why = f"{reference} is {_describe_type(conformance)}, not a Conformance"
         raise _broken_package_error(dialect.name, why)
     return conformance
 
 
-def iter_error_tables() -> "Iterator[ErrorTable]":
+def iter_error_tables() -> Iterator[ErrorTable]:
     """Yield the table of error codes of each dialect that has its own codes."""
     from exthost.model.error_catalog import read_table  # imported lazily: few programs need it
 
@@ -185,7 +192,7 @@ def _load_built_in(name: str) -> DialectPackage:
     return package
 
 
-def _load_entry_point(name: str, entry: "EntryPoint") -> DialectPackage:
+def _load_entry_point(name: str, entry: EntryPoint) -> DialectPackage:
     package = _load_guarded(name, entry.load)
     if isinstance(package, Dialect):
         package = DialectPackage(name=package.name, dialect=package)
@@ -237,7 +244,7 @@ def _describe_type(value: object) -> str:
     return f"of type {type(value).__name__}"
 
 
-def _entry_points() -> "dict[str, EntryPoint]":
+def _entry_points() -> dict[str, EntryPoint]:
     from importlib import metadata  # imported lazily: it takes longer than a whole built-in dialect
 
     return {entry.name: entry for entry in metadata.entry_points(group=ENTRY_POINTS)}

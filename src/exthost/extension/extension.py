@@ -6,6 +6,8 @@ has the state. An extension speaks one dialect (protocol); its facets (the attri
 extensions of one dialect have, such as `ext.inference`) are set here by `attach_facets`.
 """
 
+from __future__ import annotations
+
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Mapping
@@ -13,41 +15,47 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from exthost.dialects.base import Dialect
-from exthost.dialects.calls import HookAnswer
 from exthost.dialects.facet_attributes import FacetAttributes
-from exthost.dialects.meanings import OnProgress
-from exthost.dialects.missing_facet import missing_attribute_error
-from exthost.errors import CallTimeout, ExthostError
+from exthost.errors import CallTimeout
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
-from exthost.extension.confirmation import Confirm
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.internals import ExtensionInternals
 from exthost.extension.lifecycle import Health, State, health_in
 from exthost.extension.misuse import check_loop, check_may_start, check_name, check_timeout
-from exthost.extension.startup import NO_CHECKS, ProcessStarter, Spawn, StartChecks
-from exthost.extension.stats import Stats, build_stats
+from exthost.extension.startup import NO_CHECKS, ProcessStarter
+from exthost.extension.stats import build_stats
 from exthost.extension.status import Status
-from exthost.extension.stream_calls import make_stream
 from exthost.extension.supervisor import Supervisor
 from exthost.extension.timeouts import require_time_left
-from exthost.extension.tool_interceptor import NO_INTERCEPTOR, ToolInterceptor
-from exthost.extension.toolbox import Toolbox
+from exthost.extension.tool_interceptor import NO_INTERCEPTOR
 from exthost.launch.integrity import compute_digests
 from exthost.launch.limits import resolve_limits
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.lock_record import Quarantine, judge_tools
-from exthost.model.offer import Offer, Tool
-from exthost.model.spec import Spec
+from exthost.model.lock_record import judge_tools
 from exthost.process.child import Child
-from exthost.process.environment import Environment
 from exthost.session.failures import copy_error
-from exthost.session.inbound import Handler
-from exthost.session.session import Session
-from exthost.session.stream import EventStream
-from exthost.session.trace.traffic import Traffic
-from exthost.tool_result import ToolResult
+
+if TYPE_CHECKING:
+    from exthost.dialects.base import Dialect
+    from exthost.dialects.calls import HookAnswer
+    from exthost.dialects.meanings import OnProgress
+    from exthost.errors import ExthostError
+    from exthost.extension.confirmation import Confirm
+    from exthost.extension.startup import Spawn, StartChecks
+    from exthost.extension.stats import Stats
+    from exthost.extension.tool_interceptor import ToolInterceptor
+    from exthost.extension.toolbox import Toolbox
+    from exthost.model.lock_record import Quarantine
+    from exthost.model.offer import Offer, Tool
+    from exthost.model.spec import Spec
+    from exthost.process.environment import Environment
+    from exthost.session.inbound import Handler
+    from exthost.session.session import Session
+    from exthost.session.stream import EventStream
+    from exthost.session.trace.traffic import Traffic
+    from exthost.tool_result import ToolResult
+
 
 F = TypeVar("F")
 
@@ -138,6 +146,8 @@ class Extension(FacetAttributes):
 
         def __getattr__(self, name: str) -> Any:
             """Raise the error for a missing name; for a facet, it says which dialect has it."""
+            from exthost.dialects.missing_facet import missing_attribute_error
+
             raise missing_attribute_error(self, name)
 
     # -- calls -------------------------------------------------------------------------------
@@ -234,6 +244,8 @@ class Extension(FacetAttributes):
         self._calls.factory.refuse_quarantined(method, params)
         limit = self._calls.factory.time_limit_for(method)
         stream_limit = None if timeout is None else require_time_left(self.id, method, timeout)
+        from exthost.extension.stream_calls import make_stream
+
         return make_stream(self._queue, self.dialect, method, params, limit, stream_limit)
 
     # -- life --------------------------------------------------------------------------------
@@ -335,6 +347,8 @@ class Extension(FacetAttributes):
     @property
     def tools(self) -> Toolbox:
         """The tools by their own names. `tools.call` returns errors as results (mcp and roder)."""
+        from exthost.extension.toolbox import Toolbox
+
         return Toolbox(self.dialect, lambda: self._status.tools, self.call_tool)
 
     @property

@@ -5,12 +5,16 @@ only; `ext.facet(TheClass)` returns a facet by its class, so that facets of thir
 are typed as well.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from __future__ import annotations
 
-from exthost.dialects.base import Dialect
-from exthost.dialects.missing_facet import FacetOwner, missing_facet_error
-from exthost.dialects.steps import Exchanges
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+if TYPE_CHECKING:
+    from exthost.dialects.base import Dialect
+    from exthost.dialects.missing_facet import FacetOwner
+    from exthost.dialects.steps import Exchanges
+
 
 F = TypeVar("F")
 
@@ -21,6 +25,8 @@ def find_facet(extension: FacetOwner, facet_class: type[F]) -> F:
         facet = vars(extension)[name]
         if isinstance(facet, facet_class):
             return facet
+    from exthost.dialects.missing_facet import missing_facet_error
+
     raise missing_facet_error(extension, facet_class.__name__)
 
 

@@ -6,6 +6,8 @@ Without these checks the caller would get an error of Python or asyncio that doe
 mistake, or no error at all.
 """
 
+from __future__ import annotations
+
 import asyncio
 import math
 from collections.abc import Generator, Mapping
@@ -13,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from exthost.errors import UsageError
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.session.failures import used_after_fork_error
 
 
 def check_timeout(timeout: Any, argument: str = "timeout") -> float:
@@ -91,6 +92,8 @@ def check_may_start(queue: _Queue) -> None:
 def wrong_loop_error(queue: _Queue) -> UsageError:
     """Return the error for a use of this queue outside its own event loop."""
     if queue.is_forked:  # asyncio reports no running loop in a fork
+        from exthost.session.failures import used_after_fork_error
+
         return used_after_fork_error()
     return other_loop_error(queue.extension)
 

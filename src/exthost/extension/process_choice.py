@@ -27,13 +27,16 @@ help. A pool of 64 on nodes then has 0.96 of the throughput of one process there
 batches only it has 0.88, and 0.8 if they go to all processes in turn.
 """
 
+from __future__ import annotations
+
 import math
-import random
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from exthost.session.call import Call
-from exthost.session.session import Session
+if TYPE_CHECKING:
+    from exthost.session.call import Call
+    from exthost.session.session import Session
 
 # The maximum number of calls in a batch, unless its process keeps up. More would wait for a process
 # that has suddenly become slow.
@@ -165,6 +168,8 @@ class ProcessChoice:
         if not sessions or max_in_flight <= 1:  # with one call at a time, only an idle one has room
             return None
         if seconds <= _AHEAD_SECONDS:
+            import random
+
             first, second = random.choice(sessions), random.choice(sessions)
             chosen = first if len(first.pending) <= len(second.pending) else second
             if len(chosen.pending) < max_in_flight and self._answers(chosen):

@@ -6,30 +6,38 @@ call queue. The supervisor starts the next process at the time `restart_at`, aft
 is reaped.
 """
 
+from __future__ import annotations
+
 import logging
 import math
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from exthost.errors import ExthostError, Refused
+from exthost.errors import Refused
 from exthost.events import ProcessLost
-from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.lifecycle import Event, State
 from exthost.extension.policy import (
-    PoolSize,
     effective_breaker,
     effective_pool_size,
     effective_restart_policy,
 )
-from exthost.extension.processes import Processes, Worker
 from exthost.extension.queue_breaker import QueueBreaker
-from exthost.extension.restart import Again, Decision, GiveUp, OnDemand, lifecycle_event_for
+from exthost.extension.restart import Again, GiveUp, OnDemand, lifecycle_event_for
 from exthost.extension.restart_tracker import RestartTracker
-from exthost.extension.startup import ProcessStarter
-from exthost.extension.status import Status
-from exthost.extension.unavailable import given_up_error
 from exthost.session.failures import copy_error
-from exthost.session.session import Session
+
+if TYPE_CHECKING:
+    from exthost.errors import ExthostError
+    from exthost.extension.call_queue import CallQueue, ErrorFactory
+    from exthost.extension.policy import (
+        PoolSize,
+    )
+    from exthost.extension.processes import Processes, Worker
+    from exthost.extension.restart import Decision
+    from exthost.extension.startup import ProcessStarter
+    from exthost.extension.status import Status
+    from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
 
@@ -312,6 +320,8 @@ class Recovery:
         self._status.cause = cause
         text = f"{reason}: {cause.message}" if reason else cause.message
         self._status.apply_event(event, text)
+        from exthost.extension.unavailable import given_up_error
+
         self._queue.close(lambda method: given_up_error(cause, reason))
 
     def open_breaker(self, make_waiting_error: ErrorFactory | None = None) -> None:

@@ -5,13 +5,18 @@ supervisor and `Recovery` report every start, handshake and end here; `decide` t
 decision.
 """
 
-import random
-from collections.abc import Callable
-from typing import NamedTuple
+from __future__ import annotations
 
-from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
-from exthost.extension.restart import Decision, RestartHistory, decide
-from exthost.model.spec import Restart
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from exthost.errors import HandshakeFailed, SpawnFailed
+from exthost.extension.restart import RestartHistory, decide
+
+if TYPE_CHECKING:
+    from exthost.errors import ExthostError
+    from exthost.extension.restart import Decision
+    from exthost.model.spec import Restart
 
 
 class Retry(NamedTuple):
@@ -90,6 +95,8 @@ class RestartTracker:
     def decide(self, error: ExthostError) -> Decision:
         """Return what to do about the end that was reported last, which `error` describes."""
         is_permanent = isinstance(error, SpawnFailed | HandshakeFailed) and error.permanent
+        import random
+
         decision, self._history = decide(
             self._policy,
             self._history,

@@ -5,6 +5,8 @@ one start. The result of a start is an open session or an ExthostError. After an
 left. A start knows neither the restart policy nor other processes of the same extension.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -14,51 +16,42 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from exthost.dialects.base import Dialect
-from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, LockMismatch, Spawned
-from exthost.extension.call_queue import CallQueue
 from exthost.extension.isolation import SingleUseSession, check_isolation, is_isolated
-from exthost.extension.network_activity import NetworkActivity
 from exthost.extension.tool_refresh import ToolRefresh
-from exthost.launch.admission import Admission
-from exthost.launch.advice import (
-    find_hidden_module,
-    find_missing,
-    suggest_grant_to_tool,
-    suggest_memory,
-    suggest_network,
-    suggest_variable,
-)
-from exthost.launch.bytecode import hide_bytecode
-from exthost.launch.grant_advice import suggest_grant
-from exthost.launch.header_injection import read_injected
 from exthost.launch.integrity import check_files, check_folders, check_tools, has_code_pin
-from exthost.launch.locked_code import Bytecode, check_start, mismatch_error
 from exthost.launch.machine_check import is_machine_probed, probe_machine
-from exthost.launch.plan import Launch, admit, make_state_folder, prepare
-from exthost.launch.sealed_bytecode import BytecodeCompilation
+from exthost.launch.plan import admit, make_state_folder, prepare
 from exthost.launch.secret_sources import SecretReading, with_secrets
 from exthost.launch.shared_folders import Neighbours, is_writer
-from exthost.launch.wasm import Compilation, is_module
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.launch_plan import LaunchPlan
-from exthost.model.lock_record import LockChange, compare_offer
-from exthost.model.offer import NO_OFFER, Offer, Tool
-from exthost.model.spec import Limits, Spec, ValueReference
+from exthost.model.lock_record import NO_BYTECODE, compare_offer
+from exthost.model.offer import NO_OFFER
+from exthost.model.spec import ValueReference
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from exthost.process.own_process import host_environ
-from exthost.process.spawn_errors import deleted_folder_error
 from exthost.session.handshake import run_handshake, run_initial_steps, start_timeout_error
-from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.trace.secrets import SecretFilter, find_secrets
 from exthost.session.trace.traffic import Traffic
 
 if TYPE_CHECKING:
+    from exthost.dialects.base import Dialect
+    from exthost.dialects.steps import Exchanges
+    from exthost.extension.call_queue import CallQueue
+    from exthost.extension.network_activity import NetworkActivity
     from exthost.extension.templates import TemplateStarter
+    from exthost.launch.admission_record import Admission
+    from exthost.launch.plan import Launch
+    from exthost.launch.sealed_bytecode import BytecodeCompilation
+    from exthost.launch.wasm import Compilation
+    from exthost.model.lock_record import LockChange
+    from exthost.model.offer import Offer, Tool
+    from exthost.model.spec import Limits, Spec
+    from exthost.session.inbound import Handler
 
 _log = logging.getLogger("exthost.extension")
 
@@ -169,7 +162,7 @@ class ProcessStarter:
         self.tools_digest = ""
         self.uses_fallback = False
         self.templates = self._make_template_starter()
-        self.bytecode = Bytecode()
+        self.bytecode = NO_BYTECODE
         self.last_offer = NO_OFFER
         self._network: NetworkActivity | None = None
         self.secret_values: Mapping[str, str] = EMPTY_MAPPING
@@ -179,7 +172,7 @@ class ProcessStarter:
         self._checks = checks
         self._weaknesses: tuple[tuple[str, str], ...] = ()
 
-    def _make_template_starter(self) -> "TemplateStarter | None":
+    def _make_template_starter(self) -> TemplateStarter | None:
         if self.spec.start_method != "template" or self.spec.pool.engine is not None:
             return None
         from exthost.extension.templates import TemplateStarter  # imported lazily: few need it
@@ -196,6 +189,8 @@ class ProcessStarter:
     def network(self) -> NetworkActivity:
         """The connections through the proxy of the extension."""
         if self._network is None:
+            from exthost.extension.network_activity import NetworkActivity
+
             self._network = NetworkActivity(self.spec.id, self.queue.bus)
         return self._network
 
@@ -283,6 +278,8 @@ class ProcessStarter:
 
     def _injected_secrets(self) -> Iterable[str]:
         """Return the secrets that only the proxy of a process gets."""
+        from exthost.launch.header_injection import read_injected
+
         return read_injected(self.spec, self.secret_values, self.environ()).values()
 
     def secret_filter(self, launch: Launch) -> SecretFilter | None:
@@ -301,6 +298,8 @@ class ProcessStarter:
         """Report how the extension differs from its record in the lock. Raises Refused unless the
         config only wants to know that. Without a change, do nothing."""
         if changes:
+            from exthost.launch.locked_code import mismatch_error
+
             self.report_mismatch(mismatch_error(self.spec, changes), changes[0].key)
 
     def report_mismatch(self, refused: Refused, key: str) -> None:
@@ -317,6 +316,8 @@ class ProcessStarter:
         """Return the launch of a start. Python does not run compiled files that no lock covers."""
         if self.spec.lock is None or self.spec.pool.engine is not None:
             return launch  # the files of a remote process are elsewhere
+        from exthost.launch.bytecode import hide_bytecode
+
         plan = hide_bytecode(
             self.spec,
             launch.plan,
@@ -339,7 +340,7 @@ class ProcessStarter:
         )
 
 
-_locks: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = WeakKeyDictionary()
+_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 @asynccontextmanager
@@ -429,6 +430,8 @@ class Start:
             ) from None
         except Exception as error:  # an exception in a dialect's code, …
             _log.exception("%s could not be started", starter.spec.id)
+            from exthost.process.spawn_errors import deleted_folder_error
+
             raise deleted_folder_error(error, starter.spec) or SpawnFailed(
                 "X0406",
                 f"it could not be started: {error!r}",
@@ -471,6 +474,15 @@ class Start:
         if launch is not None:
             stderr, policy = error.evidence.stderr, self._starter.spec.permissions
             is_silent = self.session is not None and not self.session.first_output
+            from exthost.launch.advice import (
+                find_hidden_module,
+                find_missing,
+                suggest_memory,
+                suggest_network,
+                suggest_variable,
+            )
+            from exthost.launch.grant_advice import suggest_grant
+
             error.help = (
                 suggest_memory(policy.max_memory if policy is not None else None, stderr)
                 or suggest_grant(launch.plan.wrapper, stderr)
@@ -513,7 +525,7 @@ class Start:
             raise
         self._restart_time_limit()
 
-    async def _prepare_template(self, templates: "TemplateStarter") -> None:
+    async def _prepare_template(self, templates: TemplateStarter) -> None:
         """Make the template of the program. The time limit of the start begins afterwards."""
         if templates.is_prepared():
             return
@@ -544,6 +556,8 @@ class Start:
             await asyncio.to_thread(check_folders, starter.spec, plan, starter.environ())
         if starter.spec.lock is not None:
             plan = starter.prepared().plan
+            from exthost.launch.locked_code import check_start
+
             try:
                 checked = await asyncio.to_thread(
                     check_start, starter.spec, plan, starter.environ()
@@ -553,6 +567,8 @@ class Start:
             else:
                 starter.bytecode = checked.bytecode
                 starter.judge_lock(checked.changes)
+                from exthost.launch.sealed_bytecode import BytecodeCompilation
+
                 compilation = BytecodeCompilation(
                     starter.spec, plan, starter.environ(), checked.bytecode
                 )
@@ -562,7 +578,9 @@ class Start:
         if secrets.is_needed:
             await self._compile(secrets)
             starter.secret_values = secrets.values
-        if is_module(starter.spec):
+        if starter.spec.source == "wasm":
+            from exthost.launch.wasm import Compilation
+
             await self._compile(Compilation(starter.spec, starter.environ()))
         if starter.templates is not None:
             await self._prepare_template(starter.templates)
@@ -604,6 +622,8 @@ class Start:
         )
         if (wrapper := launch.plan.wrapper) is not None and wrapper.is_strict:
             # The plan itself is not kept: its variables may be secrets, and are many.
+            from exthost.launch.advice import suggest_grant_to_tool
+
             advise = partial(suggest_grant_to_tool, wrapper, launch.enforced)
             session.diagnostics.suggest_grant = advise
         if (secret_filter := starter.secret_filter(launch)) is not None:

@@ -16,28 +16,29 @@ when their calls have ended. If it does not, the old ones stay in use, and the r
 error. The extension is `ready` all the time.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import math
+from typing import TYPE_CHECKING
 
 from exthost.errors import ExthostError, Refused
-from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.idle import IdleTimer
 from exthost.extension.isolation import SingleUseSession, is_isolated
 from exthost.extension.lifecycle import Event, State, is_at_rest
-from exthost.extension.network_activity import NetworkActivity
 from exthost.extension.processes import LATE_CALL_SECONDS, Processes
 from exthost.extension.recovery import Recovery
-from exthost.extension.startup import ProcessStarter, Start
-from exthost.extension.status import Status
 from exthost.extension.supervisor_commands import SupervisorCommands
-from exthost.extension.unavailable import (
-    kept_old_process_error,
-    not_ready_error,
-    stopped_error,
-)
 from exthost.session.failures import copy_error
-from exthost.session.session import Session
+
+if TYPE_CHECKING:
+    from exthost.extension.call_queue import CallQueue, ErrorFactory
+    from exthost.extension.network_activity import NetworkActivity
+    from exthost.extension.startup import ProcessStarter, Start
+    from exthost.extension.status import Status
+    from exthost.session.session import Session
+
 
 _log = logging.getLogger("exthost.extension")
 
@@ -66,7 +67,7 @@ class Wakeup:
         """Forget that it was set."""
         self._is_set = False
 
-    def wait_until(self, when: float) -> "asyncio.Future[None]":
+    def wait_until(self, when: float) -> asyncio.Future[None]:
         """Return a future that is done when this is set, or at the loop time `when`."""
         self._sleeper = sleeper = self._loop.create_future()
         if self._is_set:
@@ -146,7 +147,7 @@ class Supervisor:
         if self._status.state is State.OPEN:
             self.request_start()
 
-    def restart(self) -> "asyncio.Future[ExthostError | None]":
+    def restart(self) -> asyncio.Future[ExthostError | None]:
         """Start a new process, in any state. The future is done when it is ready; its result is
         an error if the new process failed and the old one stays in use."""
         future = self._commands.request_restart()
@@ -180,6 +181,8 @@ class Supervisor:
             return self._queue.make_closed_error(name)
         if status.cause is not None:
             return copy_error(status.cause)
+        from exthost.extension.unavailable import not_ready_error
+
         return not_ready_error(self._queue.extension, name, status.state.value)
 
     # -- the task ----------------------------------------------------------------------------
@@ -294,6 +297,8 @@ class Supervisor:
             self._starter.admit()
         except Refused as refused:
             if status.state is State.READY:
+                from exthost.extension.unavailable import kept_old_process_error
+
                 self._commands.complete_restarts(kept_old_process_error(refused))
             else:
                 self.recovery.refuse(refused)
@@ -365,6 +370,8 @@ class Supervisor:
                 _log.warning("[%s] the old process continues: %s", id, error.message)
                 self.recovery.restarts.forgive()
                 if not self._commands.restart:
+                    from exthost.extension.unavailable import kept_old_process_error
+
                     self._commands.complete_restarts(kept_old_process_error(error))
             else:
                 self.recovery.on_worker_lost(error)
@@ -465,6 +472,8 @@ class Supervisor:
         if status.state not in (State.STOPPED, State.DRAINING) and status.cause is not None:
             return copy_error(status.cause)
         is_final = self._queue.is_released
+        from exthost.extension.unavailable import stopped_error
+
         return stopped_error(self._queue.extension, method, is_final=is_final)
 
 

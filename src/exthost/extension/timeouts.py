@@ -3,13 +3,17 @@
 A call whose time is over before it is made is refused here, too.
 """
 
-from typing import Any
+from __future__ import annotations
 
-from exthost.errors import NO_EVIDENCE, CallTimeout, ExthostError
+from typing import TYPE_CHECKING, Any
+
+from exthost.errors import NO_EVIDENCE, CallTimeout
 from exthost.extension.misuse import check_timeout
-from exthost.session.call import Call
 from exthost.session.diagnostics import MAX_LOGGED_SINGLY, STRAY, UNMATCHED
-from exthost.session.stream import StreamCall
+
+if TYPE_CHECKING:
+    from exthost.errors import ExthostError
+    from exthost.session.call import Call
 
 _LOOK_AT_EXTENSION = "give the call a longer timeout, or find out why the extension is slow"
 
@@ -36,6 +40,8 @@ def no_time_left_error(extension: str, method: str, seconds: float) -> CallTimeo
 def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeout:
     """Return the error of a call that timed out. `has_process`: a process of the extension is
     ready."""
+    from exthost.session.stream import StreamCall
+
     if isinstance(call, StreamCall) and call.stream.acknowledged:
         return CallTimeout(
             "X0840",

@@ -6,24 +6,27 @@ extension has ended. A reload of the config may change the audit and the watch; 
 trace stay as they are.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from exthost.config import Config
-from exthost.config.discovery.watch import Watch
-from exthost.dialects import find
 from exthost.errors import UsageError
-from exthost.events import Bus
-from exthost.host.audit import Audit
-from exthost.host.control.served_host import ServedHost
-from exthost.host.manifest_reload import ManifestReloader, Replace, Unload
-from exthost.session.trace.buffer import TraceBuffer
-from exthost.session.trace.trace_file import TraceFile
-from exthost.session.trace.traffic import TraceListener, Traffic
 
-TraceTarget: TypeAlias = bool | str | Path | TraceListener
+if TYPE_CHECKING:
+    from exthost.config import Config
+    from exthost.config.discovery.watch import Watch
+    from exthost.events import Bus
+    from exthost.host.audit import Audit
+    from exthost.host.control.served_host import ServedHost
+    from exthost.host.manifest_reload import ManifestReloader, Replace, Unload
+    from exthost.session.trace.trace_file import TraceFile
+    from exthost.session.trace.traffic import TraceListener, Traffic
+
+
+TraceTarget: TypeAlias = "bool | str | Path | TraceListener"
 """Where the traffic of a host goes: the path of a file, a function, True for the buffer
 `host.trace`, or False for nowhere."""
 
@@ -101,7 +104,11 @@ class BackgroundServices:
         self._trace = trace
         self._trace_file: TraceFile | None = None
         self._unsubscribe_trace: Callable[[], None] | None = None
-        self.buffer = TraceBuffer() if trace is True else None
+        self.buffer: TraceBuffer | None = None
+        if trace is True:
+            from exthost.session.trace.buffer import TraceBuffer
+
+            self.buffer = TraceBuffer()
 
     async def open(self, host: ServedHost, config: Config) -> None:
         """Open everything but the watch."""
@@ -119,6 +126,9 @@ class BackgroundServices:
         discovery = config.discovery
         if discovery is None or not (discovery.enabled and discovery.watch.enabled):
             return None
+        from exthost.config.discovery.watch import Watch
+        from exthost.dialects import find
+
         formats = find.load_manifest_formats()
         return await asyncio.to_thread(Watch, discovery, formats, config.folder or ".")
 
@@ -126,6 +136,8 @@ class BackgroundServices:
         """Handle the changes that this watch reports from now on."""
         if watch is not None:
             discovery = config.discovery
+            from exthost.host.manifest_reload import ManifestReloader
+
             self._reloader = ManifestReloader(
                 watch,
                 self._bus,
@@ -170,14 +182,20 @@ class BackgroundServices:
             self._trace_file = None
 
     def _open_audit(self, config: Config) -> None:
-        path = config.audit_path
-        self._audit = None if path is None else Audit(path, self._bus)
+        path, audit = config.audit_path, None
+        if path is not None:
+            from exthost.host.audit import Audit
+
+            audit = Audit(path, self._bus)
+        self._audit = audit
         self._audit_path = path
 
     def _open_trace(self) -> None:
         trace = self._trace
         listener: TraceListener
         if isinstance(trace, str | Path):
+            from exthost.session.trace.trace_file import TraceFile
+
             listener = self._trace_file = TraceFile(trace, self._traffic.dialects)
         elif self.buffer is not None:
             listener = self.buffer

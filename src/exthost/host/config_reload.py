@@ -9,19 +9,23 @@ A refused guard (see `known_hooks`) is an extension that only exists to be refus
 which it would judge are refused. It goes when its manifest is accepted, disabled or removed.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from exthost.config.discovery.report import RejectedManifest
 from exthost.errors import ExthostError
-from exthost.extension.extension import Extension
-from exthost.extension.parallel_start import start_all
-from exthost.host.api.host_api import HostApi
-from exthost.host.control.served_host import ReloadOutcome
-from exthost.host.extension_factory import ExtensionFactory
-from exthost.host.extension_set import ExtensionSet
-from exthost.model.spec import Spec
+
+if TYPE_CHECKING:
+    from exthost.config.discovery.report import RejectedManifest
+    from exthost.extension.extension import Extension
+    from exthost.host.api.host_api import HostApi
+    from exthost.host.control.served_host import ReloadOutcome
+    from exthost.host.extension_factory import ExtensionFactory
+    from exthost.host.extension_set import ExtensionSet
+    from exthost.model.spec import Spec
 
 
 class ConfigReloader:
@@ -83,6 +87,8 @@ class ConfigReloader:
             kept_ids = not_replaced | broken.keys()
             old_specs = {id: spec for id, spec in self._specs.items() if id in kept_ids}
             self._specs = enabled | old_specs
+        from exthost.host.control.served_host import ReloadOutcome
+
         return ReloadOutcome(
             tuple(spec.id for spec in added),
             tuple(id for id in changed if id not in not_replaced),
@@ -136,6 +142,8 @@ class ConfigReloader:
         failed."""
         complete_specs = [await self._api.with_stored_settings(spec) for spec in specs]
         added = [self._extensions.add(spec, self._factory) for spec in complete_specs]
+        from exthost.extension.parallel_start import start_all
+
         await start_all(
             extension.start for extension in added if extension.internals.starts_eagerly
         )

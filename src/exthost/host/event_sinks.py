@@ -18,19 +18,20 @@ other again and again:
 - `SinkFailed` is sent to no sink.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from exthost import events
-from exthost.dialects.calls import EventSink
 from exthost.errors import ExthostError
-from exthost.wire import jsontext
+
+if TYPE_CHECKING:
+    from exthost.dialects.calls import EventSink
 
 _log = logging.getLogger("exthost.eventsinks")
 
@@ -154,6 +155,9 @@ class EventSinks:
         """Return the event as data, with its number, time and source (see `EventSink`)."""
         self._last_seq += 1
         context = getattr(event, "context", None)
+        import uuid
+        from datetime import UTC, datetime
+
         envelope = {
             "event_id": str(uuid.uuid4()),
             "seq": self._last_seq,
@@ -233,6 +237,8 @@ class _Sink:
     async def _send(self, envelope: Mapping[str, Any]) -> None:
         """Send the event, after starting the extension if needed."""
         method, params = self._sink.notification(envelope)
+        from exthost.wire import jsontext
+
         try:
             jsontext.encode(params)  # an event that cannot be encoded must not start a process
             await self.extension.start()

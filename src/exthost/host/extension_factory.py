@@ -7,29 +7,29 @@ protocol that an extension speaks) whose extensions need unique names, the hands
 another extension of the dialect reports the same name.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from exthost.cluster.engines import Engines
-from exthost.dialects import find
-from exthost.dialects.base import Dialect
-from exthost.errors import HandshakeFailed, Refused
-from exthost.events import Bus
-from exthost.extension.extension import Extension
-from exthost.extension.lifecycle import State, lists_tools
-from exthost.extension.startup import StartChecks
-from exthost.extension.tool_interceptor import ToolInterceptor
-from exthost.host.api.host_api import HostApi
-from exthost.launch.prerequisites import find_name_conflict
-from exthost.launch.shared_folders import CodeCache, Neighbours, find_writable_code, is_writer
-from exthost.model.offer import Offer, Tool
-from exthost.model.spec import Spec
-from exthost.model.tool_choice import choose_tools
-from exthost.process.child import Child
-from exthost.session.inbound import Handler
-from exthost.session.trace.traffic import Traffic
+from exthost.errors import HandshakeFailed
+
+if TYPE_CHECKING:
+    from exthost.cluster.engines import Engines
+    from exthost.dialects.base import Dialect
+    from exthost.errors import Refused
+    from exthost.events import Bus
+    from exthost.extension.extension import Extension
+    from exthost.extension.lifecycle import State
+    from exthost.extension.tool_interceptor import ToolInterceptor
+    from exthost.host.api.host_api import HostApi
+    from exthost.launch.shared_folders import CodeCache, Neighbours
+    from exthost.model.offer import Offer, Tool
+    from exthost.model.spec import Spec
+    from exthost.session.inbound import Handler
+    from exthost.session.trace.traffic import Traffic
 
 
 class NamedExtension(Protocol):
@@ -74,6 +74,9 @@ class ReportedNames:
         """Accept the tools of an extension that completes its handshake. Raises HandshakeFailed if
         another extension has registered one of the names. A name stays registered for its extension
         while the extension is not running."""
+        from exthost.extension.lifecycle import State
+        from exthost.model.tool_choice import choose_tools
+
         chosen = choose_tools(offer.tools, spec.tools).tools
         names = frozenset(dialect.registered_name(spec.id, name) for name in chosen)
         for other in self._all_extensions():
@@ -108,6 +111,8 @@ class ReportedNames:
         self._accepted[spec.id] = offer.name
 
     def _name_of(self, extension: NamedExtension) -> str | None:
+        from exthost.extension.lifecycle import State, lists_tools
+
         if extension.state is State.STARTING:
             return self._accepted.get(extension.id)
         return extension.offer.name if lists_tools(extension.state) else None
@@ -126,7 +131,7 @@ class ExtensionFactory:
     all_extensions  returns the extensions of the host, in their order
     running_extensions  returns those that may have processes, also ones that were removed
     traffic         records the messages of the extensions
-    engines         start the processes of extensions that run on other machines
+    engines         returns those that start the processes of extensions on other machines
     interceptor     runs the hooks around tool calls
     """
 
@@ -142,7 +147,7 @@ class ExtensionFactory:
         all_extensions: Callable[[], Iterable[Extension]],
         running_extensions: Callable[[], Iterable[Extension]],
         traffic: Traffic,
-        engines: Engines,
+        engines: Callable[[], Engines],
         interceptor: ToolInterceptor,
     ) -> None:
         self._bus = bus
@@ -182,6 +187,11 @@ class ExtensionFactory:
         events until `take_over` is called. `bus` and `handlers` are used in place of those of the
         host.
         """
+        from exthost.dialects import find
+        from exthost.extension.extension import Extension
+        from exthost.extension.startup import StartChecks
+        from exthost.process.child import Child
+
         dialect = find.find_dialect_of(spec)
         return Extension(
             spec,
@@ -200,7 +210,7 @@ class ExtensionFactory:
             shared=self._shared,
             replaces=replaces,
             traffic=self._traffic,
-            spawn=self._engines.spawner(spec) or Child,
+            spawn=Child if spec.pool.engine is None else self._engines().spawner(spec) or Child,
             interceptor=self._interceptor,
         )
 
@@ -230,6 +240,8 @@ class ExtensionFactory:
     def _find_name_conflict(self, spec: Spec) -> Refused | None:
         """Return the error if an earlier extension has a name or a resource that only one extension
         may have; otherwise None."""
+        from exthost.launch.prerequisites import find_name_conflict
+
         return find_name_conflict(spec, self._find_neighbours(spec).not_refused)
 
     def _find_neighbours(self, spec: Spec) -> Neighbours:
@@ -246,12 +258,16 @@ class ExtensionFactory:
                 if extension.state != "refused":
                     not_refused.append(extension.spec)
             every[extension.id] = extension.spec
+        from exthost.launch.shared_folders import Neighbours
+
         return Neighbours(earlier, not_refused, tuple(every.values()), self._code_cache())
 
     def _code_cache(self) -> CodeCache:
         """Return the code of the extensions, as it is while the loop runs nothing else: a host that
         opens checks all its extensions in one step."""
         if self._cache is None:
+            from exthost.launch.shared_folders import CodeCache
+
             self._cache = CodeCache()
             asyncio.get_running_loop().call_soon(self._drop_cache)
         return self._cache
@@ -262,6 +278,8 @@ class ExtensionFactory:
     def _find_writable_code(self, spec: Spec) -> Refused | None:
         """Return the error if a running process may write code of this extension; otherwise
         None."""
+        from exthost.launch.shared_folders import find_writable_code, is_writer
+
         running = [
             (extension.spec, protected_paths)
             for extension in self._running_extensions()

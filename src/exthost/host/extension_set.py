@@ -14,23 +14,29 @@ How an extension leaves the set:
 A retired extension is *leaving* until its last process has ended. Only `close` waits for that.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
-from exthost.dialects.calls import EventSink
-from exthost.errors import ExthostError, NotFound, UsageError
-from exthost.events import Bus
-from exthost.extension.extension import Extension
+from exthost.errors import NotFound, UsageError
 from exthost.extension.misuse import check_name, other_loop_error, require_asyncio
-from exthost.host.event_sinks import EventSinks
-from exthost.host.extension_factory import ExtensionFactory
-from exthost.host.registry import Registry
 from exthost.model.names import nearest
-from exthost.model.spec import Spec
-from exthost.session.inbound import Handler
+
+if TYPE_CHECKING:
+    from exthost.dialects.calls import EventSink
+    from exthost.errors import ExthostError
+    from exthost.events import Bus
+    from exthost.extension.extension import Extension
+    from exthost.host.event_sinks import EventSinks
+    from exthost.host.extension_factory import ExtensionFactory
+    from exthost.host.registry import Registry
+    from exthost.model.spec import Spec
+    from exthost.session.inbound import Handler
 
 # An error message lists at most this many ids.
 _MAX_LISTED_IDS = 10

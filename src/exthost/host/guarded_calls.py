@@ -9,18 +9,23 @@ decide about it, and later calls that these rules do not stop are not passed her
 Rules judge the arguments again after hooks have changed them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exthost.errors import CallFailed
-from exthost.events import Bus, HooksSkipped
+from exthost.events import HooksSkipped
 from exthost.extension.misuse import check_context
-from exthost.extension.tool_interceptor import InterceptedCalls, ToolOptions
-from exthost.host.hooked_call import HookedCall
-from exthost.host.hooks import Hooks
-from exthost.host.ruled_calls import Judge, RuledCalls, allow_every_call, digest_arguments
-from exthost.model.offer import Tool
-from exthost.tool_result import ToolResult
+from exthost.host.ruled_calls import allow_every_call, digest_arguments
+
+if TYPE_CHECKING:
+    from exthost.events import Bus
+    from exthost.extension.tool_interceptor import InterceptedCalls, ToolOptions
+    from exthost.host.hooks import Hooks
+    from exthost.host.ruled_calls import Judge, RuledCalls
+    from exthost.model.offer import Tool
+    from exthost.tool_result import ToolResult
 
 
 class GuardedCalls:
@@ -89,6 +94,8 @@ class GuardedCalls:
             arguments = {} if arguments is None else arguments
         context = check_context(options.context)
         registered_name = calls.registered_name(name)
+        from exthost.host.hooked_call import HookedCall
+
         call = HookedCall(
             calls.extension, name, registered_name, self._hooks, context, options.confirm
         )
@@ -108,6 +115,8 @@ class GuardedCalls:
             if options.check:
                 raise
             notes = tuple(getattr(error, "__notes__", ()))
+            from exthost.tool_result import ToolResult
+
             return ToolResult.from_error_reply(error).with_warnings(notes)
         if options.check and result.is_error:
             failed = calls.tool_error(result, name)

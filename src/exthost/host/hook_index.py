@@ -4,13 +4,18 @@ The host needs it for every tool call, so it is cached until an extension change
 call therefore does not depend on the number of extensions.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from __future__ import annotations
 
-from exthost.dialects.base import Dialect
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
 from exthost.host.hook_policy import may_block
-from exthost.model.offer import Offer
-from exthost.model.spec import Pins, Spec
+from exthost.model.spec import Pins
+
+if TYPE_CHECKING:
+    from exthost.dialects.base import Dialect
+    from exthost.model.offer import Offer
+    from exthost.model.spec import Spec
 
 
 class _Internals(Protocol):

@@ -15,11 +15,14 @@ A setting is "closed" or "open". If none is set, the hook fails closed. A hook t
 an event, or only add to it, always fails open.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from exthost.errors import ExthostError
-from exthost.model.spec import Spec
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from exthost.errors import ExthostError
+    from exthost.model.spec import Spec
 
 # The key of the setting for every hook that has no setting of its own.
 ANY_HOOK = "*"

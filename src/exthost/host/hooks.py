@@ -33,24 +33,28 @@ The module is the same for every dialect: each dialect translates the replies of
 `HookAnswer`. `decision`, `replacement` and `extra` of an answer are passed on unchanged.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from exthost.dialects.calls import HookAnswer
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
-from exthost.events import Bus, HookFailed, OutputReplaced
-from exthost.extension.confirmation import Confirm, Confirmation, check_confirm
+from exthost.events import HookFailed, OutputReplaced
+from exthost.extension.confirmation import Confirmation, check_confirm
 from exthost.extension.misuse import check_timeout
 from exthost.host.hook_index import HookIndex, HookOwner, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.host.observer_queues import ObserverQueues
-from exthost.host.person import ask_person
 from exthost.host.session_texts import SessionTexts, guarded_text
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.wire import jsontext
+
+if TYPE_CHECKING:
+    from exthost.dialects.calls import HookAnswer
+    from exthost.events import Bus
+    from exthost.extension.confirmation import Confirm
 
 _log = logging.getLogger("exthost.hooks")
 
@@ -275,6 +279,8 @@ class Hooks:
             if outcome.aborted_by:
                 return outcome
         if answer.decision == "block":
+            from exthost.dialects.calls import HookAnswer
+
             verdict = HookAnswer(decision="block", reason=answer.reason)
             return _add_answer(outcome, extension.id, verdict)
         return outcome
@@ -346,6 +352,8 @@ class Hooks:
         """Ask a person whether the event may happen. Return the outcome, which is aborted by the
         extension of the confirmation if the event must not happen."""
         id, message = confirmation.extension, confirmation.message
+        from exthost.host.person import ask_person
+
         try:
             has_agreed = await ask_person(confirmation, confirm, self.confirm)
         except ExthostError as error:
@@ -441,6 +449,8 @@ def _without_fields(answer: HookAnswer, fixed_fields: Collection[str]) -> HookAn
 def _changes_event(answer: HookAnswer, event: Mapping[str, Any]) -> bool:
     """Return whether the event would be another one with the changes of this answer. The values are
     compared as JSON, since 1 and True are equal in Python."""
+    from exthost.wire import jsontext
+
     try:
         return any(
             field not in event or jsontext.canonical(event[field]) != jsontext.canonical(value)
@@ -476,6 +486,8 @@ def _count_bytes(value: Any) -> int:
     """Return the size of a text in UTF-8, or of another value as JSON."""
     if isinstance(value, str):
         return len(value.encode("utf-8", "replace"))
+    from exthost.wire import jsontext
+
     try:
         return len(jsontext.encode(value))
     except UsageError:  # nested too deeply

@@ -6,6 +6,8 @@ extension (one that starts with the host) is ready or has failed. A failed exten
 there; calls to it raise the error.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import (
@@ -18,56 +20,54 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from exthost.cluster.engines import Engines
-from exthost.config import Config, spec_from_mapping
-from exthost.config.discovery.configfile import (
-    ConfiguredExtensions,
-    find_extensions,
-    read_config,
-    read_named_manifest,
-)
-from exthost.config.discovery.locked_specs import lock_specs
-from exthost.config.discovery.report import Diagnostic
-from exthost.dialects.meanings import OnProgress
-from exthost.dialects.model_provider import ModelProvider
-from exthost.errors import ExthostError, Refused, UsageError
+from exthost.config.host_config import NO_CONFIG
+from exthost.errors import Refused, UsageError
 from exthost.events import Bus, HostEvent, OfferChanged, ToolsChanged
-from exthost.extension.confirmation import Confirm, check_confirm
-from exthost.extension.extension import Extension
+from exthost.extension.confirmation import check_confirm
 from exthost.extension.misuse import AsyncOnly, check_context, check_name
-from exthost.extension.timeouts import require_time_left
 from exthost.host.api.host_api import HostApi
-from exthost.host.background import BackgroundServices, TraceTarget
+from exthost.host.background import BackgroundServices
 from exthost.host.config_reload import ConfigReloader
-from exthost.host.control.served_host import ReloadOutcome
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.guarded_calls import GuardedCalls
 from exthost.host.hooks import Hooks
-from exthost.host.host_settings import HostSettings, check_config
-from exthost.host.known_offers import KnownOffers
-from exthost.host.model_api.model_calls import CallOptions, run_model_calls
-from exthost.host.model_api.registered_tools import RegisteredTools
-from exthost.host.model_api.tool_search import ToolSearch
+from exthost.host.host_settings import OUTPUT_BYTES, ROUNDS, check_config
 from exthost.host.registry import Registry
 from exthost.host.ruled_calls import RuledCalls
 from exthost.host.tool_finder import ToolFinder
-from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.offer import RegisteredTool
-from exthost.model.spec import Spec
-from exthost.process import host_protection
 from exthost.process.own_process import host_environ
-from exthost.session.failures import copy_error
-from exthost.session.inbound import Handler
-from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.traffic import Traffic
-from exthost.tool_result import ToolResult
+
+if TYPE_CHECKING:
+    from exthost.cluster.engines import Engines
+    from exthost.config import Config
+    from exthost.config.discovery.configfile import (
+        ConfiguredExtensions,
+    )
+    from exthost.config.discovery.report import Diagnostic
+    from exthost.dialects.meanings import OnProgress
+    from exthost.errors import ExthostError
+    from exthost.extension.confirmation import Confirm
+    from exthost.extension.extension import Extension
+    from exthost.host.background import TraceTarget
+    from exthost.host.control.served_host import ReloadOutcome
+    from exthost.host.host_settings import HostSettings
+    from exthost.host.known_offers import KnownOffers
+    from exthost.host.model_api.registered_tools import RegisteredTools
+    from exthost.host.model_api.tool_search import ToolSearch
+    from exthost.model.offer import RegisteredTool
+    from exthost.model.spec import Spec
+    from exthost.session.inbound import Handler
+    from exthost.session.trace.buffer import TraceBuffer
+    from exthost.tool_result import ToolResult
+
 
 _log = logging.getLogger("exthost.host")
 
@@ -103,11 +103,12 @@ class Host(AsyncOnly):
         strict    opening the host raises the error of the first extension that does not get ready
         """
         if harden:
+            from exthost.process import host_protection
+
             host_protection.harden()
         self.config = check_config(config)
         self.events = Bus()
         self.traffic = Traffic(self.events)
-        self._engines = Engines(self.config.cluster)
         self.diagnostics: tuple[Diagnostic, ...] = ()
         # One copy for all extensions, which share its strings; copies of their own would not.
         environ = host_environ() if environ is None else dict(environ)
@@ -138,11 +139,11 @@ class Host(AsyncOnly):
             all_extensions=self._by_id.values,
             running_extensions=lambda: (*self._extensions, *self._extensions.leaving),
             traffic=self.traffic,
-            engines=self._engines,
+            engines=lambda: self._engines,
             interceptor=self._guarded_calls,
         )
         self._config_reloader = ConfigReloader(self._extensions, self._factory, self._api)
-        self._tool_search = ToolSearch()
+        self._tool_search: ToolSearch | None = None
         self._finder = ToolFinder(self.registry, self._extensions)
         self._is_strict = strict
         self._change_spec: Callable[[Spec], Spec] | None = None
@@ -157,11 +158,20 @@ class Host(AsyncOnly):
             trace=trace,
         )
 
+    @cached_property
+    def _engines(self) -> Engines:
+        """The clusters, if an extension runs on other machines."""
+        from exthost.cluster.engines import Engines
+
+        return Engines(self.config.cluster)
+
     @classmethod
     def from_config(
         cls, source: str | Path | Mapping[str, Any], **settings: Unpack[HostSettings]
     ) -> Self:
         """Return a host of a config: a path, or its contents as a dict. Raises ConfigError."""
+        from exthost.config.discovery.configfile import read_config
+
         return cls(read_config(source), **settings)
 
     def __repr__(self) -> str:
@@ -185,6 +195,8 @@ class Host(AsyncOnly):
         path = path or (self.config.origin if self.config.folder is not None else None)
         if path is None:
             return
+        from exthost.host.known_offers import KnownOffers
+
         offers = KnownOffers(path, self._environ, defers_starts=defer_starts)
         self._known_offers, self._factory.record_offer = offers, offers.record
         self.events.subscribe(OfferChanged, self._on_offer_changed)
@@ -228,12 +240,18 @@ class Host(AsyncOnly):
         is removed, and the error is raised.
         """
         self._extensions.require_open()
+        from exthost.model.spec import Spec
+
         if isinstance(entry, Spec):
             spec = entry
         else:
             name = str(entry.get("name", "")) if isinstance(entry, Mapping) else ""
+            from exthost.config import spec_from_mapping
+
             spec = spec_from_mapping(entry, defaults=self.config.outer_settings(name))
         if spec.manifest_path is not None:
+            from exthost.config.discovery.configfile import read_named_manifest
+
             spec = await asyncio.to_thread(read_named_manifest, spec)
         stored = await self._api.with_stored_settings(spec)
         extension = self._extensions.add(stored, self._factory)
@@ -262,6 +280,8 @@ class Host(AsyncOnly):
         self._extensions.require_open()
         origin = self.config.origin or spec.config_file
         overridden = replace(self.config.apply_overrides(spec), config_file=origin)
+        from exthost.config.discovery.locked_specs import lock_specs
+
         [locked], _ = await asyncio.to_thread(lock_specs, self.config, [overridden])
         complete_spec = await self._api.with_stored_settings(locked)
         await self._extensions.replace(complete_spec, before, self._factory)
@@ -273,8 +293,12 @@ class Host(AsyncOnly):
         self._extensions.require_open()
         if source is None and self.config.folder is None:
             raise UsageError("X1382", "this host has no config file to read again")
+        from exthost.config.discovery.configfile import read_config
+
         config = await asyncio.to_thread(read_config, source or self.config.origin)
         watch = await self._services.make_watch(config)
+        from exthost.config.discovery.configfile import find_extensions
+
         discovered = await asyncio.to_thread(find_extensions, config)
         self._services.apply(config)
         await self._services.stop_watch()
@@ -310,6 +334,12 @@ class Host(AsyncOnly):
     @property
     def tools(self) -> RegisteredTools:
         """The tools that can be called now, by their registered names."""
+        from exthost.host.model_api.registered_tools import RegisteredTools
+
+        if self._tool_search is None:
+            from exthost.host.model_api.tool_search import ToolSearch
+
+            self._tool_search = ToolSearch()
         registry, search = self.registry, self._tool_search
         return RegisteredTools(registry.tools, registry.logged_warnings, search, host=self)
 
@@ -362,6 +392,8 @@ class Host(AsyncOnly):
         """Find the tool, starting extensions if needed, and call it. The parameters are those of
         `call_tool`."""
         if timeout is not None:  # before an extension is started
+            from exthost.extension.timeouts import require_time_left
+
             require_time_left("", name, timeout)
         tool = await self._finder.find(name)
         calls = self._by_id[tool.extension].internals.calls
@@ -397,6 +429,8 @@ class Host(AsyncOnly):
         media    what the model takes beside text: any of "image", "audio" and "document". None is
                  what most models of the API take. Anything else is a note in the text.
         """
+        from exthost.host.model_api.model_calls import CallOptions, run_model_calls
+
         options = CallOptions(context, timeout, on_progress, only, confirm, media)
         return await run_model_calls(self, response, options)
 
@@ -432,6 +466,9 @@ class Host(AsyncOnly):
         extension = self[model.partition(":")[0]]
         if extension.internals.is_offer_unknown:
             await extension.start()
+        from exthost.dialects.model_provider import ModelProvider
+        from exthost.host.tool_loop import complete_with_tools
+
         provider = extension.facet(ModelProvider)
         complete = partial(provider.complete, model, tools=tools, **options)
         run = partial(self.call_tool, context=context, check=False)
@@ -456,20 +493,27 @@ class Host(AsyncOnly):
         self._extensions.open()
         try:
             await self._services.open(self, self.config)
-            watch = await self._services.make_watch(self.config)
-            discovered = await asyncio.to_thread(find_extensions, self.config)
-            specs, guards = await self._recall_hooks(discovered)
-            started = await self._config_reloader.open(specs, guards)
-            self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))
-            if not discovered.specs and (searched := discovered.report.searched):
-                _log.warning("no extensions were found in %s", ", ".join(searched))
-            if self._is_strict:
-                raise_first_problem(discovered.diagnostics, started)
-            self._services.start_watch(watch, self.config)
+            if self.config is not NO_CONFIG:
+                await self._start_configured()
         except BaseException:
             await self.close()
             raise
         return self
+
+    async def _start_configured(self) -> None:
+        """Add the extensions of the config, and start those that start with the host."""
+        from exthost.config.discovery.configfile import find_extensions
+
+        watch = await self._services.make_watch(self.config)
+        discovered = await asyncio.to_thread(find_extensions, self.config)
+        specs, guards = await self._recall_hooks(discovered)
+        started = await self._config_reloader.open(specs, guards)
+        self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))
+        if not discovered.specs and (searched := discovered.report.searched):
+            _log.warning("no extensions were found in %s", ", ".join(searched))
+        if self._is_strict:
+            raise_first_problem(discovered.diagnostics, started)
+        self._services.start_watch(watch, self.config)
 
     async def _recall_hooks(
         self, discovered: ConfiguredExtensions
@@ -484,6 +528,8 @@ class Host(AsyncOnly):
 
     async def _update_guards(self) -> None:
         """Look for refused guards again, and leave all other extensions as they are."""
+        from exthost.config.discovery.configfile import find_extensions
+
         discovered = await asyncio.to_thread(find_extensions, self.config)
         _, guards = await self._recall_hooks(discovered)
         await self._config_reloader.update_guards(guards)
@@ -502,7 +548,8 @@ class Host(AsyncOnly):
         await self.hooks.close()
         await self._services.stop_watch()
         await self._extensions.close(drain=drain)
-        await self._engines.close()
+        if "_engines" in vars(self):
+            await self._engines.close()
         await self._api.close()
         self._services.close()
         self._extensions.is_open = False
@@ -534,10 +581,14 @@ def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[
             raise diagnostic.as_error()
     for extension in extensions:
         if extension.cause is not None:
+            from exthost.session.failures import copy_error
+
             raise copy_error(extension.cause)
 
 
 def _make_diagnostic(extension: Extension, cause: ExthostError) -> Diagnostic:
+    from exthost.config.discovery.report import Diagnostic
+
     return Diagnostic(
         level="warning" if isinstance(cause, Refused) else "error",
         path=extension.spec.origin,

@@ -1,14 +1,24 @@
 """The keyword arguments of `Host` as a type, and the check of its config."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from exthost.config import Config
+from exthost.config.host_config import NO_CONFIG, Config
 from exthost.errors import UsageError
-from exthost.extension.confirmation import Confirm
-from exthost.host.background import TraceTarget
-from exthost.session.inbound import Handler
+
+if TYPE_CHECKING:
+    from exthost.extension.confirmation import Confirm
+    from exthost.host.background import TraceTarget
+    from exthost.session.inbound import Handler
+
+
+# The defaults of `Host.complete`: how often the model is asked, and how many bytes of each tool's
+# output it gets (docs/dialects/synaps.md).
+ROUNDS = 8
+OUTPUT_BYTES = 30_000
 
 
 class HostSettings(TypedDict, total=False):
@@ -27,7 +37,7 @@ def check_config(config: Any) -> Config:
     """Return the config; an empty one for None. Raises UsageError for what is not a `Config`, such
     as the path of a config file."""
     if config is None:
-        return Config()
+        return NO_CONFIG
     if not isinstance(config, Config):
         raise UsageError(
             "X1339",

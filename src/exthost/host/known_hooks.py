@@ -13,29 +13,29 @@ is not among the rejected manifests, and guards nothing.
 If the store cannot be used, a warning is logged, and nothing is known.
 """
 
+from __future__ import annotations
+
 import asyncio
-import json
 import logging
 import os
-import shlex
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from exthost.config import Config
-from exthost.config.discovery.report import RejectedManifest
-from exthost.config.discovery.search import read_rejected_hooks
-from exthost.config.discovery.untrusted_files import read_file
-from exthost.dialects import find
-from exthost.dialects.manifest_format import Accepted, ManifestFile
 from exthost.errors import ConfigError, ManifestError
 from exthost.host.api.store import Missing, Store
 from exthost.host.hook_policy import may_block
-from exthost.model.offer import Offer
-from exthost.model.spec import Pins, Refusal, Spec
+from exthost.model.spec import Pins, Refusal
 from exthost.process.state_root import state_root
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from exthost.config import Config
+    from exthost.config.discovery.report import RejectedManifest
+    from exthost.model.offer import Offer
+    from exthost.model.spec import Spec
 
 _log = logging.getLogger("exthost.hooks")
 
@@ -134,6 +134,8 @@ class KnownHooks:
         if not forms:
             return
         self._forms.update(forms)
+        import json
+
         rows = [(key, json.dumps(form._asdict())) for key, form in forms.items()]
 
         def write(connection: sqlite3.Connection) -> None:
@@ -206,6 +208,8 @@ def read_known_ids(paths: Iterable[str], environ: Mapping[str, str]) -> frozense
 
 def _read_forms(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, KnownForm]:
     query = "SELECT form FROM hooks WHERE key = ?"
+    import sqlite3
+
     try:
         rows = {key: connection.execute(query, (key,)).fetchone() for key in keys}
     except sqlite3.OperationalError as error:
@@ -216,6 +220,8 @@ def _read_forms(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str
 
 
 def _may_have_hooks(spec: Spec) -> bool:
+    from exthost.dialects import find
+
     return "hook" in find.find_dialect(spec.dialect).operations
 
 
@@ -230,6 +236,8 @@ def _key(spec: Spec) -> str:
     config and its id; without a config file, its command and its id."""
     if spec.manifest_file:
         return os.path.realpath(spec.manifest_file)
+    import shlex
+
     return f"{spec.config_file or shlex.join(spec.argv)}#{spec.id}"
 
 
@@ -238,6 +246,8 @@ def _rejected_key(manifest: RejectedManifest) -> str:
 
 
 def _read_text(path: str) -> str:
+    from exthost.config.discovery.untrusted_files import read_file
+
     try:
         return (read_file(os.path.realpath(path)) or b"").decode(errors="surrogateescape")
     except ManifestError:
@@ -248,6 +258,10 @@ def _parse_again(known: KnownForm, rejected: RejectedManifest, hooks: Spec) -> S
     """Return `hooks`, what can be read of a rejected manifest, with the hooks of its last known
     form in place of its own."""
     former = replace(hooks, id=known.id, has_unknown_hooks=False, declared_hooks=known.hooks)
+    from exthost.config.discovery.search import read_rejected_hooks
+    from exthost.dialects import find
+    from exthost.dialects.manifest_format import Accepted, ManifestFile
+
     format = find.find_manifest_format(rejected.dialect)
     if not known.manifest or format is None:
         return former
@@ -279,13 +293,15 @@ def _refusal(manifest: RejectedManifest) -> Refusal:
 
 
 def _decode(text: str) -> KnownForm:
+    import json
+
     fields = json.loads(text)
     return KnownForm(
         fields["id"], tuple(fields["hooks"]), tuple(fields["announced"]), fields["manifest"]
     )
 
 
-def _log_failure(future: "Future[None]") -> None:
+def _log_failure(future: Future[None]) -> None:
     error = future.exception()
     if error is not None:
         _log.warning("the hooks of extensions are not remembered: %s", error)

@@ -6,16 +6,19 @@ is bounded by the number of events and by their size. If it is full, the oldest 
 which is counted and reported as a failed hook.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from exthost.errors import ExthostError, Refused, UsageError
 from exthost.host.hook_policy import HookFailure
-from exthost.model.spec import Spec
-from exthost.wire import jsontext
+
+if TYPE_CHECKING:
+    from exthost.model.spec import Spec
 
 _log = logging.getLogger("exthost.hooks")
 
@@ -153,6 +156,8 @@ def _copy(event: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     for field, value in event.items():
         if field == "context":
             continue
+        from exthost.wire import jsontext
+
         try:
             data = jsontext.encode(value)
         except UsageError:  # the hook will fail with this error

@@ -26,22 +26,20 @@ while the event loop changes extensions: each change begins new tables, and tabl
 built meanwhile are not used. The registry does no I/O, except that it logs warnings.
 """
 
+from __future__ import annotations
+
 import logging
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from exthost.errors import NotFound
-from exthost.extension.quarantine import quarantine_error
-from exthost.model.lock_record import Quarantine
-from exthost.model.names import (
-    capability_fits,
-    nearest,
-    prefixed_description,
-    registered_prefix,
-)
-from exthost.model.offer import Offer, RegisteredTool, Tool
+from exthost.model.names import capability_fits, nearest, prefixed_description, registered_prefix
+from exthost.model.offer import RegisteredTool
+
+if TYPE_CHECKING:
+    from exthost.model.lock_record import Quarantine
+    from exthost.model.offer import Offer, Tool
 
 _log = logging.getLogger("exthost.host.registry")
 
@@ -180,6 +178,8 @@ class Registry:
         if len(candidates) == 1:
             [tool] = candidates
             if quarantine := tables.quarantined.get((tool.extension, tool.tool)):
+                from exthost.extension.quarantine import quarantine_error
+
                 raise quarantine_error(tool.extension, tool.tool, quarantine)
             if tables.serves[tool.extension]:
                 return tool
@@ -237,6 +237,8 @@ class AmbiguousName(NotFound):
 
 
 def _not_serving_error(name: str, extension: str) -> NotFound:
+    import shlex
+
     return NotFound(
         "X1201",
         f"the tool {name!r} is one of {extension}, which does not run now",

@@ -5,20 +5,23 @@ arguments have changed when the answer comes, the call is refused. Without an an
 without anybody to ask, it is refused as well.
 """
 
+from __future__ import annotations
+
 import asyncio
-import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from exthost.errors import ExthostError, Refused
-from exthost.events import Bus, RuleApplied
-from exthost.extension.caller import CLIENT
-from exthost.extension.confirmation import Confirm, Confirmation
-from exthost.extension.tool_interceptor import InterceptedCalls, ToolOptions
-from exthost.host.person import ask_person
-from exthost.model.offer import Tool
-from exthost.model.rules import NO_RULES, CallRule, Rules, ToolTraits, find_rule
-from exthost.wire import jsontext
+from exthost.events import RuleApplied
+from exthost.extension.confirmation import Confirmation
+from exthost.model.rules import NO_RULES, ToolTraits, find_rule
+
+if TYPE_CHECKING:
+    from exthost.events import Bus
+    from exthost.extension.confirmation import Confirm
+    from exthost.extension.tool_interceptor import InterceptedCalls, ToolOptions
+    from exthost.model.offer import Tool
+    from exthost.model.rules import CallRule, Rules
 
 # How long a person has to answer if the caller sets no timeout. A person reads the arguments first.
 ANSWER_SECONDS = 120.0
@@ -71,6 +74,8 @@ class RuledCalls:
         denies or asks, which `decide` finds again: this function is for the common case alone."""
         if not rules:
             return allow_every_call
+        from exthost.extension.caller import CLIENT
+
         listeners, get_client = self._bus.listeners, CLIENT.get
         about = calls.extension, calls.registered_name(tool)
 
@@ -99,6 +104,8 @@ class RuledCalls:
     ) -> CallRule | None:
         """Return the rule because of which a person must be asked about a call; None if it may be
         made. Raises Refused if a rule denies it."""
+        from exthost.extension.caller import CLIENT
+
         client = CLIENT.get()
         rule = find_rule(rules, arguments, client)
         if rule is None:
@@ -165,6 +172,8 @@ class RuledCalls:
         seconds = ANSWER_SECONDS if options.timeout is None else options.timeout
         try:
             async with asyncio.timeout(seconds):
+                from exthost.host.person import ask_person
+
                 return await ask_person(confirmation, options.confirm, self.confirm)
         except TimeoutError:
             raise Refused(
@@ -179,6 +188,8 @@ class RuledCalls:
         if RuleApplied in self._bus.listeners:
             name = calls.registered_name(tool)
             about = (calls.extension, name, rule.number, outcome, rule.reason)
+            from exthost.extension.caller import CLIENT
+
             self._bus.publish(RuleApplied(*about, CLIENT.get(), options.context))
 
 
@@ -189,6 +200,10 @@ def _because(rule: CallRule) -> str:
 def digest_arguments(arguments: Any) -> str:
     """Return a digest of the arguments of a call, which does not depend on the order of keys.
     Raises Refused for arguments that are nested too deep."""
+    import hashlib
+
+    from exthost.wire import jsontext
+
     try:
         return hashlib.sha256(jsontext.encode(_sorted(arguments))).hexdigest()
     except RecursionError:

@@ -1,13 +1,19 @@
 """Finds a tool by its name, and starts extensions whose tools are not known yet."""
 
+from __future__ import annotations
+
 import asyncio
+from typing import TYPE_CHECKING
 
 from exthost.errors import ExthostError, NotFound
 from exthost.extension.misuse import check_name
-from exthost.host.extension_set import ExtensionSet
-from exthost.host.registry import AmbiguousName, Registry
+from exthost.host.registry import AmbiguousName
 from exthost.model.names import registered_prefix
-from exthost.model.offer import RegisteredTool
+
+if TYPE_CHECKING:
+    from exthost.host.extension_set import ExtensionSet
+    from exthost.host.registry import Registry
+    from exthost.model.offer import RegisteredTool
 
 
 class ToolFinder:

@@ -22,13 +22,8 @@ from exthost.errors import (
     Refused,
     UsageError,
 )
+from exthost.host.host_settings import OUTPUT_BYTES, ROUNDS
 from exthost.tool_result import ToolResult
-
-# The defaults: how often the model is asked, and how many bytes of each tool's output it gets
-# (docs/dialects/synaps.md).
-ROUNDS = 8
-OUTPUT_BYTES = 30_000
-
 
 Complete: TypeAlias = Callable[[list[Any]], Awaitable[ProviderCompletion]]
 CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]

@@ -42,6 +42,7 @@ This package starts no processes. In reading order:
     file_view      decides which paths a sandboxed extension sees
     admission      decides which files a sandboxed extension sees, for all starts until the next one
                    that is requested
+    admission_record  the result of an admission, as a value
     extension_user the user that a root host runs a sandboxed extension as
     containment    adds the sandbox, resource limits and the cgroup to a plan
     network_grant  plans the proxy of an extension that may reach certain hosts

@@ -9,52 +9,20 @@ path are recorded. If such a start finds another file at a path, it is refused.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
 from exthost.launch import bridge, sandbox_probe, wasm
+from exthost.launch.admission_record import NOT_SANDBOXED, Admission, RecordedFile
 from exthost.launch.extension_user import with_extension_user
 from exthost.launch.file_view import ViewRequest, compute_view, system_view
 from exthost.launch.machine_check import can_enforce, enforced_policy
 from exthost.launch.network_grant import plan_proxy
-from exthost.launch.sandbox.strict import View
 from exthost.launch.shared_folders import own_protected_paths, refuse_state_folder
 from exthost.model.launch_plan import ExpectedPath, LaunchPlan
 from exthost.model.spec import Spec
 from exthost.process.own_process import deleted_working_folder
 from exthost.process.state_root import state_root
-
-
-class RecordedFile(NamedTuple):
-    """The state of a file or folder at the time of admission.
-
-    path           the path as configured
-    real_path      the same path with all symlinks resolved
-    device, inode  the identity of the file or folder; both are 0 if it could not be opened
-    """
-
-    path: str
-    real_path: str
-    device: int
-    inode: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """The decisions for every start of an extension.
-
-    view   the files that the extension sees; None without a sandbox
-    files  the visible paths except those of the system (such as /usr), and the paths of the command
-           line; each must be the same file at every start
-    """
-
-    view: View | None = None
-    files: tuple[RecordedFile, ...] = ()
-
-
-NOT_SANDBOXED = Admission()
 
 
 def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str]) -> Admission:

@@ -26,10 +26,10 @@ from dataclasses import replace
 from exthost.errors import Refused
 from exthost.launch.command_code import find_interpreter_command
 from exthost.launch.known_programs import program_name
-from exthost.launch.locked_code import Bytecode
 from exthost.launch.sandbox.strict import hide_folders, with_folder
 from exthost.launch.sealed_bytecode import bytecode_root, find_sealed, is_small
 from exthost.model.launch_plan import LaunchPlan
+from exthost.model.lock_record import Bytecode
 from exthost.model.spec import Spec
 from exthost.process.environment import Variables
 from exthost.process.private_folders import make_folder

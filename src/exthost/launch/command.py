@@ -1,21 +1,27 @@
 """The command of an extension, before a sandbox is added: program, arguments and environment
 variables."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from exthost._version import __version__
-from exthost.dialects.base import Dialect
 from exthost.errors import Refused
-from exthost.launch import bridge, wasm
+from exthost.launch import bridge
 from exthost.launch.integrity import has_code_pin
 from exthost.launch.variables import build_environment
 from exthost.model.launch_plan import LaunchPlan
-from exthost.model.spec import HostEnvRef, Spec
+from exthost.model.spec import HostEnvRef
 from exthost.process.child import find_program
-from exthost.process.environment import Environment
 from exthost.process.state_dirs import state_folder
+
+if TYPE_CHECKING:
+    from exthost.dialects.base import Dialect
+    from exthost.model.spec import Spec
+    from exthost.process.environment import Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +57,9 @@ def make_command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Co
         host_set |= bridge.bridge_variables(folder, environ)
         state_names = [bridge.FOLDER_VARIABLE]
     environment = build_environment(spec, dialect, environ, {**host_set, **configured})
-    if wasm.is_module(spec):
+    if spec.source == "wasm":
+        from exthost.launch import wasm
+
         argv = wasm.runner_command(spec, environ)
     elif bridge.is_remote(spec):
         argv = bridge.bridge_command(spec)

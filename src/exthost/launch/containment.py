@@ -10,34 +10,27 @@ A `View` is the part of the file system that a sandboxed extension sees. A `Ceil
 processes together, while a resource limit applies to each of them.
 """
 
+from __future__ import annotations
+
 import resource
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exthost.errors import Evidence, Refused
-from exthost.launch import sandbox_probe, wasm
-from exthost.launch.admission import Admission, check_unchanged, visible_files
+from exthost.launch import sandbox_probe
 from exthost.launch.machine_check import (
     can_enforce,
     enforced_policy,
     find_pid_namespace,
     uses_landlock,
 )
-from exthost.launch.network_grant import describe_network, plan_proxy
-from exthost.launch.sandbox import landlock, pid_namespace, strict
-from exthost.launch.sandbox.initcode import INIT
-from exthost.launch.sandbox.strict import View
+from exthost.launch.sandbox import pid_namespace
 from exthost.model.launch_plan import (
     NO_CEILING,
-    Ceiling,
-    Cgroup,
-    ExpectedPath,
-    LaunchPlan,
     ResourceLimit,
 )
-from exthost.model.spec import Limits, Permissions, Spec, ValueReference
-from exthost.process import cgroup_rules, cgroups
+from exthost.model.spec import ValueReference
 from exthost.process.environment import Variables
 from exthost.process.init_channel import split_loader_variables
 from exthost.process.procfs import send_buffer_bytes
@@ -50,7 +43,18 @@ from exthost.process.resource_limits import (
     resource_limits,
     with_defaults,
 )
-from exthost.process.user_ids import counts_processes
+
+if TYPE_CHECKING:
+    from exthost.launch.admission_record import Admission
+    from exthost.launch.sandbox.strict import View
+    from exthost.model.launch_plan import (
+        Ceiling,
+        Cgroup,
+        ExpectedPath,
+        LaunchPlan,
+    )
+    from exthost.model.spec import Limits, Permissions, Spec
+
 
 # The restrictions without a sandbox; "open" means not restricted.
 _OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
@@ -69,26 +73,35 @@ def contain(
     `environ` the host's variables. Raises Refused if a restriction cannot be enforced."""
     policy, view = enforced_policy(spec), admission.view
     if policy is not None and view is not None and _is_sandboxed(spec, view):
+        from exthost.launch.admission import check_unchanged, visible_files
+
         check_unchanged(spec, admission)
         if uses_landlock(spec):
             plan, enforced = _add_landlock(
                 spec, plan, limits, policy, view, visible_files(admission)
             )
             return _without_core_files(spec, plan), enforced
+        from exthost.launch.network_grant import plan_proxy
+
         network = plan_proxy(spec, environ)
         if network is not None:
+            from exthost.launch.sandbox import strict
+
             variables = Variables({**plan.env, **strict.PROXY_VARIABLES})
             plan = replace(plan, env=variables, network=network)
         plan, enforced = _add_sandbox(plan, limits, policy, view, visible_files(admission))
         return _without_core_files(spec, plan), enforced
-    if wasm.is_module(spec):
+    is_module = spec.source == "wasm"
+    if is_module:
+        from exthost.launch import wasm
+
         policy = wasm.with_runner_memory(spec.permissions)
     total = ceiling(limits, policy)
     group = _plan_cgroup(total)
     plan = replace(plan, ceiling=total, group=group)
     plan, enforced = _add_limits_only(spec, plan, _possible_limits(limits, policy))
     enforced = {**enforced, **_enforced_limits(limits, total, group)}
-    if wasm.is_module(spec):
+    if is_module:
         enforced |= wasm.describe_engine(spec)
     elif spec.permissions is not None:
         requested = _describe(spec.permissions)
@@ -119,6 +132,9 @@ def _add_sandbox(
     complete = with_defaults(limits, max_memory)
     # `kernel_limits` apply to each process, `total` to all of them together.
     kernel_limits, total = complete, ceiling(limits, policy)
+    from exthost.launch.sandbox import strict
+    from exthost.process.user_ids import counts_processes
+
     if limits.nproc is None and not counts_processes(view.uid):
         # The kernel would not enforce the default number of processes, or would count all processes
         # of the host's user. So the watchdog or the cgroup enforces it.
@@ -163,6 +179,7 @@ def _add_landlock(
     """Return the plan in a Landlock sandbox, and what is enforced. Raises Refused if code in a
     writable folder would have to be protected, which Landlock cannot do."""
     # Imported lazily: it imports ctypes, which takes as long as the start of a program.
+    from exthost.launch.sandbox import landlock
     from exthost.process.landlocked_program import landlock_version
 
     if view.protected:
@@ -249,6 +266,9 @@ def _is_sandboxed(spec: Spec, view: View) -> bool:
 
 def _plan_cgroup(total: Ceiling) -> Cgroup | None:
     """Return a cgroup for the extension, if a limit needs one and one can be created."""
+    from exthost.launch.sandbox.initcode import INIT
+    from exthost.process import cgroup_rules, cgroups
+
     if (
         total == NO_CEILING
         or (init := INIT.get(sandbox_probe.find_sandbox_support().machine)) is None
@@ -279,4 +299,6 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
 
 def _describe(policy: Permissions) -> str:
     paths = ", ".join(policy.filesystem) or "nothing"
+    from exthost.launch.network_grant import describe_network
+
     return f"network {describe_network(policy.network)}, filesystem {paths}"

@@ -16,28 +16,23 @@ files are pinned, against the tools of the first start. A tool whose description
 restart is a known attack.
 """
 
-import hashlib
-import json
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from exthost.errors import Evidence, Refused
-from exthost.launch.command_code import CodeKind, ProgramCode, find_code
-from exthost.launch.package_tree import (
-    PackageTree,
-    UnusableTree,
-    file_digest,
-    first_difference,
-    read_digest,
-    read_module,
-    read_tree,
-)
-from exthost.model.launch_plan import LaunchPlan
-from exthost.model.offer import Tool
-from exthost.model.spec import Pins, Spec
+from exthost.model.spec import Pins
 from exthost.process.state_root import state_root
+
+if TYPE_CHECKING:
+    from exthost.launch.command_code import ProgramCode
+    from exthost.launch.package_tree import PackageTree
+    from exthost.model.launch_plan import LaunchPlan
+    from exthost.model.offer import Tool
+    from exthost.model.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +53,9 @@ class _Mismatch:
 
 def tools_digest(tools: Iterable[Tool]) -> str:
     """Return one SHA-256 of the names, descriptions and schemas of all tools."""
+    import hashlib
+    import json
+
     descriptions = sorted(
         json.dumps(
             [tool.name, tool.description, tool.input_schema, tool.output_schema],
@@ -72,6 +70,8 @@ def tools_digest(tools: Iterable[Tool]) -> str:
 def compute_digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
     """Return the current digests under the keys of the config table. A key is missing if the
     extension has no such file, or if its program or package cannot be pinned."""
+    from exthost.launch.package_tree import UnusableTree, file_digest, read_tree
+
     code = _code_of(plan)
     digests = {"tools": tools_digest(tools)}
     if program := find_program_digest(code):
@@ -91,6 +91,9 @@ def compute_digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict
 def find_program_digest(code: ProgramCode) -> str:
     """Return the digest that `sha256.program` compares; "" if the code is not known or cannot be
     read."""
+    from exthost.launch.command_code import CodeKind
+    from exthost.launch.package_tree import UnusableTree, file_digest
+
     if not code.is_certain:
         return ""
     if code.kind is CodeKind.FILE:
@@ -102,11 +105,15 @@ def find_program_digest(code: ProgramCode) -> str:
 
 
 def _code_of(plan: LaunchPlan) -> ProgramCode:
+    from exthost.launch.command_code import find_code
+
     return find_code(plan.argv, plan.cwd, plan.env)
 
 
 def _read_code(code: ProgramCode) -> PackageTree:
     """Read the files of a folder, module or package. Raises UnusableTree."""
+    from exthost.launch.package_tree import UnusableTree, read_module, read_tree
+
     try:
         return read_tree(code.path) if os.path.isdir(code.path) else read_module(code.path)  # noqa: PTH112
     except OSError as error:
@@ -137,6 +144,8 @@ def check_pinned_files(pins: Pins, plan: LaunchPlan, manifest: str, extension: s
         code = _code_of(plan)
         if pins.program and not code.is_certain:
             raise _unknown_code_error(extension, code)
+        from exthost.launch.command_code import CodeKind
+
         if code.kind is CodeKind.FILE:
             files.insert(0, ("program", code.path, pins.program))
         files.insert(1, ("interpreter", code.interpreter, pins.interpreter))
@@ -150,6 +159,8 @@ def _digest_of_executed(path: str, plan: LaunchPlan) -> str:
     """Return the digest of a file; "" if the file cannot be read. Return "" also if the sandbox
     expects another file at this path, since the file whose digest is compared must be the file that
     is executed."""
+    from exthost.launch.package_tree import read_digest
+
     try:
         file = read_digest(path)
     except OSError:
@@ -180,6 +191,9 @@ def check_pinned_folders(
 ) -> None:
     """The same as `check_folders`, for a caller without a Spec. `root` is the folder of the
     package, `extension` an id."""
+    from exthost.launch.command_code import CodeKind
+    from exthost.launch.package_tree import read_tree
+
     listings = os.path.join(state_root(environ), "pins")  # noqa: PTH118
     if pins.program:
         code = _code_of(plan)
@@ -209,6 +223,8 @@ class _TreeCheck(NamedTuple):
 
     def run(self, read: Callable[[], PackageTree]) -> None:
         """Raise Refused unless the files that `read` returns have the pinned digest."""
+        from exthost.launch.package_tree import UnusableTree, first_difference
+
         try:
             if not self.root:
                 raise UnusableTree("", "it has no folder of its own: set cwd")

@@ -29,7 +29,7 @@ from exthost.launch.integrity import package_root
 from exthost.launch.package_tree import PackageTree, UnusableTree, first_difference
 from exthost.launch.portable_tree import PortableCode, read_portable
 from exthost.model.launch_plan import LaunchPlan
-from exthost.model.lock_record import LockChange, LockRecord, SpecLock, compare_start
+from exthost.model.lock_record import Bytecode, LockChange, LockRecord, SpecLock, compare_start
 from exthost.model.spec import Permissions, Spec
 from exthost.process.environment import looks_secret
 from exthost.process.small_files import read_start
@@ -53,17 +53,6 @@ _QUERY_VALUE = re.compile(r"([?&]([\w.-]+)=)[^&#\s]+")
 def platform_name() -> str:
     """Return the name of this platform in a lock: `linux-x86_64`."""
     return f"{sys.platform}-{platform.machine()}"
-
-
-class Bytecode(NamedTuple):
-    """The compiled Python files beside the code of an extension, which its lock does not cover.
-
-    folder  the folder that the lock covers; "" if it covers the program alone
-    caches  the folders with these files
-    """
-
-    folder: str = ""
-    caches: tuple[str, ...] = ()
 
 
 class StartCheck(NamedTuple):

@@ -8,14 +8,18 @@ A restriction that this machine cannot enforce is never dropped silently. Either
 refused, or `describe_weaknesses` names the restriction and the reason.
 """
 
+from __future__ import annotations
+
 import asyncio
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from exthost.errors import Refused, SpawnFailed
 from exthost.launch import bridge, sandbox_probe
-from exthost.launch.extension_user import probe_user_id
-from exthost.model.probe_result import ProbeResult, SandboxSupport
-from exthost.model.spec import Permissions, Spec
+
+if TYPE_CHECKING:
+    from exthost.model.probe_result import ProbeResult, SandboxSupport
+    from exthost.model.spec import Permissions, Spec
 
 
 def enforced_policy(spec: Spec) -> Permissions | None:
@@ -75,6 +79,8 @@ def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
     uses the sandbox or fails; it never runs the extension without a sandbox.
     """
     support = sandbox_probe.find_sandbox_support()
+    from exthost.launch.extension_user import probe_user_id
+
     uid = None if as_host else probe_user_id(support)
     if not _is_known(spec, support, uid) and _is_on_loop():
         return True
@@ -127,6 +133,8 @@ def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple
     weaknesses = []
     support = sandbox_probe.find_sandbox_support()
     if enforced_policy(spec) is not None and not is_sandboxed:
+        from exthost.launch.extension_user import probe_user_id
+
         reason = _probe(spec, support, probe_user_id(support)).reason
         weaknesses.append(("sandbox", f"its permissions are not enforced: {reason}"))
     if uses_landlock(spec) and is_sandboxed:
@@ -141,6 +149,8 @@ def _users(support: SandboxSupport) -> set[int | None]:
     """Return the users for whom the sandbox is tried: None, which is the host's own user, and, if
     the host is root, a user that no extension has. The sandbox is assumed to work for the user of
     every extension if it works for that one."""
+    from exthost.launch.extension_user import probe_user_id
+
     return {None, probe_user_id(support)}
 
 

@@ -6,20 +6,21 @@ Settings of the config take precedence over defaults of the dialect. The module 
 creates nothing but the state folder (`make_state_folder`).
 """
 
+from __future__ import annotations
+
 import logging
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from exthost.dialects.base import Dialect
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import find_option_problem
 from exthost.errors import ConfigError, Evidence, Refused
-from exthost.launch import bridge, shared_folders, wasm
-from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
+from exthost.launch import shared_folders
+from exthost.launch.admission_record import NOT_SANDBOXED
 from exthost.launch.command import host_version, make_command
 from exthost.launch.containment import contain
 from exthost.launch.header_injection import check_injections
@@ -32,13 +33,17 @@ from exthost.launch.variables import (
     variables_for_settings,
     withheld_variables,
 )
-from exthost.model import semver
 from exthost.model.empty_mapping import empty_mapping
-from exthost.model.launch_plan import LaunchPlan
-from exthost.model.spec import HostEnvRef, Spec
-from exthost.model.versionreq import NotAVersion, Version, VersionReq
-from exthost.process.environment import Environment, Variables
-from exthost.process.private_folders import make_folder
+from exthost.model.spec import HostEnvRef
+from exthost.process.environment import Variables
+
+if TYPE_CHECKING:
+    from exthost.dialects.base import Dialect
+    from exthost.launch.admission_record import Admission
+    from exthost.model.launch_plan import LaunchPlan
+    from exthost.model.spec import Spec
+    from exthost.process.environment import Environment
+
 
 _log = logging.getLogger("exthost.launch")
 
@@ -112,9 +117,11 @@ def admit(
     if spec.requires.env and spec.argv:
         _check_required_variables(spec, dialect, environ)
     admission = NOT_SANDBOXED
-    is_ours = wasm.is_module(spec) or bridge.is_remote(spec)
+    is_ours = spec.source in ("wasm", "http")
     if spec.argv and (is_ours or enforced_policy(spec) is not None):
         command = make_command(spec, dialect, environ)
+        from exthost.launch.admission import decide
+
         admission = decide(spec, command.plan, command.state, environ)
         shared_folders.protect_view(spec, admission.view, neighbours, environ)
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
@@ -141,7 +148,7 @@ def _check_required_variables(spec: Spec, dialect: Dialect, environ: Mapping[str
 def check_host_version(spec: Spec) -> None:
     """Raise Refused if the extension needs a later host than this one."""
     version = host_version(spec)
-    if spec.requires.host and semver.is_newer(spec.requires.host, version):
+    if spec.requires.host and _is_newer(spec.requires.host, version):
         raise Refused(
             "X0330",
             f"it needs a host of version {spec.requires.host} or later, and this one is {version}",
@@ -158,8 +165,16 @@ def check_host_version(spec: Spec) -> None:
         )
 
 
+def _is_newer(needed: str, version: str) -> bool:
+    from exthost.model import semver
+
+    return semver.is_newer(needed, version)
+
+
 def _fits(requirement: str, version: str) -> bool:
     """Return whether a version meets a requirement. Its pre-release label is ignored."""
+    from exthost.model.versionreq import NotAVersion, Version, VersionReq
+
     try:
         parsed = replace(Version.parse(version), pre="")
         return VersionReq.parse(requirement).matches(parsed)
@@ -207,6 +222,8 @@ def prepare(
         handles=handles,
     )
     if admission is None:
+        from exthost.launch.admission import decide
+
         admission = decide(spec, command.plan, command.state, environ)
     neighbours = shared_folders.configured_neighbours(spec) if neighbours is None else neighbours
     admission = replace(
@@ -250,6 +267,8 @@ def make_state_folder(launch: Launch) -> Launch:
         return launch
     try:
         folder = Path(launch.context.state_folder)
+        from exthost.process.private_folders import make_folder
+
         make_folder(folder)
         if launch.state_owner is not None:
             os.chown(folder, launch.state_owner, launch.state_owner, follow_symlinks=False)

@@ -10,11 +10,12 @@ hangs, so it must not run on an event loop. `strict_is_known` and `pid_namespace
 whether there is a cached result, so that the probe would return immediately.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import re
 import select
-import shutil
 import sys
 import threading
 import time
@@ -23,9 +24,6 @@ from functools import cache
 from pathlib import Path
 
 from exthost.errors import SpawnFailed
-from exthost.launch.file_view import system_view
-from exthost.launch.sandbox import landlock, pid_namespace, strict
-from exthost.launch.sandbox.initcode import INIT
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.probe_result import ProbeResult, SandboxSupport
 from exthost.process import child as child_module
@@ -74,6 +72,8 @@ def find_sandbox_support() -> SandboxSupport:
 @cache
 def _find_sandbox_support(bwrap: str, path: str, uid: int) -> SandboxSupport:
     def find(name: str) -> str:
+        import shutil
+
         return shutil.which(name, path=_SYSTEM_FOLDERS) or shutil.which(name, path=path) or ""
 
     return SandboxSupport(
@@ -90,6 +90,8 @@ def probe_pid_namespace(support: SandboxSupport) -> tuple[ProbeResult, str]:
     "" if our init (`sandbox/init.c`) can make the namespace without bwrap."""
     if unsupported := _find_unsupported(support):
         return unsupported, ""
+    from exthost.launch.sandbox import pid_namespace
+
     result = _probe(("pid", support), pid_namespace.plan_probe(support.machine))
     if result.works or result.is_temporary or _find_bwrap_problem(support):
         return result, ""
@@ -104,6 +106,9 @@ def probe_pid_namespace(support: SandboxSupport) -> tuple[ProbeResult, str]:
 def probe_strict(support: SandboxSupport, uid: int | None = None) -> ProbeResult:
     """Return whether the strict sandbox works. `uid` is the user that the extension would run as,
     if the host is root; None stands for the host's own user."""
+    from exthost.launch.file_view import system_view
+    from exthost.launch.sandbox import strict
+
     return (
         _find_unsupported(support)
         or _find_bwrap_problem(support)
@@ -117,6 +122,9 @@ def probe_landlock(support: SandboxSupport, uid: int | None = None) -> ProbeResu
     """Return whether the Landlock sandbox works. `uid` is as in `probe_strict`."""
     if unsupported := _find_unsupported(support):
         return unsupported
+    from exthost.launch.file_view import system_view
+    from exthost.launch.sandbox import landlock
+
     command = landlock.plan_command(
         LANDLOCK_LAUNCHER,
         support.machine,
@@ -179,6 +187,8 @@ def _find_unsupported(support: SandboxSupport) -> ProbeResult | None:
         return ProbeResult(f"{os.uname().sysname} has no namespaces", "run the host on Linux")
     if not os.path.exists("/proc/self"):  # noqa: PTH110
         return ProbeResult("/proc is not mounted", "mount it: mount -t proc proc /proc")
+    from exthost.launch.sandbox.initcode import INIT
+
     if support.machine not in INIT:
         supported = " and ".join(INIT)
         return ProbeResult(f"there is no init for {support.machine} processors", f"use {supported}")

@@ -28,8 +28,9 @@ from exthost.errors import ExthostError
 from exthost.launch import bytecode_compiler
 from exthost.launch.command_code import find_interpreter_command
 from exthost.launch.known_programs import program_name
-from exthost.launch.locked_code import Bytecode, read_start_state
+from exthost.launch.locked_code import read_start_state
 from exthost.model.launch_plan import LaunchPlan
+from exthost.model.lock_record import Bytecode
 from exthost.model.spec import Spec
 from exthost.process.child import Child
 from exthost.process.private_folders import make_shared_root

@@ -14,33 +14,28 @@ refused: the writer may have put it there. No extension may write to the host's 
 The module reads the file system only to find code.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from exthost.dialects.find import find_dialect
 from exthost.errors import Evidence, ExthostError, Refused
 from exthost.launch import sandbox_probe
-from exthost.launch.code_paths import CodePath, CodeReader, Scope
 from exthost.launch.command import make_command
-from exthost.launch.file_view import toml_key
 from exthost.launch.integrity import get_pins, package_root
 from exthost.launch.machine_check import enforced_policy
-from exthost.launch.package_tree import file_digest
-from exthost.launch.program_files import code_folders, program_files
-from exthost.launch.protected_paths import (
-    CodeProtection,
-    ExposedPath,
-    OwnedCode,
-    expose_code,
-    protect_code,
-)
-from exthost.launch.sandbox.strict import View
-from exthost.launch.visible_paths import is_below
-from exthost.model.spec import Spec, WriteGrant
+from exthost.model.spec import WriteGrant
 from exthost.process.state_root import state_root
-from exthost.process.user_ids import find_inaccessible_folder
+
+if TYPE_CHECKING:
+    from exthost.launch.code_paths import CodePath, CodeReader
+    from exthost.launch.protected_paths import CodeProtection, ExposedPath, OwnedCode
+    from exthost.launch.sandbox.strict import View
+    from exthost.model.spec import Spec
 
 
 class CodeCache:
@@ -48,9 +43,14 @@ class CodeCache:
     right for the moment in which it was made: drop it before anything else can run."""
 
     def __init__(self) -> None:
-        self._reader = CodeReader()
         self._by_spec: dict[int, tuple[Spec, list[OwnedCode]]] = {}
         self._by_config: dict[str, list[OwnedCode]] = {}
+
+    @cached_property
+    def _reader(self) -> CodeReader:
+        from exthost.launch.code_paths import CodeReader
+
+        return CodeReader()
 
     def read_extension(self, spec: Spec, environ: Mapping[str, str]) -> list[OwnedCode]:
         """Return what a start of an extension reads as code."""
@@ -148,6 +148,8 @@ def protect_view(
     cache = neighbours.cache or CodeCache()
     host = cache.read_host(spec.config_file, environ)
     own_code = [item for item in cache.read_extension(spec, environ) if item.code.is_program]
+    from exthost.launch.protected_paths import OwnedCode, protect_code
+
     others = list[OwnedCode]()
     for other in neighbours.every:
         if other.id != spec.id:
@@ -170,6 +172,8 @@ def protect_view(
     protected = protection.protected
     if view.uid is not None:
         # Bubblewrap runs as this user. It cannot write paths that the user cannot reach.
+        from exthost.process.user_ids import find_inaccessible_folder
+
         protected = tuple(
             item for item in protected if not find_inaccessible_folder(item.path, view.uid)
         )
@@ -213,6 +217,8 @@ def refuse_state_folder(spec: Spec, writable: Iterable[str], environ: Mapping[st
     are the host's environment variables, which name that folder."""
     root = os.path.realpath(state_root(environ))
     for folder in writable:
+        from exthost.launch.visible_paths import is_below
+
         if is_below(root, folder) or is_below(folder, root):
             raise Refused(
                 "X0397",
@@ -246,6 +252,8 @@ def _read_code(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) -> li
         manifest=spec.manifest_file,
         package=spec.package.root if spec.package is not None else "",
     )
+    from exthost.launch.protected_paths import OwnedCode
+
     return [OwnedCode(spec.id, code) for code in paths]
 
 
@@ -254,13 +262,19 @@ def _host_code(reader: CodeReader, config: str, environ: Mapping[str, str]) -> l
     programs = (support.bwrap, support.setpriv, support.prlimit)
     variables = {**os.environ, **environ}
     paths = reader.read_host(variables, programs, config)
+    from exthost.launch.protected_paths import OwnedCode
+
     return [OwnedCode("", code) for code in paths]
 
 
 def _protect_for(writer: Spec, code: Iterable[OwnedCode]) -> CodeProtection:
     granted = _granted(writer, may_write=True)
     if writer.source == "wasm":
+        from exthost.launch.protected_paths import expose_code
+
         return expose_code(granted, code)
+    from exthost.launch.protected_paths import protect_code
+
     return protect_code(granted, code, _granted(writer, may_write=False))
 
 
@@ -293,6 +307,8 @@ def _is_pinned(spec: Spec, code: CodePath) -> bool:
     if spec.sha256 is None:
         return False
     pins, root = get_pins(spec), package_root(spec)
+    from exthost.launch.visible_paths import is_below
+
     if pins.package and root and is_below(code.path, root):
         return True
     return bool(pins.program) and code.is_program and code.reason in ("program", "script")
@@ -308,11 +324,17 @@ def _find_package_code(spec: Spec, folder: str) -> str:
     # The pin of a program alone says nothing about the modules that it imports.
     if not pins.program:
         paths += [spec.manifest_file] if spec.manifest_file else []
-        # A bare name is looked up on PATH, whose folders are protected.
+        # A bare name is looked up on PATH, whose folders are closed.
+        from exthost.launch.program_files import program_files
+
         paths += [path for path in program_files(spec.argv, spec.cwd) if "/" in path]
+    from exthost.launch.program_files import code_folders
+
     paths += code_folders(spec.argv, spec.cwd) if spec.argv else ()
     for path in paths:
         real = os.path.realpath(os.path.join(spec.cwd or "", path))  # noqa: PTH118
+        from exthost.launch.visible_paths import is_below
+
         if is_below(real, folder):
             return real
     return ""
@@ -352,6 +374,10 @@ def _host_error(spec: Spec, exposed: ExposedPath) -> Refused:
 
 
 def _own_error(spec: Spec, exposed: ExposedPath) -> Refused:
+    from exthost.launch.file_view import toml_key
+    from exthost.launch.package_tree import file_digest
+    from exthost.launch.program_files import program_files
+
     files = program_files(spec.argv, spec.cwd)
     table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
     digest = file_digest(os.path.join(spec.cwd or "", files[-1]))  # noqa: PTH118
@@ -366,6 +392,8 @@ def _own_error(spec: Spec, exposed: ExposedPath) -> Refused:
 
 
 def _describe(code: CodePath) -> str:
+    from exthost.launch.code_paths import Scope
+
     if code.scope is Scope.LINK:
         return f"the link {code.path} leads to its {code.reason}"
     if code.scope is Scope.MISSING:

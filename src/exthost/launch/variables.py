@@ -10,13 +10,19 @@ nor the variables that are named after its id and its settings: a package must n
 secrets it gets.
 """
 
-from collections.abc import Iterable, Mapping
+from __future__ import annotations
 
-from exthost.dialects.base import Dialect
-from exthost.launch.file_view import toml_key
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
 from exthost.launch.machine_check import enforced_policy
-from exthost.model.spec import HostEnvRef, Spec
-from exthost.process.environment import Environment, child_environment
+from exthost.model.spec import HostEnvRef
+from exthost.process.environment import child_environment
+
+if TYPE_CHECKING:
+    from exthost.dialects.base import Dialect
+    from exthost.model.spec import Spec
+    from exthost.process.environment import Environment
 
 # The host's variables that every sandboxed program gets.
 _USUAL = ("PATH", "LANG", "HOME", "TMPDIR")
@@ -95,6 +101,8 @@ def withheld_variables(spec: Spec, host: Mapping[str, str]) -> tuple[str, ...]:
 def grant_line(spec: Spec, names: Iterable[str]) -> str:
     """Return the config line that passes these variables of the host on to an extension."""
     references = ", ".join(f'{name} = {{ from = "{name}" }}' for name in names)
+    from exthost.launch.file_view import toml_key
+
     table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
     return f"{table}env = {{ {references} }}"
 

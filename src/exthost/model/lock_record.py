@@ -7,16 +7,18 @@ lists its tools again. `config.lock_file` reads and writes records, and `launch.
 computes what is run.
 """
 
-import hashlib
-import json
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from exthost.model.documents.toml_positions import find_key_lines, find_line
 from exthost.model.empty_mapping import empty_mapping
-from exthost.model.offer import Offer, Tool
+from exthost.model.offer import Offer
+
+if TYPE_CHECKING:
+    from exthost.model.offer import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,10 @@ class SpecLock:
     path: str = field(default="", compare=False)
     text: str = field(default="", compare=False, repr=False)
 
-    def line_of(self, extension: str, change: "LockChange") -> int:
+    def line_of(self, extension: str, change: LockChange) -> int:
         """Return the line of the lock that a change differs from; 0 if it is not known."""
+        from exthost.model.documents.toml_positions import find_key_lines, find_line
+
         return find_line(find_key_lines(self.text), ("extensions", extension, *change.path))
 
 
@@ -182,6 +186,8 @@ def compare_start(locked: LockRecord, now: LockRecord, platform: str) -> list[Lo
 
 
 def _text(value: str | tuple[str, ...]) -> str:
+    import json
+
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -202,6 +208,8 @@ def _compare_items(name: str, before: Iterable[str], after: Iterable[str]) -> li
 
 def digest_text(data: bytes) -> str:
     """Return the SHA-256 of some bytes as it is written in a lock."""
+    import hashlib
+
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
@@ -209,6 +217,8 @@ def _canonical(value: Any) -> str:
     """Return a value as JSON that does not depend on the order of its keys. The text of a value
     that is nested too deep equals no other."""
     try:
+        import json
+
         return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_as_json)
     except RecursionError:
         return f"nested too deep: {id(value)}"
@@ -331,3 +341,17 @@ def compare_records(locked: LockRecord, now: LockRecord, platform: str) -> list[
     for name in sorted(locked.tools.keys() | now.tools.keys()):
         changes += _compare_tool(name, locked.tools.get(name), now.tools.get(name))
     return sorted(changes)
+
+
+class Bytecode(NamedTuple):
+    """The compiled Python files beside the code of an extension, which its lock does not cover.
+
+    folder  the folder that the lock covers; "" if it covers the program alone
+    caches  the folders with these files
+    """
+
+    folder: str = ""
+    caches: tuple[str, ...] = ()
+
+
+NO_BYTECODE = Bytecode()

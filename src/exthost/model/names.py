@@ -4,7 +4,8 @@ These are pure functions that do not see the registry. If two tools get the same
 keeps the first one and warns. No function raises: `registered_name` accepts any two strings.
 """
 
-import hashlib
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -57,6 +58,8 @@ def registered_prefix(extension_id: str) -> str:
 def _digest(extension_id: str, tool: str) -> str:
     # An extension may send lone surrogates, as Node.js does; they are hashed unchanged.
     original = f"{extension_id}\0{tool}".encode(errors="surrogatepass")
+    import hashlib
+
     return hashlib.sha256(original).hexdigest()[:_HASH_DIGITS]
 
 

@@ -9,13 +9,16 @@ count: the tool is not read-only, and it is destructive. An argument is compared
 as a file: `/srv/../etc` fits `/srv/*`, so rules are not a sandbox.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from exthost.model.offer import Tool
 from exthost.model.patterns import compile_pattern
-from exthost.wire import jsontext
+
+if TYPE_CHECKING:
+    from exthost.model.offer import Tool
 
 Action: TypeAlias = Literal["allow", "deny", "ask"]
 
@@ -35,7 +38,7 @@ class ToolTraits(NamedTuple):
     destructive: bool
 
     @classmethod
-    def of(cls, tool: Tool, name: str, extension: str, dialect: str) -> "ToolTraits":
+    def of(cls, tool: Tool, name: str, extension: str, dialect: str) -> ToolTraits:
         """Return the traits of a tool. `tool` is what its extension announced."""
         annotations = tool.extra.get("annotations")
         hints = annotations if isinstance(annotations, Mapping) else {}
@@ -110,6 +113,8 @@ class CallRule:
 
 def _as_text(value: Any) -> str:
     """Return a plain value as the text of its JSON, and text as it is."""
+    from exthost.wire import jsontext
+
     return value if isinstance(value, str) else jsontext.encode(value).decode()
 
 

@@ -8,14 +8,18 @@ If the extension also has a tool of the new name of a renamed one, the name belo
 one, because an extension must not be able to take a name that the operator gave to another tool.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from exthost.model.documents.setting_keys import ToolSettings
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.offer import Tool
 from exthost.model.patterns import compile_pattern, fits_any
+
+if TYPE_CHECKING:
+    from exthost.model.offer import Tool
 
 _NO_CHOICE = ToolSettings()
 

@@ -16,8 +16,9 @@ from a template instead of being executed (`template`).
 A `Child` that is garbage-collected while its process runs kills the process.
 """
 
+from __future__ import annotations
+
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -26,20 +27,23 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from exthost.model.launch_plan import NO_CEILING, LaunchPlan
-from exthost.process import cgroups
+from exthost.model.launch_plan import NO_CEILING
 from exthost.process.after_fork import disown_in_copies, replace_by_null
-from exthost.process.exit_status import ExitStatus, ExitWatch
-from exthost.process.init_channel import InitChannel, TemplateEnds
+from exthost.process.exit_status import ExitWatch
+from exthost.process.init_channel import InitChannel
 from exthost.process.memory_file import memory_file
-from exthost.process.network_proxy import NetworkProxy
-from exthost.process.private_mounts import call_with_open_folders
 from exthost.process.procfs import children_of, kill_children, wrapper_processes
 from exthost.process.program_check import check_program
-from exthost.process.spawn_errors import spawn_error
-from exthost.process.watchdog import watch
+
+if TYPE_CHECKING:
+    from exthost.model.launch_plan import LaunchPlan
+    from exthost.process import cgroups
+    from exthost.process.exit_status import ExitStatus
+    from exthost.process.init_channel import TemplateEnds
+    from exthost.process.network_proxy import NetworkProxy
+
 
 # The value of an attribute for a file descriptor that was closed.
 CLOSED = -1
@@ -126,10 +130,14 @@ class Child:
                 for end in child_ends:
                     os.fchown(end, uid, uid)  # so that the program can open /dev/stderr
             if plan.group is not None:
+                from exthost.process import cgroups
+
                 self._group = cgroups.create(plan.group)
             if self._group is not None:
                 child_ends.append(self._group.entry)
             if plan.network is not None and start is None:
+                from exthost.process.network_proxy import NetworkProxy
+
                 self.network_proxy = NetworkProxy(plan.network, extension)
             process, channel = _spawn(
                 plan,
@@ -149,6 +157,8 @@ class Child:
             for fd in our_ends:
                 os.close(fd)
             if isinstance(error, OSError | ValueError):
+                from exthost.process.spawn_errors import spawn_error
+
                 raise spawn_error(error, plan, extension) from None
             raise
         finally:
@@ -170,6 +180,8 @@ class Child:
             self._close_proxy()
             for fd in our_ends:
                 os.close(fd)
+            from exthost.process.spawn_errors import spawn_error
+
             raise spawn_error(error, plan, extension) from None
         # The exit watch reaps the process. With a return code set, Popen's destructor does not.
         process.returncode = 0
@@ -243,6 +255,8 @@ class Child:
             def on_exceeded(limit: str) -> None:
                 if (method := kill_for_limit()) is not None:
                     call_in_loop(method, limit)
+
+            from exthost.process.watchdog import watch
 
             self._stop_watchdog = watch(
                 self.pid,
@@ -371,7 +385,7 @@ def _spawn(
     *,
     start: TemplateStart | None = None,
     holds: bool = False,
-) -> tuple["subprocess.Popen[bytes]", InitChannel | None]:
+) -> tuple[subprocess.Popen[bytes], InitChannel | None]:
     """Spawn the plan. The first three of `ends` are the child's ends of stdin, stdout and
     stderr."""
     if plan.wrapper is not None or plan.before or group is not None:
@@ -406,7 +420,12 @@ def _spawn(
             # The working folder may be in a closed one. Bubblewrap enters it inside the sandbox.
             plan = replace(plan, cwd="/")
         spawn = partial(_popen, plan, argv, (null, null, ends[2]), inherited_fds)
-        process = call_with_open_folders(folders, spawn) if folders else spawn()
+        if folders:
+            from exthost.process.private_mounts import call_with_open_folders
+
+            process = call_with_open_folders(folders, spawn)
+        else:
+            process = spawn()
     except BaseException:
         channel.close()
         raise
@@ -417,7 +436,7 @@ def _spawn(
 
 def _spawn_in_cgroup(
     plan: LaunchPlan, argv: Sequence[str], ends: Sequence[int], group: cgroups.Group
-) -> "subprocess.Popen[bytes]":
+) -> subprocess.Popen[bytes]:
     """Spawn a program in a cgroup, without a namespace. Our init enters the cgroup and then
     executes the program in its own place."""
     assert plan.group is not None
@@ -434,7 +453,7 @@ def _spawn_in_cgroup(
 
 def _popen(
     plan: LaunchPlan, argv: Sequence[str], ends: Sequence[int], inherited_fds: Sequence[int] = ()
-) -> "subprocess.Popen[bytes]":
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         argv,
         stdin=ends[0],
@@ -454,4 +473,6 @@ def find_program(command: str, cwd: str | None, path: str | None) -> str:
     if "/" in command:
         # pathlib would take as long as the rest of the preparation of a start.
         return os.path.join(cwd or os.getcwd(), command)  # noqa: PTH109, PTH118
+    import shutil
+
     return shutil.which(command, path=path) or command

@@ -4,11 +4,14 @@
 process on another node of a cluster.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from __future__ import annotations
 
-from exthost.process.exit_status import ExitStatus
-from exthost.process.network_proxy import NetworkProxy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from exthost.process.exit_status import ExitStatus
+    from exthost.process.network_proxy import NetworkProxy
 
 
 class ChildProcess(Protocol):

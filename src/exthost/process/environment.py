@@ -14,6 +14,8 @@ passed on and held back are kept, so that a user can see why a program lacks its
 policy raises ConfigError; nothing else fails.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -74,7 +76,7 @@ class Snapshot(Variables):
         super().__init__(values)
         self._cached: dict[tuple[object, ...], Environment] = {}
 
-    def child(self, make: "Callable[[], Environment]", *settings: object) -> "Environment":
+    def child(self, make: Callable[[], Environment], *settings: object) -> Environment:
         """Return the environment for these settings. `make` creates it if it is not in the
         cache."""
         if settings not in self._cached:

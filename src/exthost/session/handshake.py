@@ -5,15 +5,14 @@ the first bytes of the output look like the framing of another dialect (protocol
 so.
 """
 
+from __future__ import annotations
+
 import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.sniff import Sniffed, sniff
-from exthost.dialects.steps import Exchanges, Handshake
 from exthost.errors import (
     CallFailed,
     CallTimeout,
@@ -23,10 +22,15 @@ from exthost.errors import (
     HandshakeFailed,
 )
 from exthost.model.offer import Offer
-from exthost.process.spawn_errors import FOREIGN_PROGRAM_HELP, describe_foreign_program
-from exthost.session.output_diagnosis import Diagnosis, diagnose_output
 from exthost.session.replies import GeneratorHandler
-from exthost.session.session import Session
+
+if TYPE_CHECKING:
+    from exthost.dialects.handshake_context import HandshakeContext
+    from exthost.dialects.sniff import Sniffed
+    from exthost.dialects.steps import Exchanges, Handshake
+    from exthost.session.output_diagnosis import Diagnosis
+    from exthost.session.session import Session
+
 
 # The message of `env` if the interpreter in a line such as `#!/usr/bin/env python3` does not exist.
 _MISSING_INTERPRETER = re.compile(r"\benv: \W?([\w.+-]+?)\W?: No such file or directory")
@@ -88,6 +92,8 @@ def _help_for_exit(session: Session, error: ExtensionGone) -> str:
             "stdout, or go to the background as a daemon does? run it in the foreground"
         )
     if "ENOEXEC" in evidence.exit and evidence.argv:
+        from exthost.process.spawn_errors import FOREIGN_PROGRAM_HELP, describe_foreign_program
+
         foreign = describe_foreign_program(evidence.argv[0])
         return f"{foreign}: {FOREIGN_PROGRAM_HELP}" if foreign else "is the file complete?"
     if (match := _MISSING_INTERPRETER.search("\n".join(evidence.stderr))) is not None:
@@ -143,7 +149,7 @@ async def _run(
     return value
 
 
-async def _wait(session: Session, future: "asyncio.Future[Any]") -> None:
+async def _wait(session: Session, future: asyncio.Future[Any]) -> None:
     """Wait for the end of a handshake. Raises HandshakeFailed early if the child has sent a faulty
     reply and nothing since then, because waiting longer would not help.
 
@@ -168,7 +174,7 @@ class _SilenceCheck:
 
     __slots__ = ("_future", "_last_output", "_session", "fault", "timer")
 
-    def __init__(self, session: Session, future: "asyncio.Future[Any]") -> None:
+    def __init__(self, session: Session, future: asyncio.Future[Any]) -> None:
         self._session = session
         self._future = future
         self._last_output = b""
@@ -209,6 +215,8 @@ def _is_meant_as_reply(session: Session) -> bool:
 def _diagnose(session: Session, *, was_read: bool = False) -> Diagnosis | None:
     """Return the fault in the first output, or None. `was_read`: the replies could be read."""
     ids = range(session.dialect.traits.first_id, session.next_id)
+    from exthost.session.output_diagnosis import diagnose_output
+
     return diagnose_output(session.dialect, session.first_output, ids, was_read=was_read)
 
 
@@ -238,6 +246,8 @@ def start_timeout_error(session: Session, seconds: float) -> HandshakeFailed:
 
 def _detect_other_dialect(session: Session) -> Sniffed | None:
     """Return what the first output looks like, if it is the framing of another dialect."""
+    from exthost.dialects.sniff import sniff
+
     sniffed = sniff(session.first_output)
     if sniffed is None or sniffed.framing is session.dialect.framing:
         return None

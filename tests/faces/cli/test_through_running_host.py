@@ -240,3 +240,22 @@ def test_the_tool_names_of_a_stopped_extension_are_not_served_by_another(tmp_pat
         for name in ("ext_bank_transfer", "bank:transfer"):
             error = run_json(tmp_path, "call", name, code=ExtensionGone.exit_code)["error"]
             assert (error["code"], error["extension"]) == ("X1006", "bank")
+
+
+def test_a_plain_call_imports_neither_asyncio_nor_the_parser_of_options(folder: Path) -> None:
+    program = (
+        "import sys; from exthost.faces.cli import main; "
+        "main(['call', 'text', 'shout', 'text=hi']); print(*sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=True,
+    )
+    *output, modules = result.stdout.splitlines()
+    assert json.loads("".join(output)) == {"text": "HI"}
+    assert not {"asyncio", "argparse", "enum", "json", "re", "socket"} & {*modules.split()}

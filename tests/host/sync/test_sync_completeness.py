@@ -1,6 +1,8 @@
 """The blocking API has every public name of the asynchronous one, with the same parameters."""
 
+import ast
 import inspect
+import sys
 from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import pytest
@@ -36,6 +38,20 @@ PAIRS = [
 ]
 # The type in the blocking API for each type of the asynchronous API.
 BLOCKING_TYPES: dict[Any, Any] = dict(PAIRS) | {EventStream: SyncStream}
+
+
+def return_type(function: Any) -> Any:
+    """Return the annotated type of a function's result. Names that its module imports only for type
+    checkers, under `if TYPE_CHECKING`, are imported here."""
+    names: dict[str, Any] = {}
+    source = inspect.getsource(sys.modules[function.__module__])
+    for block in ast.parse(source).body:
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+            imports = ast.Module(
+                [line for line in block.body if isinstance(line, ast.ImportFrom)], []
+            )
+            exec(compile(imports, function.__module__, "exec"), names)
+    return get_type_hints(function, localns=names).get("return")
 
 
 def public_methods(kind: type) -> list[str]:
@@ -85,11 +101,11 @@ def test_a_blocking_property_has_the_corresponding_type(
         blocking = inspect.getattr_static(blocking_class, name)
         assert isinstance(blocking, property), name
         assert blocking.fget is not None and member.fget is not None
-        hints = [get_type_hints(each.fget).get("return") for each in (blocking, member)]
+        hints = [return_type(each.fget) for each in (blocking, member)]
         expected = hints[1]
         if get_args(expected) and get_args(expected)[0] in BLOCKING_TYPES:
             first, *rest = get_args(expected)
-            expected = get_origin(expected)[BLOCKING_TYPES[first], *rest]  # type: ignore[index]
+            expected = get_origin(expected)[BLOCKING_TYPES[first], *rest]
         assert hints[0] == BLOCKING_TYPES.get(expected, expected), name
 
 

@@ -12,7 +12,7 @@ from exthost.authoring.check.settings import REPLY_SECONDS
 from exthost.dialects.base import Dialect
 from exthost.dialects.conformance import Conformance
 from exthost.errors import ExthostError
-from exthost.launch.admission import Admission
+from exthost.launch.admission_record import Admission
 from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import admit, make_state_folder, prepare

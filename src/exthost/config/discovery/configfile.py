@@ -4,39 +4,36 @@ The command line and the host both use this module, so that `exthost list` and a
 about what a config means. The functions block. They start no process.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from exthost.config import (
-    Config,
-    config_from_json,
-    config_from_mapping,
-    config_from_toml,
-    config_from_yaml,
-)
-from exthost.config.discovery.locked_specs import lock_specs
 from exthost.config.discovery.report import Diagnostic, RejectedManifest, SearchReport
-from exthost.config.discovery.search import discover, read_rejected_hooks
 from exthost.config.discovery.trust import refuse_untrusted
-from exthost.config.discovery.untrusted_files import read_file
-from exthost.config.discovery.writable_files import find_writable_files
-from exthost.dialects import find
-from exthost.dialects.manifest_format import ManifestFile, Rejected
 from exthost.errors import ConfigError, Evidence, ManifestError, UsageError
-from exthost.model.spec import Package, Spec
+from exthost.model.spec import Package
 from exthost.process.environment import looks_secret
 from exthost.process.own_process import host_environ
+
+if TYPE_CHECKING:
+    from exthost.config import (
+        Config,
+    )
+    from exthost.model.spec import Spec
 
 # Larger than the config of thousands of extensions, and small enough to be read at once.
 _MAX_CONFIG_BYTES = 16 * 1024 * 1024
 
 
 def _parse_json(source: bytes, origin: str, folder: str | None) -> Config:
+    from exthost.config import config_from_json
+
     return config_from_json(
         source, origin, folder, host_environ(), env_file_reader(Path(folder or "."))
     )
@@ -46,9 +43,6 @@ def env_file_reader(folder: Path) -> Callable[[str], str]:
     """Return a function that returns the text of a file, whose path starts from this folder. It
     raises OSError or ValueError."""
     return lambda path: read_config_bytes(folder / path).decode("utf-8-sig")
-
-
-_PARSERS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": _parse_json}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +104,8 @@ class ConfiguredExtensions:
 
 def _find_env_policy(spec: Spec) -> str:
     """Return the environment policy of the extension, or else the default of its dialect."""
+    from exthost.dialects import find
+
     return spec.env_policy or find.find_dialect_of(spec).traits.environment
 
 
@@ -117,6 +113,8 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
     """Return the config in this file, or in this dict. Raises ConfigError; UsageError for what is
     neither."""
     if isinstance(source, Mapping):
+        from exthost.config import config_from_mapping
+
         return config_from_mapping(source)
     if not isinstance(source, str | os.PathLike):
         raise UsageError("X1339", f"a config must be a path or a dict, not {source!r:.60}")
@@ -157,9 +155,14 @@ def read_config_bytes(path: Path) -> bytes:
 def parse_config(path: Path, data: bytes) -> Config:
     """Return the config in these bytes. `path` is the file that they were read from, or will be
     written to; its suffix decides about the format. Raises ConfigError."""
+    from exthost.config import config_from_toml, config_from_yaml
+
     absolute = path.absolute()
-    parse = _PARSERS.get(path.suffix, config_from_toml)
-    return parse(data, str(absolute), str(absolute.parent))
+    origin, folder = str(absolute), str(absolute.parent)
+    if path.suffix == ".json":
+        return _parse_json(data, origin, folder)
+    parse = config_from_yaml if path.suffix in (".yaml", ".yml") else config_from_toml
+    return parse(data, origin, folder)
 
 
 def find_extensions(config: Config) -> ConfiguredExtensions:
@@ -167,7 +170,13 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
     the same id, the entry of the config is used."""
     report = SearchReport()
     if config.discovery is not None:
+        from exthost.config.discovery.search import discover
+        from exthost.dialects import find
+
         report = discover(config.discovery, find.load_manifest_formats(), base=config.folder or ".")
+    from exthost.config.discovery.locked_specs import lock_specs
+    from exthost.config.discovery.writable_files import find_writable_files
+
     diagnostics = [
         *(_note_diagnostic(note, config.origin) for note in config.notes),
         *find_writable_files(config),
@@ -229,9 +238,15 @@ def _rejected_entry(spec: Spec, diagnostic: Diagnostic) -> RejectedManifest:
     assert spec.manifest_path is not None
     path = str(Path(spec.manifest_path).absolute())
     folder = str(Path(path).parent)
+    from exthost.dialects import find
+
     format = find.find_manifest_format(spec.dialect)
     hooks = None
     if format is not None:
+        from exthost.config.discovery.search import read_rejected_hooks
+        from exthost.config.discovery.untrusted_files import read_file
+        from exthost.dialects.manifest_format import ManifestFile
+
         try:
             data = read_file(os.path.realpath(path)) or b""
         except ManifestError:
@@ -264,12 +279,17 @@ def read_named_manifest(spec: Spec) -> Spec:
     if spec.manifest_path is None:
         return with_environ(spec)
     path = str(Path(spec.manifest_path).absolute())
+    from exthost.dialects import find
+
     format = find.find_manifest_format(spec.dialect)
     try:
         if format is None or format.join is None:
             raise ManifestError(
                 "X0248", f"a {spec.dialect} extension has no manifest that could be named"
             )
+        from exthost.config.discovery.untrusted_files import read_file
+        from exthost.dialects.manifest_format import ManifestFile
+
         data = read_file(os.path.realpath(path))
         if data is None:
             raise ManifestError(
@@ -289,6 +309,8 @@ def read_named_manifest(spec: Spec) -> Spec:
 def with_environ(spec: Spec) -> Spec:
     """Return the extension with the settings that environment variables of its system make, for
     those that its config does not set."""
+    from exthost.dialects import find
+
     variables = find.find_package(spec.dialect).host_variables
     if not any(name in os.environ for name in variables):  # without importing the dialect
         return spec
@@ -300,6 +322,10 @@ def spec_from_manifest(path: Path) -> Spec:
     """Read the manifest at this path and return its extension. The name of the file does not
     matter: the first format that accepts the content is used. Raises ManifestError."""
     real = path.resolve()
+    from exthost.config.discovery.untrusted_files import read_file
+    from exthost.dialects import find
+    from exthost.dialects.manifest_format import ManifestFile, Rejected
+
     data = read_file(str(real))
     # A missing file is read as an empty one, which every format rejects.
     manifest = ManifestFile(path=str(real), folder=str(real.parent), data=data or b"")

@@ -8,19 +8,22 @@ neither the config nor the lock names is new, and `[trust] new` decides about it
 The host and the command line both get their specs from here, so all of them obey the lock.
 """
 
-import shlex
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from exthost.config import Config
-from exthost.config.discovery.first_use import has_agreed
-from exthost.config.discovery.lock_reader import read_lock
 from exthost.config.discovery.report import Diagnostic
 from exthost.config.discovery.trust import is_named
-from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem
 from exthost.model.lock_record import SpecLock
-from exthost.model.spec import Refusal, Spec
+from exthost.model.spec import Refusal
+
+if TYPE_CHECKING:
+    from exthost.config import Config
+    from exthost.config.lock_file import Lock, LockProblem
+    from exthost.model.spec import Spec
+
 
 Mode = Literal["enforce", "warn", "off"]
 
@@ -44,6 +47,9 @@ def read_lock_state(config: Config) -> LockState:
     setting = config.trust.lock
     if setting == "off" or config.folder is None:
         return LockState("off")
+    from exthost.config.discovery.lock_reader import read_lock
+    from exthost.config.lock_file import LockProblem
+
     try:
         lock = read_lock(config.folder)
     except LockProblem as problem:
@@ -76,6 +82,8 @@ def _judge(config: Config, spec: Spec, state: LockState, diagnostics: list[Diagn
         )
     if spec.package is not None and not is_named(config, spec):
         new = config.trust.new or ("allow" if lock is None else "refuse")
+        from exthost.config.discovery.first_use import has_agreed
+
         is_allowed = new == "allow" or (new == "ask" and lock is None and has_agreed(config, spec))
         return spec if is_allowed else _refuse(spec, _new_refusal(spec, new))
     if state.mode == "enforce":
@@ -107,6 +115,8 @@ def _refuse(spec: Spec, refusal: Refusal) -> Spec:
 
 
 def _unusable_refusal(config: Config, problem: LockProblem) -> Refusal:
+    from exthost.config.lock_file import LOCK_NAME
+
     where = f"{LOCK_NAME}, line {problem.line}," if problem.line else LOCK_NAME
     return Refusal(
         "X1823",
@@ -120,6 +130,8 @@ def _unusable_refusal(config: Config, problem: LockProblem) -> Refusal:
 def _unusable_diagnostic(
     config: Config, problem: LockProblem, refusal: Refusal, is_enforced: bool
 ) -> Diagnostic:
+    from exthost.config.lock_file import LOCK_NAME
+
     return Diagnostic(
         level="error" if is_enforced else "warning",
         path=f"{config.folder}/{LOCK_NAME}",
@@ -131,6 +143,10 @@ def _unusable_diagnostic(
 
 
 def _missing_refusal(spec: Spec) -> Refusal:
+    import shlex
+
+    from exthost.config.lock_file import LOCK_NAME
+
     return Refusal(
         "X1824",
         f"{LOCK_NAME} has no record of it",
@@ -140,6 +156,10 @@ def _missing_refusal(spec: Spec) -> Refusal:
 
 
 def _new_refusal(spec: Spec, new: str) -> Refusal:
+    import shlex
+
+    from exthost.config.lock_file import LOCK_NAME
+
     ways = f"exthost lock {shlex.quote(spec.id)}, or name it in the config"
     asks = "exthost run asks on a terminal; or " if new == "ask" else ""
     return Refusal(

@@ -4,14 +4,18 @@ A problem is a `Diagnostic` and never an exception: one broken manifest must not
 error means that a manifest cannot be used; everything else is a warning.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from exthost.dialects.manifest_format import Remark
 from exthost.errors import Evidence, ManifestError
 from exthost.model.empty_mapping import empty_mapping
-from exthost.model.spec import Spec
+
+if TYPE_CHECKING:
+    from exthost.dialects.manifest_format import Remark
+    from exthost.model.spec import Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +43,11 @@ class Diagnostic:
     extension: str = ""
     line: int = 0
     key: str = ""
-    more: tuple["Diagnostic", ...] = ()
+    more: tuple[Diagnostic, ...] = ()
     is_mistake: bool = True
 
     @classmethod
-    def of(cls, errors: tuple[ManifestError, ...], path: str) -> "Diagnostic":
+    def of(cls, errors: tuple[ManifestError, ...], path: str) -> Diagnostic:
         """Return the diagnostic of one manifest's first error, with the others in `more`."""
         first, *rest = (
             cls(

@@ -15,13 +15,19 @@ the config. Three ways are closed here, each without knowing what was there befo
 A refused extension keeps its declared hooks, so that calls which its hooks would judge are refused.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from exthost.config import Config
-from exthost.config.discovery.report import Candidate, SearchReport
-from exthost.model.spec import Permissions, Refusal, Spec, WriteGrant
+from exthost.model.spec import Refusal, WriteGrant
+
+if TYPE_CHECKING:
+    from exthost.config import Config
+    from exthost.config.discovery.report import Candidate, SearchReport
+    from exthost.model.spec import Permissions, Spec
 
 
 def refuse_untrusted(config: Config, report: SearchReport, specs: Mapping[str, Spec]) -> list[Spec]:

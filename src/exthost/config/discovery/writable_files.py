@@ -4,16 +4,18 @@ A user who can write them decides which programs the host runs. They are reporte
 because on some file systems (those of Windows, for example) every file has mode 0777.
 """
 
+from __future__ import annotations
+
 import os
-import shlex
 import stat
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from exthost.config import Config
 from exthost.config.discovery.report import Diagnostic
-from exthost.config.discovery.search import base_folders, resolve_search_path
-from exthost.config.lock_file import LOCK_NAME
+
+if TYPE_CHECKING:
+    from exthost.config import Config
 
 
 def find_writable_files(config: Config) -> list[Diagnostic]:
@@ -22,7 +24,11 @@ def find_writable_files(config: Config) -> list[Diagnostic]:
     reasons = {path: reason for path in _paths(config) if (reason := _find_reason(path))}
     if config.folder in reasons:
         reasons.pop(config.origin, None)  # a user who can write the folder can replace the config
+        from exthost.config.lock_file import LOCK_NAME
+
         reasons.pop(f"{config.folder}/{LOCK_NAME}", None)
+    import shlex
+
     return [
         Diagnostic(
             level="warning",
@@ -37,9 +43,13 @@ def find_writable_files(config: Config) -> list[Diagnostic]:
 
 def _paths(config: Config) -> Iterable[str]:
     if config.origin and config.folder is not None and Path(config.origin).is_file():
+        from exthost.config.lock_file import LOCK_NAME
+
         yield from (config.folder, config.origin, f"{config.folder}/{LOCK_NAME}")
     settings = config.discovery
     if settings is not None and settings.enabled:
+        from exthost.config.discovery.search import base_folders, resolve_search_path
+
         bases = base_folders(settings, config.folder or ".")
         for search_path in settings.search_paths:
             # $PATH and the folders of other hosts ($SYNAPS) do not belong to this config.

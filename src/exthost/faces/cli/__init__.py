@@ -20,6 +20,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     diagnostic_lines     prints the diagnostics of manifests and configs
     excerpt              the line of a config or manifest that has a mistake
     event_lines          events of a host as lines of text; traffic_lines: records of a trace
+    quick_call           `call`: a plain call in the running host, with few imports
     confirm_prompt       `call`: asks the person at the terminal if a hook requests that
     stream_display       the events of a stream on stderr, as they arrive
     log_handler          prints the warnings that the host logs
@@ -122,9 +123,17 @@ def _main(arguments: list[str]) -> int:
             if code is not None:
                 return code
             rest = [*rest, "--own"]
+    begun = None
+    if verb == "call":  # for the same reason
+        from exthost.faces.cli.quick_call import start_call
+
+        started = start_call(rest)
+        if isinstance(started, int):
+            return started
+        begun = started
     from exthost.faces.cli.verb_runner import report_unknown_verb, run_verb
 
-    return run_verb(verb, rest) if verb in VERBS else report_unknown_verb(verb, rest)
+    return run_verb(verb, rest, begun) if verb in VERBS else report_unknown_verb(verb, rest)
 
 
 def _open_closed_streams() -> None:

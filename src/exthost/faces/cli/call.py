@@ -56,6 +56,7 @@ from exthost.faces.cli.dialect_options import (
 from exthost.faces.cli.running_host import (
     add_standalone_option,
     is_path_unknown_to_host,
+    resume,
     running_host,
     show_event,
 )
@@ -191,7 +192,7 @@ def _suggest_quotes(message: str, pairs: Sequence[str]) -> str:
 
 def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
     """Make the call in the running host if there is one, and otherwise in a new process."""
-    with running_host(args) as host:
+    with running_host(args) if args.begun is None else resume(args.begun) as host:
         if host is not None:
             try:
                 return _call_in_running_host(args, host, target, name, arguments)
@@ -226,8 +227,12 @@ def _call_in_running_host(
     """Let the running host make the call, and print the result. Return the exit code."""
     if args.method and target is None:
         raise _no_target_error()
-    search = {"tool": name, "capability": args.capability}
-    tool = host.ask(ControlRequest("find", target or "", search), on_event=show_event)
+    begun = args.begun
+    if begun is None:
+        search = {"tool": name, "capability": args.capability}
+        tool = host.ask(ControlRequest("find", target or "", search), on_event=show_event)
+    else:
+        tool = begun.tool or host.receive_reply(on_event=show_event)
     dialect = find_dialect(tool["dialect"])
     _check_supported(args, tool["extension"], dialect, tool["capabilities"])
     # "if_any": the host streams the events of the method if it is one that streams.
@@ -249,8 +254,11 @@ def _call_in_running_host(
         def confirm(event: Mapping[str, Any]) -> bool:
             return prompt is not None and prompt(read_question(event), event["seconds"])
 
-        request = ControlRequest("call", tool["extension"], callee | call_settings)
-        answer = host.ask(request, on_event=show, confirm=confirm)
+        if begun is not None and begun.tool is not None:
+            answer = host.receive_reply(on_event=show, confirm=confirm)
+        else:
+            request = ControlRequest("call", tool["extension"], callee | call_settings)
+            answer = host.ask(request, on_event=show, confirm=confirm)
     if "error_reply" in answer:
         raise read_error(answer["error_reply"])
     result = read_tool_result(answer, dialect.result_reader)

@@ -1,5 +1,7 @@
 """The parts that all verbs (subcommands of exthost) share: options, output, and printing errors."""
 
+from __future__ import annotations
+
 import argparse
 import errno
 import os
@@ -7,7 +9,7 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from exthost.errors import ExthostError, UsageError
 from exthost.errors import escape_controls as escape_controls
@@ -15,6 +17,9 @@ from exthost.errors import escape_message as escape_message
 from exthost.faces.cli.colour import paint
 from exthost.faces.cli.text_width import pad, text_width, truncate
 from exthost.process.stderr_tail import is_note
+
+if TYPE_CHECKING:
+    from exthost.faces.cli.quick_call import BegunCall
 
 DEFAULT_CONFIG = "exthost.toml"
 
@@ -32,9 +37,11 @@ class Args(argparse.Namespace):
     `command` has the arguments after `--`. `timeout` is the `--timeout` of a call or request, and
     `start_seconds` the `--timeout` of verbs that start an extension and call nothing. Two values
     are set later: `failed_attempts` has the dialects that detection tried in vain, each with the
-    message of its error, and `token` is the bearer token of all HTTP services.
+    message of its error, and `token` is the bearer token of all HTTP services. `begun` is the call
+    that `call` continues with, or None.
     """
 
+    begun: BegunCall | None
     json: bool
     config: str | None
     command: list[str]

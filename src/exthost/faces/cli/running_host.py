@@ -5,15 +5,20 @@ a command after `--`, or an option that only a new process can apply: `--standal
 `--dialect`, `--option`, `--sandbox`, `--lifetime`, `-e` or `--cwd`.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exthost.errors import NotFound
 from exthost.faces.cli.common import Args, config_path, say, show_line
 from exthost.host.control.client import HELLO_SECONDS, HostClient, NoHost, NoSocket
+
+if TYPE_CHECKING:
+    from exthost.faces.cli.quick_call import BegunCall
 
 # The code of "there is no extension …", as the host sends it: classes do not cross the socket.
 _NO_EXTENSION = "X1205"
@@ -41,6 +46,11 @@ def running_host(args: Args) -> Iterator[HostClient | None]:
             return
         say(f"through the running host, pid {client.host['pid']}")
         yield client
+
+
+def resume(begun: BegunCall) -> HostClient:
+    """Return the connection of a call that `quick_call` has begun."""
+    return HostClient.resume(begun.socket.detach(), begun.host, begun.received)
 
 
 def _connect(args: Args) -> HostClient | None:

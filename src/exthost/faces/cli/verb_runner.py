@@ -4,18 +4,23 @@ The arguments after `--` are the command line of an extension. They are split of
 parses the rest.
 """
 
+from __future__ import annotations
+
 import argparse
 import importlib
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from exthost.errors import ExthostError, UsageError
 from exthost.faces.cli.common import Args, discard_stream, forget_shown_lines, print_error
 from exthost.faces.cli.verbs import COMMAND_VERBS, INTERRUPTED, VERBS
 from exthost.model.names import nearest
 from exthost.process.own_process import deleted_working_folder
+
+if TYPE_CHECKING:
+    from exthost.faces.cli.quick_call import BegunCall
 
 # The beginning of argparse's message about missing arguments.
 _REQUIRED = "the following arguments are required: "
@@ -102,8 +107,9 @@ def _argument_name(action: argparse.Action) -> str:
     return "/".join(action.option_strings) or metavar or action.dest
 
 
-def run_verb(verb: str, arguments: list[str]) -> int:
-    """Parse the arguments of a verb and run it. Print an error, and return the exit code."""
+def run_verb(verb: str, arguments: list[str], begun: BegunCall | None = None) -> int:
+    """Parse the arguments of a verb and run it. Print an error, and return the exit code. `begun`
+    is the call that the verb `call` continues with."""
     module, parser = make_verb_parser(verb)
     wants_json = "--json" in arguments
     forget_shown_lines()
@@ -116,6 +122,7 @@ def run_verb(verb: str, arguments: list[str]) -> int:
                 "this verb takes no command after --",
                 help="exthost inspect -- COMMAND ARGS…",
             )
+        parsed.begun = begun
         code = int(module.run(parsed))
         sys.stdout.flush()
         return code

@@ -5,15 +5,22 @@ if it has changed are the settings read, and compared with those of the last pol
 the polling while there are no subscriptions to settings.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
-import sqlite3
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from exthost.errors import ConfigError
 from exthost.extension.deadline_timer import make_deadline_timer
-from exthost.host.api.store import Missing, Store
+from exthost.host.api.store import Missing
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from exthost.host.api.store import Store
+
 
 _log = logging.getLogger("exthost.host.api")
 
@@ -109,6 +116,8 @@ def _settings_since(connection: sqlite3.Connection, version: int | None) -> tupl
     data_version: Any = connection.execute("PRAGMA data_version").fetchone()[0]
     if data_version == version:
         return data_version, {}
+    import sqlite3
+
     try:
         rows = connection.execute("SELECT extension, key, value FROM config").fetchall()
     except sqlite3.OperationalError as error:

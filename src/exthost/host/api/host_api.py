@@ -7,27 +7,30 @@ Each process of an extension has a `_RequestServer`, whose subscriptions end wit
 store is opened by the first request.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
-from exthost.dialects import host_requests
-from exthost.dialects.base import Dialect
 from exthost.errors import CallFailed, ConfigError, UsageError
 from exthost.extension.misuse import check_name, wrong_type_error
-from exthost.host.api.external_changes import ExternalChanges
-from exthost.host.api.memory import Memories
-from exthost.host.api.store import Missing, Store
-from exthost.host.api.store_quota import QuotaExceeded
-from exthost.host.api.stored_settings import StoredSettings
-from exthost.host.known_hooks import KnownHooks
-from exthost.launch.limits import resolve_limits
-from exthost.model.messages import Notification
-from exthost.model.spec import Spec
 from exthost.process.state_root import state_root
-from exthost.session.inbound import Handler
+
+if TYPE_CHECKING:
+    from exthost.dialects import host_requests
+    from exthost.dialects.base import Dialect
+    from exthost.host.api.external_changes import ExternalChanges
+    from exthost.host.api.memory import Memories
+    from exthost.host.api.store import Store
+    from exthost.host.api.stored_settings import StoredSettings
+    from exthost.host.known_hooks import KnownHooks
+    from exthost.model.messages import Notification
+    from exthost.model.spec import Spec
+    from exthost.session.inbound import Handler
 
 _log = logging.getLogger("exthost.host.api")
 
@@ -42,7 +45,7 @@ _MAX_WATCHED_KEYS = 1000
 class RequestingProcess(Protocol):
     """A process of an extension that sends requests. `ended` is done when the process is gone."""
 
-    ended: "asyncio.Future[None]"
+    ended: asyncio.Future[None]
 
     def send(self, message: Notification) -> None: ...
 
@@ -51,12 +54,39 @@ class HostApi:
     """Answers the requests of the extensions of one host."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._store = Store(state_root(environ))
-        self.known_hooks = KnownHooks(self._store)
-        self.memories = Memories(self._store)
-        self.settings = StoredSettings(self._store)
+        self._environ = environ
         self._warned_as_full: set[str] = set()
-        self.external_changes = ExternalChanges(self._store, self.settings.report_change)
+
+    # Made at their first use, because few hosts need them, and sqlite3 takes long to import.
+    @cached_property
+    def _store(self) -> Store:
+        from exthost.host.api.store import Store
+
+        return Store(state_root(self._environ))
+
+    @cached_property
+    def known_hooks(self) -> KnownHooks:
+        from exthost.host.known_hooks import KnownHooks
+
+        return KnownHooks(self._store)
+
+    @cached_property
+    def memories(self) -> Memories:
+        from exthost.host.api.memory import Memories
+
+        return Memories(self._store)
+
+    @cached_property
+    def settings(self) -> StoredSettings:
+        from exthost.host.api.stored_settings import StoredSettings
+
+        return StoredSettings(self._store)
+
+    @cached_property
+    def external_changes(self) -> ExternalChanges:
+        from exthost.host.api.external_changes import ExternalChanges
+
+        return ExternalChanges(self._store, self.settings.report_change)
 
     def handlers_for(
         self, spec: Spec, dialect: Dialect
@@ -67,6 +97,8 @@ class HostApi:
             return None
 
         def make_handlers(process: RequestingProcess) -> Mapping[str, Handler]:
+            from exthost.launch.limits import resolve_limits
+
             server = _RequestServer(self, spec.id, process, resolve_limits(spec, dialect).store)
             return {
                 method: _make_handler(server, spec, request)
@@ -119,8 +151,9 @@ class HostApi:
 
     async def close(self) -> None:
         """Stop polling and close the store."""
-        await self.external_changes.close()
-        if self._store.is_open:
+        if "external_changes" in vars(self):
+            await self.external_changes.close()
+        if "_store" in vars(self) and self._store.is_open:
             await asyncio.to_thread(self._store.close)
 
 
@@ -143,6 +176,9 @@ class _RequestServer:
         """Perform the action and return the result. Raises CallFailed with the error reply for the
         process."""
         settings, memories = self._api.settings, self._api.memories
+        from exthost.dialects import host_requests
+        from exthost.host.api.store_quota import QuotaExceeded
+
         try:
             match action:
                 case host_requests.Remember():
@@ -209,6 +245,9 @@ def read_stored_settings(spec: Spec, environ: Mapping[str, str]) -> Spec:
     the store cannot be read, return the spec unchanged."""
     if not spec.settings:
         return spec
+    from exthost.host.api.store import Missing, Store
+    from exthost.host.api.stored_settings import StoredSettings
+
     store = Store(state_root(environ))
     try:
         keys = tuple(setting.key for setting in spec.settings)
@@ -221,6 +260,8 @@ def read_stored_settings(spec: Spec, environ: Mapping[str, str]) -> Spec:
 
 async def _result(future: Any, missing: Any = None) -> Any:
     """Return the result of a future of the store, or `missing` if there is no store yet."""
+    from exthost.host.api.store import Missing
+
     try:
         return await asyncio.wrap_future(future)
     except Missing:

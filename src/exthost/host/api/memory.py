@@ -13,20 +13,26 @@ an index. For a prefix that matches many records with many tags, the records are
 newest on, because some of the first will match.
 """
 
+from __future__ import annotations
+
 import heapq
 import json
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from exthost.dialects.host_requests import Memory, Recall, Remember
+from exthost.dialects.host_requests import Memory
 from exthost.errors import UsageError
 from exthost.host.api import text_index
-from exthost.host.api.store import Store
-from exthost.host.api.store_quota import charge, record_bytes
 from exthost.wire import jsontext
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from exthost.dialects.host_requests import Recall, Remember
+    from exthost.host.api.store import Store
+
 
 # The most records, and the most different tags, for which an index is used: collecting and sorting
 # that many numbers, or merging that many tags, takes a few milliseconds.
@@ -106,6 +112,8 @@ def append(
     record, whichever is later."""
     tags = jsontext.encode(action.tags).decode()
     meta = None if action.meta is None else jsontext.encode(action.meta).decode()
+    from exthost.host.api.store_quota import charge, record_bytes
+
     charge(connection, namespace, record_bytes(action.content, tags, meta), quota)
     space = _find_namespace(connection, namespace) or _create_namespace(connection, namespace)
     n = space.n
@@ -128,6 +136,8 @@ def append(
 
 
 def _find_namespace(connection: sqlite3.Connection, namespace: str) -> _Namespace | None:
+    import sqlite3
+
     try:
         row = connection.execute(
             "SELECT id, closed, bytes FROM namespaces WHERE name = ?", (namespace,)

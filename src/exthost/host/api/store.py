@@ -10,21 +10,25 @@ The first write creates the file. Reading while there is no file raises `Missing
 raised as ConfigError X0150, with the message and the path of the file.
 """
 
+from __future__ import annotations
+
 import os
-import queue
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from exthost.errors import ConfigError, Evidence
-from exthost.process.private_folders import make_shared_root
+
+if TYPE_CHECKING:
+    import queue
+    import sqlite3
+
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], T]
+Work: TypeAlias = "Callable[[sqlite3.Connection], T]"
 
 FILE_NAME = "exthost.sqlite3"
 
@@ -47,7 +51,7 @@ class _Job(NamedTuple):
     """A function to run on the store thread, and the future of its result."""
 
     work: Work[Any]
-    done: "Future[Any]"
+    done: Future[Any]
     writes: bool
 
 
@@ -59,12 +63,12 @@ class Store:
         self._lock = threading.Lock()
         self._thread: _StoreThread | None = None
 
-    def write(self, work: Work[T]) -> "Future[T]":
+    def write(self, work: Work[T]) -> Future[T]:
         """Run `work` in a transaction; return a future of its result, which is done when the
         changes are on disk."""
         return self._submit(_Job(work, Future(), writes=True))
 
-    def read(self, work: Work[T]) -> "Future[T]":
+    def read(self, work: Work[T]) -> Future[T]:
         """Run `work`; return a future of its result. It sees every write that was submitted
         before."""
         return self._submit(_Job(work, Future(), writes=False))
@@ -83,7 +87,7 @@ class Store:
         if thread is not None:
             thread.thread.join()
 
-    def _submit(self, job: _Job) -> "Future[Any]":
+    def _submit(self, job: _Job) -> Future[Any]:
         with self._lock:
             if self._thread is None:
                 self._thread = _StoreThread(self.path)
@@ -95,6 +99,8 @@ class _StoreThread:
     """The thread, its connection and its queue of jobs. None in the queue ends the thread."""
 
     def __init__(self, path: str) -> None:
+        import queue
+
         self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self.thread = threading.Thread(target=self._run, name="exthost store", daemon=True)
         self._path = path
@@ -104,6 +110,8 @@ class _StoreThread:
     def _run(self) -> None:
         batch: list[_Job] = []  # writes that are committed together
         while True:
+            import queue
+
             try:
                 job = self.jobs.get_nowait() if batch else self.jobs.get()
             except queue.Empty:
@@ -161,6 +169,10 @@ class _StoreThread:
         path = Path(self._path)
         if not create and not path.exists():
             raise Missing
+        import sqlite3
+
+        from exthost.process.private_folders import make_shared_root
+
         make_shared_root(path.parent)
         # Create the file for this user only. SQLite would create it with the mode of the umask.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -183,6 +195,8 @@ class _StoreThread:
 
     def _translate(self, error: Exception) -> Exception:
         """Return a ConfigError for an error of SQLite or the disk; other errors unchanged."""
+        import sqlite3
+
         if not isinstance(error, sqlite3.Error | OSError):
             return error
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -200,6 +214,8 @@ def _enable_wal(connection: sqlite3.Connection) -> None:
     So try again for some time."""
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
+        import sqlite3
+
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
@@ -215,6 +231,8 @@ def _check_format(connection: sqlite3.Connection) -> None:
     current one; two hosts may do that at the same time."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version not in (0, _VERSION):
+        import sqlite3
+
         raise sqlite3.DatabaseError(f"another exthost made it (format {version})")
     if not version:
         connection.execute(f"PRAGMA user_version = {_VERSION}")

@@ -6,13 +6,17 @@ this host makes, after it is on disk, in the order of the changes. Changes by ot
 detected by `external_changes`.
 """
 
-import sqlite3
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from exthost.host.api.store import Store
-from exthost.host.api.store_quota import charge, setting_bytes
+if TYPE_CHECKING:
+    import sqlite3
+
+    from exthost.host.api.store import Store
+
 
 _TABLE = """CREATE TABLE IF NOT EXISTS config (
     extension TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (extension, key)) WITHOUT ROWID"""
@@ -92,6 +96,8 @@ class StoredSettings:
 
 
 def _get(connection: sqlite3.Connection, extension: str, key: str) -> str | None:
+    import sqlite3
+
     try:
         row = connection.execute(
             "SELECT value FROM config WHERE extension = ? AND key = ?", (extension, key)
@@ -108,6 +114,8 @@ def _set(
 ) -> None:
     connection.execute(_TABLE)
     old_value = _get(connection, extension, key)
+    from exthost.host.api.store_quota import charge, setting_bytes
+
     freed_bytes = 0 if old_value is None else setting_bytes(key, old_value)
     charge(connection, extension, setting_bytes(key, value) - freed_bytes, quota)
     connection.execute("INSERT OR REPLACE INTO config VALUES (?, ?, ?)", (extension, key, value))

@@ -17,6 +17,8 @@ A block never changes. It contains the texts of consecutive records, and its num
 first of them. In this module `n` is the number of a namespace (see `memory`).
 """
 
+from __future__ import annotations
+
 import logging
 import sqlite3
 from collections.abc import Iterable, Iterator

@@ -71,6 +71,19 @@ class HostClient:
             self._socket.close()
             raise
 
+    @classmethod
+    def resume(cls, fd: int, host: dict[str, Any], received: bytes) -> Self:
+        """Return the client of a connection that was made elsewhere, and on which a request was
+        sent. `host` is the reply to `hello`, and `received` is the beginning of what the host has
+        sent since."""
+        client = cls.__new__(cls)
+        client._socket = socket.socket(fileno=fd)
+        client._framing = Lines(REPLY_BYTES)
+        client._lines = deque()
+        client.host = host
+        client._add_lines(received)
+        return client
+
     def __enter__(self) -> Self:
         return self
 
@@ -90,12 +103,33 @@ class HostClient:
         host, which it sends only if the request has the parameter `confirm`; it raises ExthostError
         if no person can be asked. `timeout` is in seconds; None waits until the host replies or
         ends."""
+        line = protocol.encode_request(request)
+        return self._exchange(line, request.verb, timeout, on_event, confirm)
+
+    def receive_reply(
+        self,
+        *,
+        on_event: Callable[[Mapping[str, Any]], None] | None = None,
+        confirm: Callable[[Mapping[str, Any]], bool] | None = None,
+    ) -> Any:
+        """Return the value of the reply to a request that was sent before, or raise the error in
+        it. The parameters are those of `ask`."""
+        return self._exchange(b"", "", None, on_event, confirm)
+
+    def _exchange(
+        self,
+        request: bytes,
+        verb: str,
+        timeout: float | None,
+        on_event: Callable[[Mapping[str, Any]], None] | None,
+        confirm: Callable[[Mapping[str, Any]], bool] | None,
+    ) -> Any:
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             # A host with too many clients sends an error and closes the connection before it reads
             # a request. The error can be read even though the request cannot be written.
             with contextlib.suppress(BrokenPipeError):
-                self._socket.sendall(protocol.encode_request(request))
+                self._socket.sendall(request)
             while True:
                 line = protocol.read_line(self._receive_line(deadline))
                 if line.event is None:
@@ -106,7 +140,7 @@ class HostClient:
                     on_event(line.event)
         except TimeoutError:
             assert timeout is not None  # without a timeout, no TimeoutError is raised
-            if request.verb in _PROMPT_VERBS:
+            if verb in _PROMPT_VERBS:
                 raise unresponsive_error(timeout, peer_pid(self._socket)) from None
             raise _timeout_error(timeout, self.host["pid"]) from None
         except OSError:
@@ -133,9 +167,12 @@ class HostClient:
             data = self._socket.recv(_READ_BYTES)
             if not data:
                 raise host_gone_error()
-            for item in self._framing.feed(data):
-                self._lines.append(item.head if isinstance(item, Skipped | Broken) else bytes(item))
+            self._add_lines(data)
         return self._lines.popleft()
+
+    def _add_lines(self, data: bytes) -> None:
+        for item in self._framing.feed(data):
+            self._lines.append(item.head if isinstance(item, Skipped | Broken) else bytes(item))
 
 
 def _timeout_error(timeout: float, pid: int) -> CallTimeout:

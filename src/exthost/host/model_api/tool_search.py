@@ -7,15 +7,21 @@ after the tools have changed. Only the first words of a long query, and the firs
 description, are used, so that no extension and no model can make a search slow.
 """
 
+from __future__ import annotations
+
 import re
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from exthost.errors import UsageError
 from exthost.model.names import prefixed_description
-from exthost.model.offer import RegisteredTool
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from exthost.model.offer import RegisteredTool
+
 
 # A query is cut to this many characters and this many different words. Models write a sentence.
 _MAX_QUERY_CHARS: Final = 4000
@@ -90,6 +96,8 @@ class ToolSearch:
         if self._index is not None:
             self._index.close()
         self._index = None
+        import sqlite3
+
         index = sqlite3.connect(":memory:", check_same_thread=False)
         try:
             index.execute(_TABLE)

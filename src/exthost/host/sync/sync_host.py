@@ -22,13 +22,12 @@ from exthost.extension.misuse import already_open_error
 from exthost.extension.timeouts import require_time_left
 from exthost.host.hooks import Hooks
 from exthost.host.host import Host
-from exthost.host.host_settings import HostSettings, check_config
+from exthost.host.host_settings import OUTPUT_BYTES, ROUNDS, HostSettings, check_config
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.sync.blocking_call import call_tool
 from exthost.host.sync.loop_thread import LoopThread, not_open_error
 from exthost.host.sync.sync_extension import SyncExtension
-from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.spec import Spec
 from exthost.session.inbound import Handler

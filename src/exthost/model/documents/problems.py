@@ -8,12 +8,17 @@ values.
 The error codes are the constants below; `errors.toml` explains them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from exthost.errors import ConfigError, Evidence
-from exthost.model.documents.toml_positions import KeyPath, find_key_lines, find_line
+
+if TYPE_CHECKING:
+    from exthost.model.documents.toml_positions import KeyPath
+
 
 UNREADABLE = "X0101"
 UNKNOWN_KEY = "X0102"
@@ -71,6 +76,8 @@ class Problems:
         if not self.items:
             return
         lines = self.lines()
+        from exthost.model.documents.toml_positions import find_line
+
         ordered = sorted(self.items, key=lambda problem: find_line(lines, problem.path))
         first, *others = ordered
         details = [
@@ -97,10 +104,14 @@ class Problems:
     def lines(self) -> Mapping[KeyPath, int]:
         """Return the line of each key. This parses the text again, so it is for error messages."""
         if self._lines is None:
+            from exthost.model.documents.toml_positions import find_key_lines
+
             self._lines = find_key_lines(self.text)
         return self._lines
 
     def _sentence(self, problem: DocumentProblem, lines: Mapping[KeyPath, int]) -> str:
+        from exthost.model.documents.toml_positions import find_line
+
         line = find_line(lines, problem.path)
         where = f"{self.origin}:{line}" if self.origin and line else self.origin
         return ": ".join(filter(None, (where, format_path(problem.path), problem.text)))
@@ -118,11 +129,11 @@ class Place(NamedTuple):
     path: KeyPath = ()
     extension: str = ""
 
-    def at(self, key: str | int) -> "Place":
+    def at(self, key: str | int) -> Place:
         """Return the place of this key or item within the value."""
         return Place(self.problems, (*self.path, key), self.extension)
 
-    def for_extension(self, extension: str) -> "Place":
+    def for_extension(self, extension: str) -> Place:
         """Return the same place with this extension, which problems there then name."""
         return Place(self.problems, self.path, extension)
 

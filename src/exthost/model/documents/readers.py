@@ -8,10 +8,10 @@ Messages do not contain a wrong value, because it may be a secret; they name its
 exceptions are durations, sizes, and values that must be one of a fixed set of texts.
 """
 
-import json
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Mapping
-from difflib import SequenceMatcher
 from typing import Any, TypeAlias
 
 from exthost.model import names
@@ -66,17 +66,23 @@ class SecretSource(ValueReference):
     __slots__ = ()
 
     @classmethod
-    def make(cls, kind: str, place: str | tuple[str, ...]) -> "SecretSource":
+    def make(cls, kind: str, place: str | tuple[str, ...]) -> SecretSource:
+        import json
+
         return cls(json.dumps({kind: place}))
 
     @property
     def kind(self) -> str:
         """ "file", "command" or "keyring"."""
+        import json
+
         return str(next(iter(json.loads(self))))
 
     @property
     def place(self) -> Any:
         """The path of the file, the command with its arguments, or "SERVICE/USER"."""
+        import json
+
         return json.loads(self)[self.kind]
 
 
@@ -122,6 +128,8 @@ def _is_misspelt(key: str, known: Iterable[str]) -> bool:
     """Return whether this looks like a misspelling of a known key. The threshold is stricter than
     that of `find_nearest`, which only makes suggestions."""
     letters = _letters(key)
+    from difflib import SequenceMatcher
+
     return any(
         SequenceMatcher(None, letters, _letters(other)).ratio() >= _MISSPELT_RATIO
         for other in known

@@ -6,11 +6,16 @@ UnitError, whose message repeats the value and shows the accepted forms.
 They calculate with fractions until the last step, so "0.1s" is the same float as 0.1.
 """
 
+from __future__ import annotations
+
 import math
 import re
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
-_SECONDS = {"ms": Fraction(1, 1000), "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600)}
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 _BYTES = {
     "B": 1,
@@ -47,9 +52,10 @@ class UnitError(ValueError):
 def parse_seconds(value: object) -> float:
     """Return a duration in seconds. It may be text with a unit, or a number of seconds."""
     if isinstance(value, str):
-        quantity = _parse_quantity(value, _SECONDS)
-        if quantity is None:
+        milliseconds = _parse_quantity(value, _MILLISECONDS)
+        if milliseconds is None:
             raise UnitError(f"{_format(value)} is not a duration: {_DURATION_HELP}")
+        quantity = milliseconds / 1000
     elif isinstance(value, int | float) and not isinstance(value, bool):
         if isinstance(value, float) and math.isnan(value):
             raise UnitError(f"nan is not a duration: {_DURATION_HELP}")
@@ -86,7 +92,7 @@ def parse_size(value: object) -> int:
     return amount
 
 
-def _parse_quantity(text: str, units: dict[str, Fraction] | dict[str, int]) -> Fraction | None:
+def _parse_quantity(text: str, units: dict[str, int]) -> Fraction | None:
     """Return the number times its unit, or None if the text is not a number with a unit."""
     if len(text) > _MAX_TEXT_CHARS:
         return None
@@ -94,7 +100,11 @@ def _parse_quantity(text: str, units: dict[str, Fraction] | dict[str, int]) -> F
     if match is None:
         return None
     factor = units.get(match[2])
-    return None if factor is None else Fraction(match[1]) * factor
+    if factor is None:
+        return None
+    from fractions import Fraction
+
+    return Fraction(match[1]) * factor
 
 
 def _format(value: object) -> str:

@@ -8,6 +8,8 @@ Listeners are called on the event loop's thread, in the order of the messages. I
 the error is logged and the listener stays subscribed. A slow listener uses a `TraceBuffer`.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import threading
@@ -15,20 +17,22 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
 from time import time
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from exthost.events import Bus, Dropped, Exited, LogLine, Spawned, StateChanged
-from exthost.session.session import Session
-from exthost.session.trace.record import TraceRecord
-from exthost.session.trace.secrets import SecretFilter
-from exthost.session.trace.session_trace import SessionTrace
+from exthost.events import Dropped, Exited, LogLine, Spawned, StateChanged
+
+if TYPE_CHECKING:
+    from exthost.events import Bus
+    from exthost.session.session import Session
+    from exthost.session.trace.record import TraceRecord
+    from exthost.session.trace.secrets import SecretFilter
 
 _log = logging.getLogger("exthost.session.trace")
 
 # How many seconds a call of `subscribe` on another thread waits for the event loop.
 _LOOP_SECONDS = 5.0
 
-TraceListener: TypeAlias = Callable[[TraceRecord], None]
+TraceListener: TypeAlias = "Callable[[TraceRecord], None]"
 
 
 class Traffic:
@@ -124,13 +128,15 @@ class Traffic:
             self._unsubscribe_events()
             self._unsubscribe_events = None
 
-    def _start_or_stop(self, followed: "_FollowedSession") -> None:
+    def _start_or_stop(self, followed: _FollowedSession) -> None:
         session = followed.session
         extension = session.diagnostics.extension
         has_listener = self.is_traced(extension)
         if has_listener and followed.end is None:
             numbers = self._call_numbers.setdefault(extension, count(1))
             max_message = session.limits.max_message or 0
+            from exthost.session.trace.session_trace import SessionTrace
+
             trace = SessionTrace(
                 extension,
                 session.lifetime.child.pid,
@@ -181,6 +187,8 @@ class Traffic:
         if not self.is_traced(extension):
             return
         secret_filter = self._find_secret_filter(extension)
+        from exthost.session.trace.record import TraceRecord
+
         match event:
             case LogLine(source="stderr", text=text):
                 text = secret_filter.text(text)
@@ -205,6 +213,8 @@ class Traffic:
         # No session runs: it is being started, or it has ended and its last output is still read.
         if extension not in self._filters:
             secrets = self._secrets.get(extension, tuple)
+            from exthost.session.trace.secrets import SecretFilter
+
             self._filters[extension] = SecretFilter(secrets())
         return self._filters[extension]
 
@@ -222,5 +232,7 @@ class _FollowedSession:
 
     def secret_filter(self) -> SecretFilter:
         if self._filter is None:
+            from exthost.session.trace.secrets import SecretFilter
+
             self._filter = SecretFilter(self._secrets())
         return self._filter
