@@ -5,13 +5,18 @@ of these modules runs in it, beside the processes that make the sandboxes of lat
 trial such a module tries to see or change more than the extension may.
 """
 
+import asyncio
+import os
 import textwrap
 import venv
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
+from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
+from exthost.process.procfs import descendants
 from tests.sandbox.confined import folder
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
@@ -105,6 +110,40 @@ if os.fork() == 0:
     os._exit(0)
 '''
 
+# A module whose process in the template stops our init of each start, and the processes around it.
+STOPPER = """
+import os, signal, time
+
+if os.fork() == 0:
+    while not os.path.exists({armed!r}):
+        time.sleep(0.005)
+    while True:
+        for pid in os.listdir("/proc"):
+            if pid.isdigit() and pid != "1":
+                try:
+                    with open("/proc/%s/comm" % pid) as file:
+                        if file.read() == "exthost-init\\n":
+                            os.kill(int(pid), signal.SIGSTOP)
+                except OSError:
+                    pass
+        time.sleep(0.001)
+"""
+
+# A program that imports that module, and uses more memory than it may.
+GREEDY_PROGRAM = """
+import intruder, json, sys, threading, time
+kept = []
+def fill():
+    while len(kept) < 400:
+        kept.append(b"x" * 2**20)
+        time.sleep(0.001)
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["method"] == "fill":
+        threading.Thread(target=fill, daemon=True).start()
+    print(json.dumps({"id": request["id"], "result": []}), flush=True)
+"""
+
 # A program that imports the module, and reports its notes and what it can see itself.
 PROGRAM = """
 import intruder, json, os, sys
@@ -120,6 +159,8 @@ for line in sys.stdin:
         status = [line.split() for line in file]
     result = {"notes": notes, "status": {words[0]: words[1:] for words in status}}
     result["tmp"] = files
+    with open("/proc/1/net/dev") as file:
+        result["interfaces"] = [line.split(":")[0].strip() for line in file if ":" in line]
     result["pids"] = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     sys.stdout.write(json.dumps({"id": request["id"], "result": result}) + "\\n")
     sys.stdout.flush()
@@ -127,8 +168,11 @@ for line in sys.stdin:
 
 
 @asynccontextmanager
-async def intruded(**settings: Any) -> AsyncIterator[Extension]:
-    """Start a sandboxed extension whose template has imported the hostile module."""
+async def intruded(
+    module: str = INTRUDER, code: str = PROGRAM, **settings: Any
+) -> AsyncIterator[Extension]:
+    """Start a sandboxed extension whose template has imported the hostile module. The module waits
+    for `arm` with what must not begin too early."""
     with folder() as place:
         place.chmod(0o755)
         canary, read_only = place / "canary", place / "granted"
@@ -138,17 +182,26 @@ async def intruded(**settings: Any) -> AsyncIterator[Extension]:
         environment = place / "environment"
         venv.create(environment, symlinks=True, with_pip=False)
         (packages,) = environment.glob("lib/python3*/site-packages")
-        module = INTRUDER.format(canary=str(canary), read_only=str(read_only))
-        (packages / "intruder.py").write_text(module)
+        text = module.format(
+            canary=str(canary), read_only=str(read_only), armed=str(read_only / "ARMED")
+        )
+        (packages / "intruder.py").write_text(text)
         program = place / "program" / "program.py"
         program.parent.mkdir()
-        program.write_text(textwrap.dedent(PROGRAM))
+        program.write_text(textwrap.dedent(code))
         argv = [str(environment / "bin" / "python"), str(program)]
         permissions = {"filesystem": [str(read_only)], **settings.pop("permissions", {})}
         async with impatient(
             argv, permissions=permissions, start_method="template", **settings
         ) as extension:
             yield extension
+
+
+def arm(extension: Extension) -> None:
+    """Let the hostile module begin."""
+    granted = extension.spec.permissions
+    assert granted is not None
+    Path(granted.filesystem[0], "ARMED").touch()
 
 
 async def restart_from_template(extension: Extension) -> None:
@@ -173,6 +226,32 @@ async def code_in_a_template_gets_no_more_than_the_extension() -> None:
 
 
 @trial
+async def code_in_a_template_cannot_keep_a_process_beyond_its_limits() -> None:
+    settings = {"permissions": {"max_memory": "128MiB"}, "restart": {"strategy": "never"}}
+    async with intruded(STOPPER, GREEDY_PROGRAM, **settings) as extension:
+        await restart_from_template(extension)
+        arm(extension)
+        await asyncio.sleep(0.3)  # our init is stopped by now
+        await extension.call("fill")
+        async with asyncio.timeout(20):
+            while extension.state == "ready":
+                await asyncio.sleep(0.05)
+
+
+@trial
+async def code_in_a_template_cannot_survive_by_stopping_a_start() -> None:
+    before = set(descendants(os.getpid()))
+    async with intruded(STOPPER, GREEDY_PROGRAM, limits={"start": 2}) as extension:
+        await restart_from_template(extension)
+        arm(extension)
+        await asyncio.sleep(0.3)
+        with suppress(ExthostError):
+            await extension.restart()
+    remaining = set(descendants(os.getpid())) - before
+    assert not remaining, remaining
+
+
+@trial
 async def a_process_of_a_template_has_its_own_pids_and_private_files() -> None:
     async with intruded(pool={"min": 2, "max": 2}) as extension:
         await restart_from_template(extension)
@@ -180,6 +259,7 @@ async def a_process_of_a_template_has_its_own_pids_and_private_files() -> None:
         await extension.restart()
         reports.append(await extension.call("report"))
     for report in reports:
+        assert report["interfaces"] == ["lo"], report["interfaces"]  # as our init has them
         status = report["status"]
         assert {status[name][0] for name in ("CapEff:", "CapPrm:", "CapBnd:")} == {"0" * 16}
         assert status["NoNewPrivs:"] == ["1"] and status["Seccomp:"] == ["2"]
