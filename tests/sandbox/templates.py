@@ -8,6 +8,7 @@ trial such a module tries to see or change more than the extension may.
 import asyncio
 import os
 import textwrap
+import time
 import venv
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -17,6 +18,7 @@ from typing import Any
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.process.procfs import descendants
+from tests.extensions.harness import wait_until
 from tests.sandbox.confined import folder
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
@@ -144,6 +146,71 @@ for line in sys.stdin:
     print(json.dumps({"id": request["id"], "result": []}), flush=True)
 """
 
+# A module that writes to the file of each start, whose memory no limit counts.
+HOARDER = """
+import mmap, os
+
+board = mmap.mmap(-1, 1 << 20)
+fork = os.fork
+
+def hoard():
+    pid = fork()
+    if pid == 0:
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                if "memfd:exthost-" in os.readlink("/proc/self/fd/" + name):
+                    board[0:4] = b"SAW\\n"
+                    os.pwrite(int(name), b"x", 16 * 2**20)
+                    board[4:9] = b"DONE\\n"
+            except OSError:
+                pass
+    return pid
+
+os.fork = hoard
+"""
+
+# A module that replaces the report of the template by one with many slow paths. {read_only}/link
+# leads through many symbolic links.
+SLOW_REPORT = """
+import os
+
+write = os.write
+
+def replace(fd, data):
+    if fd != 1 or not data.startswith(b'{{"modules"'):
+        return write(fd, data)
+    status = os.stat({read_only!r} + "/link")
+    numbers = "[%d,%d,%d]" % (status.st_dev, status.st_ino, status.st_mtime_ns)
+    paths = ('"%s%slink":%s' % ({read_only!r}, "/" * i, numbers) for i in range(1, 2000))
+    names = '"modules":1,"faults":{{}},"missing":{{}},"reads":{{}}'
+    text = ("{{%s,\\"files\\":{{%s}}}}\\n" % (names, ",".join(paths))).encode()
+    while text:
+        text = text[write(1, text):]
+    return len(data)
+
+os.write = replace
+"""
+
+# A module whose templates report new names each time.
+NEW_FAULTS = """
+import os
+
+write = os.write
+
+def replace(fd, data):
+    if fd != 1 or not data.startswith(b'{{"modules"'):
+        return write(fd, data)
+    tag = os.urandom(8).hex()
+    faults = ",".join('"m%s%d":"fault"' % (tag, i) for i in range(1500))
+    rest = '"missing":{{}},"reads":{{}},"files":{{}}'
+    text = ('{{"modules":1,"faults":{{%s}},%s}}\\n' % (faults, rest)).encode()
+    while text:
+        text = text[write(1, text):]
+    return len(data)
+
+os.write = replace
+"""
+
 # A program that imports the module, and reports its notes and what it can see itself.
 PROGRAM = """
 import intruder, json, os, sys
@@ -197,11 +264,15 @@ async def intruded(
             yield extension
 
 
+def granted_folder(extension: Extension) -> Path:
+    permissions = extension.spec.permissions
+    assert permissions is not None
+    return Path(permissions.filesystem[0])
+
+
 def arm(extension: Extension) -> None:
     """Let the hostile module begin."""
-    granted = extension.spec.permissions
-    assert granted is not None
-    Path(granted.filesystem[0], "ARMED").touch()
+    (granted_folder(extension) / "ARMED").touch()
 
 
 async def restart_from_template(extension: Extension) -> None:
@@ -233,9 +304,7 @@ async def code_in_a_template_cannot_keep_a_process_beyond_its_limits() -> None:
         arm(extension)
         await asyncio.sleep(0.3)  # our init is stopped by now
         await extension.call("fill")
-        async with asyncio.timeout(20):
-            while extension.state == "ready":
-                await asyncio.sleep(0.05)
+        await wait_until(lambda: extension.state != "ready", 20)
 
 
 @trial
@@ -249,6 +318,48 @@ async def code_in_a_template_cannot_survive_by_stopping_a_start() -> None:
             await extension.restart()
     remaining = set(descendants(os.getpid())) - before
     assert not remaining, remaining
+
+
+@trial
+async def code_in_a_template_gets_no_memory_that_no_limit_counts() -> None:
+    async with intruded(HOARDER) as extension:
+        await restart_from_template(extension)
+        notes = (await extension.call("report"))["notes"]
+    assert "SAW" in notes and "DONE" not in notes, notes
+
+
+@trial
+async def the_report_of_a_template_cannot_hold_up_the_host() -> None:
+    async with intruded(SLOW_REPORT) as extension:
+        granted = granted_folder(extension)
+        for number in range(18):  # the kernel follows 40, and counts some twice
+            target = f"link{number - 1}" if number else "file"
+            (granted / f"link{number}").symlink_to("./" * 1900 + target)
+        (granted / "link").symlink_to("link17")
+        templates = extension._starter.templates
+        assert templates is not None
+        templates._learn(extension._starter.prepared().plan)
+        slowest, last = 0.0, time.monotonic()
+        restart = asyncio.ensure_future(extension.restart())
+        while not restart.done():
+            await asyncio.sleep(0.01)
+            slowest, last = max(slowest, time.monotonic() - last), time.monotonic()
+        await restart
+    assert slowest < 3, slowest
+
+
+@trial
+async def the_reports_of_templates_do_not_fill_the_memory_of_the_host() -> None:
+    async with intruded(NEW_FAULTS) as extension:
+        templates = extension._starter.templates
+        assert templates is not None
+        templates._learn(extension._starter.prepared().plan)
+        for _ in range(2):
+            await extension.restart()
+            await wait_until(lambda: templates._building is None)
+        assert templates._learned is not None
+        count = len(templates._learned.refused)
+    assert 0 < count <= 2000, count
 
 
 @trial
