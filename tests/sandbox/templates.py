@@ -216,6 +216,7 @@ PROGRAM = """
 import intruder, json, os, sys
 files = os.listdir("/tmp")
 open("/tmp/left-behind", "w").close()
+terminal = os.openpty()
 for line in sys.stdin:
     request = json.loads(line)
     if request["method"] != "report":
@@ -226,6 +227,7 @@ for line in sys.stdin:
         status = [line.split() for line in file]
     result = {"notes": notes, "status": {words[0]: words[1:] for words in status}}
     result["tmp"] = files
+    result["terminals"] = [name for name in os.listdir("/dev/pts") if name.isdigit()]
     with open("/proc/1/net/dev") as file:
         result["interfaces"] = [line.split(":")[0].strip() for line in file if ":" in line]
     result["pids"] = [int(name) for name in os.listdir("/proc") if name.isdigit()]
@@ -371,6 +373,7 @@ async def a_process_of_a_template_has_its_own_pids_and_private_files() -> None:
         reports.append(await extension.call("report"))
     for report in reports:
         assert report["interfaces"] == ["lo"], report["interfaces"]  # as our init has them
+        assert report["terminals"] == ["0"], report["terminals"]
         status = report["status"]
         assert {status[name][0] for name in ("CapEff:", "CapPrm:", "CapBnd:")} == {"0" * 16}
         assert status["NoNewPrivs:"] == ["1"] and status["Seccomp:"] == ["2"]

@@ -508,7 +508,9 @@ static void make_sandbox(word *fixed)
     if (proc < 0 || call(__NR_setns, under, CLONE_NEWNS | CLONE_NEWPID, 0, 0, 0) < 0
         || enter_network((word)proc, under) < 0
         || call(__NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) < 0
-        || call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_PRIVATE, 0) < 0)
+        || call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_PRIVATE, 0) < 0
+        || call(__NR_mount, (word)"devpts", (word)"/dev/pts", (word)"devpts", MS_NOSUID | MS_NOEXEC,
+                (word)"newinstance,ptmxmode=0666,mode=620") < 0) /* terminals are private, too */
         fail_start(status_fd, -EAGAIN);
     /* Another /proc can only be mounted where the mounted one is not covered. It is read-only. */
     for (word i = 0; i < sizeof covers / sizeof *covers; i++)
