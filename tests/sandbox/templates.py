@@ -5,13 +5,20 @@ of these modules runs in it, beside the processes that make the sandboxes of lat
 trial such a module tries to see or change more than the extension may.
 """
 
+import asyncio
+import os
 import textwrap
+import time
 import venv
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
+from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
+from exthost.process.procfs import descendants
+from tests.extensions.harness import wait_until
 from tests.sandbox.confined import folder
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
@@ -105,11 +112,111 @@ if os.fork() == 0:
     os._exit(0)
 '''
 
+# A module whose process in the template stops our init of each start, and the processes around it.
+STOPPER = """
+import os, signal, time
+
+if os.fork() == 0:
+    while not os.path.exists({armed!r}):
+        time.sleep(0.005)
+    while True:
+        for pid in os.listdir("/proc"):
+            if pid.isdigit() and pid != "1":
+                try:
+                    with open("/proc/%s/comm" % pid) as file:
+                        if file.read() == "exthost-init\\n":
+                            os.kill(int(pid), signal.SIGSTOP)
+                except OSError:
+                    pass
+        time.sleep(0.001)
+"""
+
+# A program that imports that module, and uses more memory than it may.
+GREEDY_PROGRAM = """
+import intruder, json, sys, threading, time
+kept = []
+def fill():
+    while len(kept) < 400:
+        kept.append(b"x" * 2**20)
+        time.sleep(0.001)
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["method"] == "fill":
+        threading.Thread(target=fill, daemon=True).start()
+    print(json.dumps({"id": request["id"], "result": []}), flush=True)
+"""
+
+# A module that writes to the file of each start, whose memory no limit counts.
+HOARDER = """
+import mmap, os
+
+board = mmap.mmap(-1, 1 << 20)
+fork = os.fork
+
+def hoard():
+    pid = fork()
+    if pid == 0:
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                if "memfd:exthost-" in os.readlink("/proc/self/fd/" + name):
+                    board[0:4] = b"SAW\\n"
+                    os.pwrite(int(name), b"x", 16 * 2**20)
+                    board[4:9] = b"DONE\\n"
+            except OSError:
+                pass
+    return pid
+
+os.fork = hoard
+"""
+
+# A module that replaces the report of the template by one with many slow paths. {read_only}/link
+# leads through many symbolic links.
+SLOW_REPORT = """
+import os
+
+write = os.write
+
+def replace(fd, data):
+    if fd != 1 or not data.startswith(b'{{"modules"'):
+        return write(fd, data)
+    status = os.stat({read_only!r} + "/link")
+    numbers = "[%d,%d,%d]" % (status.st_dev, status.st_ino, status.st_mtime_ns)
+    paths = ('"%s%slink":%s' % ({read_only!r}, "/" * i, numbers) for i in range(1, 2000))
+    names = '"modules":1,"faults":{{}},"missing":{{}},"reads":{{}}'
+    text = ("{{%s,\\"files\\":{{%s}}}}\\n" % (names, ",".join(paths))).encode()
+    while text:
+        text = text[write(1, text):]
+    return len(data)
+
+os.write = replace
+"""
+
+# A module whose templates report new names each time.
+NEW_FAULTS = """
+import os
+
+write = os.write
+
+def replace(fd, data):
+    if fd != 1 or not data.startswith(b'{{"modules"'):
+        return write(fd, data)
+    tag = os.urandom(8).hex()
+    faults = ",".join('"m%s%d":"fault"' % (tag, i) for i in range(1500))
+    rest = '"missing":{{}},"reads":{{}},"files":{{}}'
+    text = ('{{"modules":1,"faults":{{%s}},%s}}\\n' % (faults, rest)).encode()
+    while text:
+        text = text[write(1, text):]
+    return len(data)
+
+os.write = replace
+"""
+
 # A program that imports the module, and reports its notes and what it can see itself.
 PROGRAM = """
 import intruder, json, os, sys
 files = os.listdir("/tmp")
 open("/tmp/left-behind", "w").close()
+terminal = os.openpty()
 for line in sys.stdin:
     request = json.loads(line)
     if request["method"] != "report":
@@ -120,6 +227,9 @@ for line in sys.stdin:
         status = [line.split() for line in file]
     result = {"notes": notes, "status": {words[0]: words[1:] for words in status}}
     result["tmp"] = files
+    result["terminals"] = [name for name in os.listdir("/dev/pts") if name.isdigit()]
+    with open("/proc/1/net/dev") as file:
+        result["interfaces"] = [line.split(":")[0].strip() for line in file if ":" in line]
     result["pids"] = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     sys.stdout.write(json.dumps({"id": request["id"], "result": result}) + "\\n")
     sys.stdout.flush()
@@ -127,8 +237,11 @@ for line in sys.stdin:
 
 
 @asynccontextmanager
-async def intruded(**settings: Any) -> AsyncIterator[Extension]:
-    """Start a sandboxed extension whose template has imported the hostile module."""
+async def intruded(
+    module: str = INTRUDER, code: str = PROGRAM, **settings: Any
+) -> AsyncIterator[Extension]:
+    """Start a sandboxed extension whose template has imported the hostile module. The module waits
+    for `arm` with what must not begin too early."""
     with folder() as place:
         place.chmod(0o755)
         canary, read_only = place / "canary", place / "granted"
@@ -138,17 +251,30 @@ async def intruded(**settings: Any) -> AsyncIterator[Extension]:
         environment = place / "environment"
         venv.create(environment, symlinks=True, with_pip=False)
         (packages,) = environment.glob("lib/python3*/site-packages")
-        module = INTRUDER.format(canary=str(canary), read_only=str(read_only))
-        (packages / "intruder.py").write_text(module)
+        text = module.format(
+            canary=str(canary), read_only=str(read_only), armed=str(read_only / "ARMED")
+        )
+        (packages / "intruder.py").write_text(text)
         program = place / "program" / "program.py"
         program.parent.mkdir()
-        program.write_text(textwrap.dedent(PROGRAM))
+        program.write_text(textwrap.dedent(code))
         argv = [str(environment / "bin" / "python"), str(program)]
         permissions = {"filesystem": [str(read_only)], **settings.pop("permissions", {})}
         async with impatient(
             argv, permissions=permissions, start_method="template", **settings
         ) as extension:
             yield extension
+
+
+def granted_folder(extension: Extension) -> Path:
+    permissions = extension.spec.permissions
+    assert permissions is not None
+    return Path(permissions.filesystem[0])
+
+
+def arm(extension: Extension) -> None:
+    """Let the hostile module begin."""
+    (granted_folder(extension) / "ARMED").touch()
 
 
 async def restart_from_template(extension: Extension) -> None:
@@ -173,6 +299,72 @@ async def code_in_a_template_gets_no_more_than_the_extension() -> None:
 
 
 @trial
+async def code_in_a_template_cannot_keep_a_process_beyond_its_limits() -> None:
+    settings = {"permissions": {"max_memory": "128MiB"}, "restart": {"strategy": "never"}}
+    async with intruded(STOPPER, GREEDY_PROGRAM, **settings) as extension:
+        await restart_from_template(extension)
+        arm(extension)
+        await asyncio.sleep(0.3)  # our init is stopped by now
+        await extension.call("fill")
+        await wait_until(lambda: extension.state != "ready", 20)
+
+
+@trial
+async def code_in_a_template_cannot_survive_by_stopping_a_start() -> None:
+    before = set(descendants(os.getpid()))
+    async with intruded(STOPPER, GREEDY_PROGRAM, limits={"start": 2}) as extension:
+        await restart_from_template(extension)
+        arm(extension)
+        await asyncio.sleep(0.3)
+        with suppress(ExthostError):
+            await extension.restart()
+    remaining = set(descendants(os.getpid())) - before
+    assert not remaining, remaining
+
+
+@trial
+async def code_in_a_template_gets_no_memory_that_no_limit_counts() -> None:
+    async with intruded(HOARDER) as extension:
+        await restart_from_template(extension)
+        notes = (await extension.call("report"))["notes"]
+    assert "SAW" in notes and "DONE" not in notes, notes
+
+
+@trial
+async def the_report_of_a_template_cannot_hold_up_the_host() -> None:
+    async with intruded(SLOW_REPORT) as extension:
+        granted = granted_folder(extension)
+        for number in range(18):  # the kernel follows 40, and counts some twice
+            target = f"link{number - 1}" if number else "file"
+            (granted / f"link{number}").symlink_to("./" * 1900 + target)
+        (granted / "link").symlink_to("link17")
+        templates = extension._starter.templates
+        assert templates is not None
+        templates._learn(extension._starter.prepared().plan)
+        slowest, last = 0.0, time.monotonic()
+        restart = asyncio.ensure_future(extension.restart())
+        while not restart.done():
+            await asyncio.sleep(0.01)
+            slowest, last = max(slowest, time.monotonic() - last), time.monotonic()
+        await restart
+    assert slowest < 3, slowest
+
+
+@trial
+async def the_reports_of_templates_do_not_fill_the_memory_of_the_host() -> None:
+    async with intruded(NEW_FAULTS) as extension:
+        templates = extension._starter.templates
+        assert templates is not None
+        templates._learn(extension._starter.prepared().plan)
+        for _ in range(2):
+            await extension.restart()
+            await wait_until(lambda: templates._building is None)
+        assert templates._learned is not None
+        count = len(templates._learned.refused)
+    assert 0 < count <= 2000, count
+
+
+@trial
 async def a_process_of_a_template_has_its_own_pids_and_private_files() -> None:
     async with intruded(pool={"min": 2, "max": 2}) as extension:
         await restart_from_template(extension)
@@ -180,6 +372,8 @@ async def a_process_of_a_template_has_its_own_pids_and_private_files() -> None:
         await extension.restart()
         reports.append(await extension.call("report"))
     for report in reports:
+        assert report["interfaces"] == ["lo"], report["interfaces"]  # as our init has them
+        assert report["terminals"] == ["0"], report["terminals"]
         status = report["status"]
         assert {status[name][0] for name in ("CapEff:", "CapPrm:", "CapBnd:")} == {"0" * 16}
         assert status["NoNewPrivs:"] == ["1"] and status["Seccomp:"] == ["2"]

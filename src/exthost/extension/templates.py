@@ -41,7 +41,13 @@ from exthost.process.memory_file import memory_file
 from exthost.process.private_folders import make_folder
 from exthost.process.procfs import shared_bytes
 from exthost.process.state_root import state_root
-from exthost.process.template import LEARNED_BYTES, Template, TemplateInputs, WarmStart
+from exthost.process.template import (
+    LEARNED_BYTES,
+    MAX_NAMES,
+    Template,
+    TemplateInputs,
+    WarmStart,
+)
 
 _log = logging.getLogger("exthost.extension")
 
@@ -340,8 +346,7 @@ class TemplateStarter:
         assert self._learned is not None
         learns = not self._learned.modules and self._recorded < 0
         if learns:
-            self._recorded = memory_file("exthost-modules", b"")
-            os.ftruncate(self._recorded, LEARNED_BYTES)
+            self._recorded = memory_file("exthost-modules", b"", LEARNED_BYTES)
         wrapper = plan.wrapper
         start = template.start(
             describe_program(plan, command),
@@ -480,6 +485,13 @@ class TemplateStarter:
                     self._templates.retire(entry.template)
                     return
                 known = len(learned.refused) + len(learned.reads)
+                if (
+                    len({**learned.refused, **report.faults}) > MAX_NAMES
+                    or len({**learned.reads, **report.reads}) > MAX_NAMES
+                ):  # each template reports others
+                    self._templates.retire(entry.template)
+                    self._changes = _MAX_CHANGES + 1
+                    return
                 learned.refused |= dict(report.faults)
                 for name, module in report.reads.items():
                     learned.reads.setdefault(name, module)

@@ -319,6 +319,9 @@ class Child:
             if self._init_channel.close_control():
                 if self._watch is not None:
                     self._watch.signal(signal.SIGCONT)  # a stopped wrapper cannot exit
+                if self._start is not None:
+                    # Code in the template can have stopped our init, which is then not ended by it.
+                    kill_children(self.pid, self._wrappers)
                 return
             kill_children(self.pid, self._wrappers)
         if self._watch is not None:

@@ -21,6 +21,7 @@ import fcntl
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
@@ -48,8 +49,16 @@ _MAX_REPORT_BYTES = 4 * 2**20
 
 # How many modules with a fault, missing modules and variables a report may name. Usual programs
 # have a few of each. Code that the template has imported may have written the report.
-_MAX_NAMES = 2000
+MAX_NAMES = 2000
 _MAX_TEXT = 500
+
+# How many files a report may name, and how long looking at them may take before a start. A thousand
+# files take milliseconds. Hostile code can name paths of many symbolic links.
+_MAX_FILES = 20_000
+_CHECK_SECONDS = 0.5
+
+# The size of the file of a start: at least this, for the answer.
+_ANSWER_BYTES = 4096
 
 # Space for the names of the modules that a program imports.
 LEARNED_BYTES = 512 * 1024
@@ -214,6 +223,7 @@ class Template:
         """Return a file of the environment that has changed since the template read it, or a file
         that was replaced since it was mounted; "" if there is none."""
         assert self.report is not None
+        deadline = time.monotonic() + _CHECK_SECONDS
         for mounted in self.inputs.mounts:
             if find_file(mounted.path) != mounted:
                 return mounted.path
@@ -223,6 +233,8 @@ class Template:
             except (OSError, ValueError):  # the template names the paths, and may be hostile
                 return path
             if (status.st_dev, status.st_ino, status.st_mtime_ns) != tuple(expected):
+                return path
+            if time.monotonic() > deadline:
                 return path
         return ""
 
@@ -278,7 +290,8 @@ class WarmStart:
         try:
             self._request = memory_file(
                 "exthost-start",
-                pack(part for name in fields for part in (name.encode(), fields[name])),
+                pack((pack(part for name in fields for part in (name.encode(), fields[name])),)),
+                _ANSWER_BYTES,
             )
             self.template.send((self._request, self._join.fileno(), *descriptors, *learned))
         except OSError as error:
@@ -294,7 +307,8 @@ class WarmStart:
         if self._outcome is None:
             text = ""
             if self._request >= 0:
-                text = os.pread(self._request, 4096, 0).decode("utf-8", "replace")
+                data = os.pread(self._request, _ANSWER_BYTES, 0).partition(b"\0")[0]
+                text = data.decode("utf-8", "replace")
                 os.close(self._request)
                 self._request = -1
             kind, _, reason = text.partition("\n")
@@ -340,14 +354,16 @@ def pack(fields: "Sequence[bytes] | Any") -> bytes:
 def _read_report(data: bytes) -> TemplateReport | None:
     try:
         value = decode(data)
+        if len(value["files"]) > _MAX_FILES:
+            return None
         return TemplateReport(
             modules=int(value["modules"]),
             faults=_read_names(value["faults"]),
             missing=_read_names(value["missing"]),
             reads=_read_names(value["reads"]),
             files={
-                str(path): (int(device), int(inode), int(time))
-                for path, (device, inode, time) in value["files"].items()
+                str(path): (int(device), int(inode), int(modified))
+                for path, (device, inode, modified) in value["files"].items()
             },
         )
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -357,7 +373,7 @@ def _read_report(data: bytes) -> TemplateReport | None:
 def _read_names(value: Mapping[str, object]) -> dict[str, str]:
     """Return the names in a part of a report, each with its text. Raises ValueError if there are
     too many."""
-    if len(value) > _MAX_NAMES:
+    if len(value) > MAX_NAMES:
         raise ValueError("the report of a template has too many names")
     return {
         escape_controls(str(name)[:_MAX_TEXT]): escape_controls(str(text)[:_MAX_TEXT])

@@ -212,8 +212,11 @@ class _Start:
 
     def __init__(self, descriptors):
         self.request, self.join, self.stdin, self.stdout, self.stderr, *more = descriptors
-        fields = _unpack(_read_file(self.request))
-        os.ftruncate(self.request, 0)  # its variables may be secrets
+        data = _read_file(self.request)
+        self._size = len(data)  # the file cannot grow again, so it is not cut
+        self.report("")  # its variables may be secrets
+        (length,) = struct.unpack_from("<I", data)
+        fields = _unpack(data[4 : 4 + length])
         self.values = dict(zip(fields[::2], fields[1::2]))
         self.learned = more.pop(0) if self.flag(b"learns") else -1
         self.argv = _unpack(self.values[b"argv"])
@@ -227,8 +230,8 @@ class _Start:
         return self.values.get(name) == b"1"
 
     def report(self, text):
-        os.ftruncate(self.request, 0)
-        os.pwrite(self.request, text.encode("utf-8", "replace"), 0)
+        text = text.encode("utf-8", "replace")[: self._size - 1]
+        os.pwrite(self.request, text.ljust(self._size, b"\0"), 0)
 
 
 def _read_file(fd):

@@ -27,7 +27,7 @@ from exthost.model.messages import Message, Notification
 from exthost.model.offer import Offer
 from exthost.model.spec import Limits
 from exthost.process.child_process import ChildProcess
-from exthost.process.shutdown import KILL_SECONDS
+from exthost.process.shutdown import CLEAN_KILL_SECONDS, KILL_SECONDS
 from exthost.process.stdin_writer import StdinWriter
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session import failures
@@ -386,7 +386,9 @@ class Session:
         """Abort, and wait for the process to exit. Works also in a loop that is being closed, in
         which the task that `close` creates would be cancelled."""
         self.abort()
-        await self.lifetime.exits_within(KILL_SECONDS)
+        if not await self.lifetime.exits_within(CLEAN_KILL_SECONDS):
+            self.lifetime.kill()
+            await self.lifetime.exits_within(KILL_SECONDS)
         if self._close_task is not None:
             await asyncio.wait([self._close_task], timeout=KILL_SECONDS)
 

@@ -474,6 +474,21 @@ static void enter_outer(word *fixed, char *outer, char **words, char **environme
     fail_start(fixed[STATUS], -EAGAIN);
 }
 
+/* Enters the network of the template: /proc/1/net shows that of this process to everyone. A template
+ * with the network of the host, which nobody can enter from here, is in that of this process. `proc`
+ * is the /proc of the host; the other one is by now that of the template. */
+static long enter_network(word proc, word under)
+{
+    struct statx ours, theirs;
+    long refused = call(__NR_setns, under, CLONE_NEWNET, 0, 0, 0);
+    if (refused != -EPERM)
+        return refused;
+    if (call(__NR_statx, proc, (word)"self/ns/net", 0, STATX_INO, (word)&ours) < 0
+        || call(__NR_statx, (word)AT_FDCWD, (word)"/proc/1/ns/net", 0, STATX_INO, (word)&theirs) < 0)
+        return refused;
+    return ours.stx_ino == theirs.stx_ino ? 0 : refused;
+}
+
 /* Makes a copy of the template's sandbox: the same files, except that the private file systems are
  * empty, and new PID, IPC and user namespaces. Returns in its first process.
  *
@@ -491,8 +506,11 @@ static void make_sandbox(word *fixed)
     call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     long proc = call(__NR_openat, (word)AT_FDCWD, (word)"/proc", O_PATH | O_CLOEXEC, 0, 0);
     if (proc < 0 || call(__NR_setns, under, CLONE_NEWNS | CLONE_NEWPID, 0, 0, 0) < 0
+        || enter_network((word)proc, under) < 0
         || call(__NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) < 0
-        || call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_PRIVATE, 0) < 0)
+        || call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_PRIVATE, 0) < 0
+        || call(__NR_mount, (word)"devpts", (word)"/dev/pts", (word)"devpts", MS_NOSUID | MS_NOEXEC,
+                (word)"newinstance,ptmxmode=0666,mode=620") < 0) /* terminals are private, too */
         fail_start(status_fd, -EAGAIN);
     /* Another /proc can only be mounted where the mounted one is not covered. It is read-only. */
     for (word i = 0; i < sizeof covers / sizeof *covers; i++)
