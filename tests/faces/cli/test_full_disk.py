@@ -16,7 +16,7 @@ from tests.faces.cli.cli_process import run_exthost
 DISK_BYTES = 256 * 1024
 
 # A morphir extension with a tool that writes as many lines to stderr as its argument says.
-TALKER = """
+STDERR_WRITER = """
 import json, sys
 schema = {"type": "object", "properties": {"lines": {"type": "integer"}}}
 for line in sys.stdin:
@@ -70,7 +70,7 @@ def folder(tmp_path: Path, disk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EXTHOST_HOME", str(disk))
     folder = tmp_path / "config"
     folder.mkdir()
-    (folder / "talker.py").write_text(TALKER)
+    (folder / "talker.py").write_text(STDERR_WRITER)
     source = f'{{ type = "process", command = "{sys.executable}", args = ["-S", "talker.py"] }}'
     entry = f'[[extensions]]\nname = "talker"\nsource = {source}\n'
     (folder / "exthost.toml").write_text(entry)
