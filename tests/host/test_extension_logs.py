@@ -1,7 +1,9 @@
 """Log files of extensions: complete lines, two files at most, and errors do not affect the host."""
 
 import asyncio
+import errno
 import logging
+import os
 import shutil
 import stat
 from pathlib import Path
@@ -130,6 +132,35 @@ async def test_a_full_disk_is_reported_once(
         logs._write_pending()
     logs.close()
     assert caplog.text.count("is not kept: No space left on device") == 1
+
+
+async def test_a_line_that_fits_only_in_part_is_not_kept_and_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = 120  # bytes; the first line fits
+    really_write = os.write
+
+    def write_what_fits(fd: int, data: memoryview) -> int:
+        nonlocal room
+        if room == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        count = really_write(fd, data[:room])
+        room -= count
+        return count
+
+    monkeypatch.setattr(os, "write", write_what_fits)
+    bus = Bus()
+    logs = ExtensionLogs(bus, lambda _: str(tmp_path / "a.log"))
+    for text in ("kept", "x" * 100, "lost"):
+        bus.publish(log_line(text))
+    logs._write_pending()
+    room = 10_000
+    bus.publish(log_line("last"))
+    logs._write_pending()
+    logs.close()
+    first, note, last = (tmp_path / "a.log").read_text().splitlines()
+    assert first.endswith(" kept") and last.endswith(" last")
+    assert "lines before this one were lost (2): No space left on device" in note
 
 
 async def test_sizes_are_counted_in_bytes(tmp_path: Path) -> None:

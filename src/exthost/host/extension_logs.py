@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Any
 
 from exthost.events import Bus, Exited, LogLine, ProcessLost, Spawned, StateChanged
 from exthost.extension.lifecycle import State
@@ -135,16 +136,24 @@ class _LogFile(RotatingFileHandler):
         self._has_failed = False
         self._reason = ""
         self._lost_lines = 0  # since the last successful write
+        self._written_lines = 0  # of the last write, if it failed
 
     def append(self, lines: bytes | bytearray) -> None:
         """Write these lines; log the first of several errors."""
         text = _last_lines(lines, self.maxBytes).decode()
-        if self._lost_lines:
+        has_note = self._lost_lines > 0
+        if has_note:
             note = f"lines before this one were lost ({self._lost_lines}): {self._reason}"
             text = format_entry(time.time(), logging.ERROR, HOST_SOURCE, note).decode() + text
         had_failed, self._has_failed = self._has_failed, False
+        self._written_lines = 0
         self.handle(logging.makeLogRecord({"msg": text}))
-        self._lost_lines = self._lost_lines + lines.count(b"\n") if self._has_failed else 0
+        if not self._has_failed:
+            self._lost_lines = 0
+        elif has_note and self._written_lines:  # the entry about the earlier ones was written
+            self._lost_lines = text.count("\n") - self._written_lines
+        else:
+            self._lost_lines += lines.count(b"\n") - self._written_lines
         if self._has_failed and not had_failed:  # logged once, until a write succeeds
             _log.error("the log %s is not kept: %s", self.baseFilename, self._reason)
 
@@ -159,6 +168,8 @@ class _LogFile(RotatingFileHandler):
         if not isinstance(error, OSError):
             raise  # the error that is being handled: a bug, which must be visible
         self._has_failed, self._reason = True, error.strerror or str(error)
+        if self.stream is not None and isinstance(self.stream.buffer, _LineFile):
+            self._written_lines = self.stream.buffer.written_lines
 
     def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802 - logging's name
         """Count bytes, where the base class counts characters; never rename an empty file."""
@@ -182,10 +193,32 @@ class _LogFile(RotatingFileHandler):
         path = Path(self.baseFilename)
         make_folder(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        file = io.FileIO(os.open(path, flags, _FILE_MODE), "ab")
+        file = _LineFile(os.open(path, flags, _FILE_MODE), "ab")
         # Unbuffered: lines that do not fit on a full disk are dropped. A buffer would try to write
         # them again each time.
         return io.TextIOWrapper(file, encoding=self.encoding, newline="", write_through=True)
+
+
+class _LineFile(io.FileIO):
+    """A file that gets whole lines only. If a disk has room for a part of a write, the lines that
+    fit are kept, and the error of the rest is raised. `written_lines` is the number of lines that
+    such a write has added."""
+
+    written_lines = 0
+
+    def write(self, data: Any) -> int:
+        remaining = memoryview(data)
+        self.written_lines = 0
+        try:
+            while remaining:
+                remaining = remaining[os.write(self.fileno(), remaining) :]
+        except OSError:
+            written = bytes(data)[: len(data) - len(remaining)]
+            self.written_lines = written.count(b"\n")
+            if part_of_line := len(written) - (written.rfind(b"\n") + 1):
+                os.ftruncate(self.fileno(), os.fstat(self.fileno()).st_size - part_of_line)
+            raise
+        return len(data)
 
 
 def _last_lines(lines: bytes | bytearray, limit: int) -> bytes | bytearray:

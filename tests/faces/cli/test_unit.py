@@ -39,18 +39,61 @@ def test_a_unit_runs_the_config_by_its_whole_path_and_systemd_accepts_it(tmp_pat
     assert command in result.stdout
     for line in ("Type=notify", "User=daemon", "Delegate=yes", "ExecReload=kill -HUP $MAINPID"):
         assert line in result.stdout.splitlines()
+    check_unit(result.stdout, tmp_path)
+
+
+# The keys of a unit that systemd has known for years, by section.
+KNOWN_KEYS = {
+    "Unit": {"Description", "Documentation", "After"},
+    "Service": {
+        *("Type", "User", "WorkingDirectory", "Environment", "ExecStart", "ExecReload"),
+        *("KillMode", "TimeoutStartSec", "TimeoutStopSec", "Restart", "RestartSec", "Delegate"),
+        *("OOMPolicy", "UMask"),
+        *("RestrictSUIDSGID", "LockPersonality", "RestrictRealtime", "ProtectClock"),
+        *("ProtectKernelLogs", "ProtectKernelModules", "ProtectHostname", "KeyringMode"),
+        *("SystemCallArchitectures", "RestrictAddressFamilies", "NoNewPrivileges"),
+    },
+    "Install": {"WantedBy"},
+}
+
+
+def check_unit(text: str, folder: Path, *options: str) -> None:
+    """Check the keys of a unit, and let `systemd-analyze verify` read it if that is installed."""
+    section = ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            section = line[1:-1]
+        elif line and not line.startswith("#"):
+            assert line.partition("=")[0] in KNOWN_KEYS[section], line
     analyze = shutil.which("systemd-analyze")
-    if analyze is not None:
-        file = tmp_path / "exthost.service"
-        file.write_text(result.stdout)
-        checked = subprocess.run(
-            [analyze, "verify", "--man=no", str(file)],
-            capture_output=True,
-            text=True,
-            timeout=RUN_SECONDS,
-            check=False,
-        )
-        assert "exthost.service:" not in checked.stderr, checked.stderr
+    if analyze is None:
+        return
+    file = folder / "exthost.service"
+    file.write_text(text)
+    checked = subprocess.run(
+        [analyze, "verify", "--man=no", *options, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert "exthost.service:" not in checked.stderr, checked.stderr
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("arguments", [(), ("--user",), ("--run-as", "root"), ("--web", "0")])
+def test_every_kind_of_unit_is_accepted_by_systemd(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    write_config(tmp_path)
+    result = run_inside("unit", *arguments, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    check_unit(result.stdout, tmp_path, *(["--user"] if "--user" in arguments else []))
+
+
+def test_a_unit_with_an_unknown_key_is_found(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="ExecStrat"):
+        check_unit("[Service]\nExecStrat=/bin/true\n", tmp_path)
 
 
 def test_a_unit_names_a_user_only_if_it_is_not_a_user_unit(tmp_path: Path) -> None:
