@@ -11,6 +11,7 @@ from exthost.extension.call_queue import CallQueue
 from exthost.launch.limits import resolve_limits
 from exthost.model.offer import Offer
 from exthost.model.spec import Spec
+from exthost.process.child import Child
 from exthost.process.exit_status import ExitStatus
 from exthost.session.session import Session
 
@@ -69,6 +70,8 @@ class FakeChild:
     # The interface that a session needs of a child.
 
     node = ""
+    pipe_ends = Child.pipe_ends
+    watch_exit = Child.watch_exit
 
     def start_watchdog(self, _: Any) -> None:
         pass

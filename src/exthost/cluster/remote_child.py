@@ -26,7 +26,9 @@ from exthost.cluster.messages import (
     encode,
 )
 from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.child_process import PipeEnds
 from exthost.process.exit_status import ExitStatus
+from exthost.process.pipe_ends import FdReadEnd, FdWriteEnd
 
 _CLOSED = -1
 
@@ -96,6 +98,21 @@ class RemoteChild:
     def exit_fd(self) -> int:
         """Readable once the process has exited, or is lost."""
         return self._exit_fd
+
+    def pipe_ends(self, loop: asyncio.AbstractEventLoop) -> PipeEnds:
+        """Return the host's ends of the connections, for use in this event loop."""
+        return PipeEnds(
+            FdWriteEnd(self.stdin, loop), FdReadEnd(self.stdout, loop), FdReadEnd(self.stderr, loop)
+        )
+
+    def watch_exit(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        """Call `callback` once, when the process has exited, or is lost."""
+
+        def on_readable() -> None:
+            loop.remove_reader(self._exit_fd)
+            callback()
+
+        loop.add_reader(self._exit_fd, on_readable)
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
         """Do nothing: the node enforces the limits of the process."""

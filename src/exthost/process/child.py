@@ -14,6 +14,7 @@ have a cgroup, which the program enters before it is executed.
 A `Child` that is garbage-collected while its process runs kills the process.
 """
 
+import asyncio
 import os
 import shutil
 import signal
@@ -26,9 +27,11 @@ from dataclasses import replace
 from exthost.model.launch_plan import NO_CEILING, LaunchPlan
 from exthost.process import cgroups
 from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.child_process import PipeEnds
 from exthost.process.exit_status import ExitStatus, ExitWatch
 from exthost.process.init_channel import InitChannel
 from exthost.process.memory_file import memory_file
+from exthost.process.pipe_ends import FdReadEnd, FdWriteEnd
 from exthost.process.procfs import kill_children
 from exthost.process.program_check import check_program
 from exthost.process.spawn_errors import spawn_error
@@ -143,6 +146,22 @@ class Child:
         """A file descriptor that becomes readable when the process has exited."""
         assert self._watch is not None
         return self._watch.fd
+
+    def pipe_ends(self, loop: asyncio.AbstractEventLoop) -> PipeEnds:
+        """Return the host's ends of the pipes, for use in this event loop."""
+        return PipeEnds(
+            FdWriteEnd(self.stdin, loop), FdReadEnd(self.stdout, loop), FdReadEnd(self.stderr, loop)
+        )
+
+    def watch_exit(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        """Call `callback` once in this event loop, when the process has exited."""
+        fd = self.exit_fd
+
+        def on_readable() -> None:
+            loop.remove_reader(fd)
+            callback()
+
+        loop.add_reader(fd, on_readable)
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
         """Have the watchdog enforce the limits in the plan's `ceiling`, if there are any.

@@ -4,25 +4,34 @@
 process on another node of a cluster.
 """
 
+import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from exthost.process.exit_status import ExitStatus
+from exthost.process.pipe_ends import ReadEnd, WriteEnd
+
+
+class PipeEnds(NamedTuple):
+    """The host's ends of the three pipes to a process."""
+
+    stdin: WriteEnd
+    stdout: ReadEnd
+    stderr: ReadEnd
 
 
 class ChildProcess(Protocol):
-    """A process, with the host's ends of the pipes to its stdin, stdout and stderr. `spawn_seconds`
-    is how long the spawn took, `closed_paths` are the paths in its writable folders that it cannot
-    write."""
+    """A process, and the pipes to its stdin, stdout and stderr. `spawn_seconds` is how long the
+    spawn took, `closed_paths` are the paths in its writable folders that it cannot write."""
 
     argv: tuple[str, ...]
     closed_paths: tuple[str, ...]
     cwd: str
     pid: int
     spawn_seconds: float
-    stdin: int
-    stdout: int
-    stderr: int
+
+    def pipe_ends(self, loop: asyncio.AbstractEventLoop) -> PipeEnds:
+        """Return the host's ends of the pipes, for use in this event loop."""
 
     @property
     def node(self) -> str:
@@ -39,9 +48,8 @@ class ChildProcess(Protocol):
     def has_cgroup(self) -> bool:
         """Whether the process is in a cgroup made for it."""
 
-    @property
-    def exit_fd(self) -> int:
-        """A file descriptor that becomes readable when the process has exited."""
+    def watch_exit(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        """Call `callback` once in this event loop, when the process has exited."""
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
         """Enforce the limits in the `ceiling` of the launch plan, if there are any. `call_in_loop`

@@ -24,6 +24,7 @@ from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
 from exthost.process.flood_queue import TurnEnd, flood_queue
+from exthost.process.pipe_ends import ReadEnd
 from exthost.process.stderr_reader import StderrReader
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES, add_evidence
@@ -108,6 +109,7 @@ class Diagnostics:
         bus: Bus,
         loop: asyncio.AbstractEventLoop,
         traits: Traits,
+        stderr: ReadEnd,
     ) -> None:
         self.extension = extension
         self.handshake: GeneratorHandler | None = None
@@ -126,7 +128,7 @@ class Diagnostics:
         self._dropped_in_tick = 0  # lines dropped in this tick
         self._tick_timer: asyncio.TimerHandle | None = None
         self.suggest_grant: Callable[[str], str] | None = None
-        self._stderr = StderrReader(child.stderr, loop, self._feed)
+        self._stderr = StderrReader(stderr, loop, self._feed)
 
     @property
     def counts(self) -> Counter[str]:
