@@ -13,7 +13,7 @@ import pytest
 
 import exthost
 from exthost.cluster.local_nodes import LocalNodes
-from exthost.cluster.remote_child import RemoteChild
+from exthost.cluster.placer import AgentStart, Node
 from exthost.config.cluster import ClusterSettings
 from exthost.errors import Refused, SpawnFailed
 from tests.cluster.load import ALWAYS_RESTART, under_load
@@ -74,8 +74,8 @@ async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes(
         await until(lambda: r.extension.stats.processes == 2)
         async with under_load(r.extension) as load:
             await until(lambda: load.ends["result"] > 20)
-            frozen_pid = r.node_pids[0]
-            name = next(placement.node.name for placement in r.nodes.placements.values())
+            name = next(iter(nodes_of(r)))
+            frozen_pid = r.nodes.agents[name].pid
             began = time.monotonic()
             os.kill(frozen_pid, signal.SIGSTOP)
             await until(lambda: load.ends["ExtensionGone"] > 0)
@@ -90,10 +90,10 @@ async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes(
 class LaggingNodes(LocalNodes):
     """Lists a node as alive although no process can be started on it."""
 
-    async def place(self, placement: object) -> None:
-        await super().place(placement)  # type: ignore[arg-type]
-        if placement.node.name == "local-1":  # type: ignore[attr-defined]
-            self.running[placement.id].kill()  # type: ignore[attr-defined]
+    async def start_agent(self, node: Node, start: AgentStart) -> None:
+        await super().start_agent(node, start)
+        if node.name == "local-1":
+            self.agents[node.id].kill()
 
 
 async def test_a_dead_node_that_is_still_listed_is_not_used(
@@ -136,8 +136,14 @@ async def test_the_folder_of_an_extension_is_sent_and_its_pins_are_checked_on_th
     }
     async with exthost.Host.from_config({"extensions": [entry]}) as host:
         assert await host["a"].call("echo", 1) == 1
-        (copy,) = (tmp_path / "node" / "folders").iterdir()
-        assert read_cwd(host["a"].stats.pid) == copy
+        copy = read_cwd(host["a"].stats.pid)
+        assert copy.parent == tmp_path / "node" / "folders"
+        for _ in range(3):  # a cache that the program writes changes nothing
+            (copy / "__pycache__").mkdir(exist_ok=True)
+            (copy / "__pycache__" / "a.pyc").write_text("cache")
+            await host["a"].restart()
+            assert read_cwd(host["a"].stats.pid) == copy
+    assert list((tmp_path / "node" / "folders").iterdir()) == []  # nothing uses it any more
 
     pinned = {**entry, "sha256": {"package": "0" * 64}}
     async with exthost.Host.from_config({"extensions": [pinned]}) as host:
@@ -151,10 +157,8 @@ async def test_the_folder_of_an_extension_is_sent_and_its_pins_are_checked_on_th
 async def test_a_forked_host_has_dev_null_instead_of_each_connection() -> None:
     async with remote() as r:
         extension = await r.extension.start()
-        (worker,) = extension._supervisor.processes.workers
-        child = worker.session.lifetime.child
-        assert isinstance(child, RemoteChild) and child._control is not None
-        fds = [child.stdin, child.stdout, child.stderr, child.exit_fd, child._control.fileno()]
+        fds = [connection.descriptor for connection in r.cluster.agents.connections]
+        assert len(fds) == 1
         with warnings.catch_warnings():
             # About a fork in a program with threads.
             warnings.simplefilter("ignore", DeprecationWarning)

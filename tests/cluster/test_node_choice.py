@@ -35,7 +35,22 @@ DRAINING = Node(id="draining", name="draining", is_draining=True)
 def test_the_expected_node_is_chosen(
     nodes: list[Node], pool: Pool, counts: dict[str, int], suspects: list[str], expected: str
 ) -> None:
-    assert choose_node(nodes, pool, counts, suspects, "x").id == expected
+    assert choose_node(nodes, pool, counts, {}, suspects, "x").id == expected
+
+
+def test_processes_of_other_extensions_count_too() -> None:
+    assert choose_node([A, B], Pool(), {}, {"a": 1}, [], "x").id == "b"
+    assert choose_node([A, B], Pool(spread=False), {}, {"b": 1}, [], "x").id == "b"
+    # Its own processes have precedence.
+    assert choose_node([A, B], Pool(), {"b": 1}, {"a": 7, "b": 1}, [], "x").id == "a"
+
+
+def test_a_node_without_processors_gets_no_process() -> None:
+    head = Node(id="head", name="head", resources={"memory": 10}, free={"memory": 10})
+    assert choose_node([head, B], Pool(), {"b": 9}, {"b": 9}, [], "x").id == "b"
+    with pytest.raises(SpawnFailed) as caught:
+        choose_node([head], Pool(), {}, {}, [], "x")
+    assert caught.value.code == "X0425"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +68,6 @@ def test_no_node_is_an_error_that_names_the_request(
     nodes: list[Node], pool: Pool, code: str, message: str
 ) -> None:
     with pytest.raises(SpawnFailed) as caught:
-        choose_node(nodes, pool, {"a": 1}, [], "x")
+        choose_node(nodes, pool, {"a": 1}, {}, [], "x")
     assert caught.value.code == code
     assert message in caught.value.message

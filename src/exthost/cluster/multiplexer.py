@@ -15,8 +15,8 @@ and the number of its stream (4).
 
 **Flow control.** The sender of a stream may send WINDOW_BYTES that the receiver has not consumed.
 So a process that does not read, or that floods its output, holds up no other stream, and the memory
-for each stream is bounded. A peer that sends more has broken the protocol (`ProtocolError`). Data of
-a stream that is not open is dropped, because it may have been sent before the peer knew that the
+for each stream is bounded. A peer that sends more has broken the protocol (`ProtocolError`). Data
+of a stream that is not open is dropped, because it may have been sent before the peer knew that the
 stream was closed.
 """
 

@@ -1,9 +1,10 @@
-"""The listening socket of the host, to which node processes (programs on other machines) connect.
+"""The listening socket of the host, to which agents (programs on other machines) connect.
 
 A new connection must first send a nonce (a random text that the host has issued), within a few
 seconds. Each nonce is valid for one connection. Any other connection is closed without a reply. If
 too many are open that have sent no nonce, the silent ones and the oldest are closed first
-(`connection_limit`). If the cluster settings name a certificate, every connection is encrypted.
+(`connection_limit`). If the cluster settings name certificates, every connection is encrypted, and
+only a node with a certificate can present a nonce.
 """
 
 import asyncio
@@ -12,9 +13,11 @@ import logging
 import resource
 import secrets
 import socket
+import ssl
 
+from exthost.cluster.link import tune
 from exthost.cluster.messages import NONCE_BYTES
-from exthost.cluster.tls import TlsConnections, fingerprint, server_context
+from exthost.cluster.tls import HostCertificates, default_folder
 from exthost.config.cluster import ClusterSettings, is_loopback
 from exthost.errors import ConfigError
 from exthost.model.connection_limit import ConnectionLimit, peer_of
@@ -31,9 +34,6 @@ _MAX_UNAUTHENTICATED = 256
 _DESCRIPTOR_PART = 8
 _PEER_PART = 2
 
-# With larger buffers it would take longer to notice that an extension does not read.
-_BUFFER_BYTES = 256 * 1024
-
 
 class NodeListener:
     """Listens at the address of the settings. `expect` issues a nonce and returns a future; the
@@ -43,15 +43,15 @@ class NodeListener:
         self._settings = settings
         self._host = settings.host
         self._port = settings.port
-        self._tls: TlsConnections | None = None
+        self._certificates: HostCertificates | None = None
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._unauthenticated: set[asyncio.Task[None]] = set()
         self._limit: ConnectionLimit[asyncio.Task[None]] = _make_limit()
         self.strangers_closed = 0  # connections that were closed because there were too many
         self._expected: dict[bytes, asyncio.Future[socket.socket]] = {}
+        self.last_refusal = ""  # why the last connection was closed that did not authenticate
         self.address = ""
-        self.certificate = ""  # the SHA-256 of the certificate, if there is one
         disown_in_copies(self)
 
     async def open(self) -> None:
@@ -63,8 +63,6 @@ class NodeListener:
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
             listener.bind((self._host, self._port))
             listener.listen(256)
             listener.setblocking(False)
@@ -77,19 +75,23 @@ class NodeListener:
             ) from None
         self._socket = listener
         host, port = listener.getsockname()[:2]
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        advertised = self._settings.advertise
+        if not advertised:
+            advertised = f"[{host}]" if ":" in host else host
+        # A Service or NAT may have another port than `listen`; without one, it is the same.
+        self.address = advertised if _has_port(advertised) else f"{advertised}:{port}"
         self._accepting = asyncio.create_task(self._accept(listener))
 
     def _open_tls(self) -> None:
         settings = self._settings
-        if settings.certificate:
-            self._tls = TlsConnections(server_context(settings.certificate, settings.key))
-            self.certificate = fingerprint(settings.certificate)
+        if settings.is_encrypted:
+            self._certificates = HostCertificates(settings.certificates or default_folder())
+            self._certificates.context()
         elif not is_loopback(settings.host):
             _log.warning(
                 "cluster.listen %s can be reached from other machines, and its traffic is "
-                "not encrypted: whoever is on the way reads the variables and calls of extensions; "
-                "set cluster.certificate",
+                "not encrypted: anyone on the network path reads the variables and calls of "
+                "extensions; remove cluster.insecure, and run `exthost cluster init`",
                 settings.host,
             )
 
@@ -128,23 +130,26 @@ class NodeListener:
 
     async def _authenticate(self, connection: socket.socket) -> None:
         connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tune(connection)
         nonce = b""
         try:
             async with asyncio.timeout(_NONCE_SECONDS):
-                if self._tls is not None:
+                if self._certificates is not None:
                     await _readable(connection)
                     self._heard()
-                    connection = await self._tls.wrap(connection)
+                    connection = await self._certificates.accept(connection)
                 while len(nonce) <= NONCE_BYTES:  # the nonce and a line feed
-                    data = await asyncio.get_running_loop().sock_recv(
-                        connection, NONCE_BYTES + 1 - len(nonce)
-                    )
+                    try:
+                        data = connection.recv(NONCE_BYTES + 1 - len(nonce))
+                    except (BlockingIOError, ssl.SSLWantReadError):
+                        await _readable(connection)
+                        continue
                     if not data:
                         break
                     nonce += data
                     self._heard()
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, ConfigError) as error:
+            self.last_refusal = str(error)
             nonce = b""
         except BaseException:
             connection.close()
@@ -172,8 +177,6 @@ class NodeListener:
             await asyncio.wait(tasks)
         for future in list(self._expected.values()):
             future.cancel()
-        if self._tls is not None:
-            await self._tls.close()
         if self._socket is not None:
             self._socket.close()
             self._socket = self._accepting = None
@@ -182,8 +185,6 @@ class NodeListener:
         """Give up the socket in a forked copy of the host: it belongs to the original."""
         if self._socket is not None:
             replace_by_null([self._socket.fileno()])
-        if self._tls is not None:
-            replace_by_null(self._tls.descriptors())
 
 
 def _make_limit() -> "ConnectionLimit[asyncio.Task[None]]":
@@ -192,6 +193,11 @@ def _make_limit() -> "ConnectionLimit[asyncio.Task[None]]":
     if soft_limit >= 0:  # not RLIM_INFINITY
         most = max(8, min(most, soft_limit // _DESCRIPTOR_PART))
     return ConnectionLimit(most, most, most // _PEER_PART)
+
+
+def _has_port(address: str) -> bool:
+    """Return whether an address has a port: HOST:PORT or [IPV6]:PORT."""
+    return address.rpartition(":")[2].isdecimal() and not address.endswith("]")
 
 
 async def _readable(connection: socket.socket) -> None:

@@ -24,8 +24,11 @@ class ReadEnd(Protocol):
     if there are none now, and OSError if the pipe cannot be read.
     """
 
-    fd: int
-    read: Callable[[int], bytes]
+    @property
+    def fd(self) -> int: ...
+
+    @property
+    def read(self) -> Callable[[int], bytes]: ...
 
     def read_into(self, buffer: memoryview) -> int:
         """Read into a buffer. Return the number of bytes, 0 at the end. Raises as `read`."""
@@ -47,7 +50,8 @@ class WriteEnd(Protocol):
     and OSError if the pipe cannot be written any more.
     """
 
-    write: Callable[[bytes], int]
+    @property
+    def write(self) -> Callable[[bytes], int]: ...
 
     def writev(self, parts: Sequence[bytes | memoryview]) -> int:
         """Write several buffers. Raises as `write`."""
