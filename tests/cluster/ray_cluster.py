@@ -4,8 +4,8 @@
 
 It prints a line of JSON at the start, with the address and the pids of the head's processes, and
 one line for each command that it reads: `add` starts a node and prints its id and pids, `remove ID`
-ends a node, `drain ID` drains a node, and `actors` prints the number of actors. The cluster ends at
-the end of stdin.
+ends a node, `drain ID` drains a node, and `groups` prints the number of placement groups. The
+cluster ends at the end of stdin.
 """
 
 import json
@@ -74,10 +74,10 @@ class Nodes:
         accepted, _ = client.drain_node(id, reason, "test", 2**62)
         return {"accepted": bool(accepted)}
 
-    def actors(self) -> dict[str, Any]:
-        """Count the actors that Ray has not ended."""
-        table = self._cluster.global_state.actor_table(None)
-        return {"count": sum(actor["State"] != "DEAD" for actor in table.values())}
+    def groups(self) -> dict[str, Any]:
+        """Count the placement groups that Ray has not removed."""
+        table = self._cluster.global_state.placement_group_table()
+        return {"count": sum(group["state"] != "REMOVED" for group in table.values())}
 
     def close(self) -> None:
         self._cluster.shutdown()

@@ -55,6 +55,7 @@ class FakeSession:
         self.pending = InFlight()
         self.is_batched = False
         self.busy_since = NOW
+        self.lifetime = SimpleNamespace(child=SimpleNamespace(is_node_silent=False))
 
     def __eq__(self, other: object) -> bool:
         ReadCounter.count += 1

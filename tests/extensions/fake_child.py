@@ -36,6 +36,7 @@ class FakeChild:
     pid = 0
     spawn_seconds = 0.0
     is_node_draining = False
+    is_node_silent = False
 
     def __init__(self) -> None:
         self.reads, self.stdin = os.pipe()

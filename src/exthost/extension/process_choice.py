@@ -125,7 +125,11 @@ class ProcessChoice:
         """Return the process for a call of this method; None if the call has to wait."""
         if self._batch_calls_left and method == self._batch_method:
             session = self._batch_session
-            if session is not None and len(session.pending) < max_in_flight:
+            if (
+                session is not None
+                and len(session.pending) < max_in_flight
+                and not session.lifetime.child.is_node_silent
+            ):
                 self._batch_calls_left -= 1
                 return session
         if max_in_flight < 1:  # calls are held back
@@ -148,13 +152,29 @@ class ProcessChoice:
         self._batch_session, self._batch_calls_left = None, 0
 
     def _take_idle(self, is_fast: bool) -> Session | None:
-        """Return an idle process: for a fast method the last that became idle."""
-        while self._idle:
+        """Return an idle process: for a fast method the last that became idle. One on a silent node
+        is taken only if no other is idle."""
+        silent: list[Session] = []
+        chosen: Session | None = None
+        while self._idle and chosen is None:
             session, _ = self._idle.popitem(last=is_fast)
-            if not len(session.pending):
-                session.busy_since = self._now()
-                return session
-        return None
+            if len(session.pending):
+                continue
+            if session.lifetime.child.is_node_silent:
+                silent.append(session)
+            else:
+                chosen = session
+        if chosen is None and silent and not self._has_answering():
+            chosen = silent.pop()
+        for session in silent:
+            self._idle[session] = None
+        if chosen is not None:
+            chosen.busy_since = self._now()
+        return chosen
+
+    def _has_answering(self) -> bool:
+        """Return whether any process is not on a silent node."""
+        return any(not session.lifetime.child.is_node_silent for session in self._sessions)
 
     def _pick_busy(self, times: _MethodTimes | None, max_in_flight: int) -> Session | None:
         """Return a busy process that may get a further call."""
@@ -167,9 +187,13 @@ class ProcessChoice:
         if seconds <= _AHEAD_SECONDS:
             first, second = random.choice(sessions), random.choice(sessions)
             chosen = first if len(first.pending) <= len(second.pending) else second
-            if len(chosen.pending) < max_in_flight and self._answers(chosen):
+            is_answering = self._answers(chosen) and not chosen.lifetime.child.is_node_silent
+            if len(chosen.pending) < max_in_flight and is_answering:
                 return chosen
         candidates = [session for session in sessions if self._answers(session)]
+        candidates = [
+            session for session in candidates if not session.lifetime.child.is_node_silent
+        ] or candidates
         least_loaded = min(candidates, key=_count_in_flight, default=None)
         has_room = least_loaded is not None and len(least_loaded.pending) < max_in_flight
         return least_loaded if has_room else None

@@ -59,6 +59,7 @@ class Processes:
         "_dismissed_tasks",
         "_exiting_tasks",
         "_next_unused_id",
+        "_outdated",
         "_queue",
         "_starter",
         "_wake",
@@ -73,6 +74,7 @@ class Processes:
         self._next_unused_id = starter.dialect.traits.first_id
         self.starts: list[Start] = []
         self.workers: list[Worker] = []
+        self._outdated: list[Worker] = []  # to be replaced one by one
         # The sessions of the processes that were ready when `close` was called.
         self._closing_sessions: tuple[Session, ...] = ()
         self._exiting_tasks: dict[asyncio.Task[None], Session] = {}
@@ -96,8 +98,29 @@ class Processes:
 
     @property
     def is_replacing(self) -> bool:
-        """Whether a process is starting that will replace the ready processes."""
+        """Whether a process is starting that will replace ready processes."""
         return any(start.replaces for start in self.starts)
+
+    @property
+    def outdated(self) -> list[Worker]:
+        """The ready processes that a restart has yet to replace, one by one."""
+        return [worker for worker in self._outdated if worker in self.workers]
+
+    def mark_outdated(self) -> None:
+        """Have the ready processes replaced one by one, by starts with `replaces`. A process on
+        another node may need the resources of the one that it replaces."""
+        self._outdated = list(self.workers)
+
+    def keep_outdated(self) -> None:
+        """Replace no more processes, because a start has failed."""
+        self._outdated = []
+
+    def make_room(self, start: Start) -> None:
+        """Dismiss the process that a start will replace before the new one is ready, because the
+        cluster has no room for both. Do nothing if it is the only one."""
+        if start.session is None and len(self.workers) > 1 and self.outdated:
+            start.has_made_room = True
+            self.dismiss(self.outdated[0])
 
     @property
     def has_exiting(self) -> bool:
@@ -118,6 +141,8 @@ class Processes:
 
     def find_replaced(self, start: Start) -> list[Worker]:
         """Return the workers that the process of a successful start replaces."""
+        if start.replaces and self._outdated:
+            return [] if start.has_made_room else self.outdated[:1]
         # A process that is not meant to replace all of them replaces one on a draining node.
         return list(self.workers) if start.replaces else self.workers_on_draining_nodes[:1]
 

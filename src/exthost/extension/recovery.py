@@ -1,6 +1,11 @@
 """Decides what happens when a process ends by itself or does not get ready.
 
 Applies the restart policy and the circuit breaker, and changes the status by the life-cycle table.
+
+A process whose node was lost has not crashed, and a start that the cluster has no place for has not
+failed for a fault of the extension. Neither counts for the restart policy or the breaker: the
+process is replaced whatever the policy says.
+
 All methods are synchronous and start nothing: they set `restart_at`, open the breaker or close the
 call queue. The supervisor starts the next process at the time `restart_at`, after the ended process
 is reaped.
@@ -11,6 +16,7 @@ import math
 import time
 from collections.abc import Callable
 
+from exthost.cluster.placement_errors import PlacementFailed
 from exthost.errors import ExthostError, Refused
 from exthost.events import ProcessLost
 from exthost.extension.call_queue import CallQueue, ErrorFactory
@@ -24,7 +30,7 @@ from exthost.extension.policy import (
 from exthost.extension.processes import Processes, Worker
 from exthost.extension.queue_breaker import QueueBreaker
 from exthost.extension.restart import Again, Decision, GiveUp, OnDemand, lifecycle_event_for
-from exthost.extension.restart_tracker import RestartTracker
+from exthost.extension.restart_tracker import RestartTracker, Retry
 from exthost.extension.startup import ProcessStarter
 from exthost.extension.status import Status
 from exthost.extension.unavailable import given_up_error
@@ -35,6 +41,12 @@ _log = logging.getLogger("exthost.extension")
 
 # The command line silences this logger, because it shows the events instead.
 _state_log = logging.getLogger("exthost.states")
+
+
+# The delays before the start that replaces a process of a lost node: none at first, then doubled
+# for each start in a row that found no place.
+_FIRST_PLACE_DELAY_S = 1.0
+_MAX_PLACE_DELAY_S = 30.0
 
 
 class PoolGrowth:
@@ -105,6 +117,7 @@ class Recovery:
         "_is_exit_0_crash",
         "_lost_while_starting",
         "_now",
+        "_places_missed",
         "_processes",
         "_queue",
         "_status",
@@ -131,6 +144,7 @@ class Recovery:
         self._processes = processes
         self._wake = wake
         self._lost_while_starting: list[ExthostError] = []
+        self._places_missed = 0  # starts in a row that the cluster had no place for
         self.restart_at = math.inf
         self.restarts = RestartTracker(effective_restart_policy(spec, dialect), self._now)
         name = dialect.traits.breaker_name.format(id=spec.id)
@@ -155,8 +169,9 @@ class Recovery:
         session, status = worker.session, self._status
         error = session.closed_error("")  # the error is not about one call
         is_clean = self._is_clean_exit(session)
+        is_lost = session.diagnostics.is_lost
         # A retired process ended without a fault, because it could take no other call.
-        by_host = session.retired or is_clean or isinstance(error, Refused)
+        by_host = session.retired or is_clean or is_lost or isinstance(error, Refused)
         has_served = self._processes.has_served(worker)
         self.restarts.worker_ended(worker.ready_at, has_served=has_served, by_host=by_host)
         if isinstance(error, Refused):
@@ -172,7 +187,7 @@ class Recovery:
                 return
             self.open_breaker()
         if self._processes.workers:
-            self.on_worker_lost(error, is_wanted_end=by_host)
+            self.on_worker_lost(error, is_wanted_end=by_host and not is_lost, is_node_lost=is_lost)
             return
         status.ready_at = None
         if status.state is not State.READY:
@@ -192,7 +207,7 @@ class Recovery:
         if is_clean:
             status.apply_event(Event.REST, "it ended by itself, with the status 0")
             return
-        self.on_last_ended(error)
+        self.on_last_ended(error, is_node_lost=is_lost)
 
     def _is_clean_exit(self, session: Session) -> bool:
         """Return whether a process ended by itself in a way that is not a crash in its dialect."""
@@ -201,9 +216,23 @@ class Recovery:
         status = session.lifetime.child.see_exit()
         return status is not None and status.code == 0
 
-    def on_worker_lost(self, error: ExthostError, *, is_wanted_end: bool = False) -> None:
+    def _decide(self, error: ExthostError, *, is_node_lost: bool) -> Decision:
+        """Return what follows from the end, or the failed start, of a process."""
+        is_unplaced = isinstance(error, PlacementFailed) and self.restarts.has_been_ready
+        if not is_node_lost and not is_unplaced:
+            return self.restarts.decide(error)
+        if is_unplaced:
+            self._places_missed += 1
+        if not self._places_missed:
+            return Again(0.0)
+        doubled = _FIRST_PLACE_DELAY_S * 2.0 ** min(self._places_missed - 1, 10)
+        return Again(min(doubled, _MAX_PLACE_DELAY_S))
+
+    def on_worker_lost(
+        self, error: ExthostError, *, is_wanted_end: bool = False, is_node_lost: bool = False
+    ) -> None:
         """Handle the end, or the failed start, of one process of a pool while another is ready."""
-        decision = self.restarts.decide(error)
+        decision = self._decide(error, is_node_lost=is_node_lost)
         match decision:
             case Again(delay):
                 self.growth.request_at(self._now() + delay)
@@ -222,6 +251,7 @@ class Recovery:
 
     def on_worker_ready(self) -> None:
         """Handle the processes that were lost before this one was ready."""
+        self._places_missed = 0
         lost, self._lost_while_starting = self._lost_while_starting, []
         for error in lost:
             self.on_worker_lost(error)
@@ -245,7 +275,7 @@ class Recovery:
         self.growth.request()
         self._wake()
 
-    def on_last_ended(self, error: ExthostError) -> None:
+    def on_last_ended(self, error: ExthostError, *, is_node_lost: bool = False) -> None:
         """Handle the end, or the failed start, of the last process, as the policy decides."""
         status = self._status
         is_failed_start = status.state is State.STARTING
@@ -264,7 +294,7 @@ class Recovery:
         if self.breaker.is_open:
             self.open_breaker()
             return
-        decision = self.restarts.decide(error)
+        decision = self._decide(error, is_node_lost=is_node_lost)
         match decision:
             case GiveUp(reason):
                 self.give_up(Event.GAVE_UP, error, reason)
@@ -274,6 +304,8 @@ class Recovery:
                     self._queue.fail_waiting(lambda method: copy_error(error))
             case Again(delay):
                 retry = self.restarts.plan_retry(delay)
+                if is_node_lost or isinstance(error, PlacementFailed):
+                    retry = Retry(self._places_missed + 1, None, delay)
                 reason = f"{error.message}; {retry}"
                 status.apply_event(lifecycle_event_for(decision), reason, retry)
                 self.restart_at = self._now() + delay

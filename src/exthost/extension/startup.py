@@ -306,6 +306,7 @@ class Start:
     seconds       how long the handshake took
     tool_refresh  requests the tools again when they have changed; set with `session`
     replaces      whether the process replaces the ready ones
+    has_made_room whether the process that it replaces was dismissed already
     was_killed    whether `kill` ended the process, so that its exit does not cause a fallback
     """
 
@@ -324,6 +325,7 @@ class Start:
         self._launch: Launch | None = None
         self.offer = NO_OFFER
         self.replaces = replaces
+        self.has_made_room = False
         self.seconds = 0.0
         self.was_killed = False
         self._task = starter.queue.loop.create_task(self._run(first_id))

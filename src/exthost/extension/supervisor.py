@@ -13,13 +13,15 @@ already. The next process is started after the one that ended is reaped.
 **A restart loses no call.** A restart of an extension that is ready starts a process beside the
 running ones. If the new process becomes ready, it replaces the old ones in one step, and they end
 when their calls have ended. If it does not, the old ones stay in use, and the restart raises the
-error. The extension is `ready` all the time.
+error. The extension is `ready` all the time. A pool on other nodes is replaced process by process.
+If the cluster has no room for one more, an old process ends first.
 """
 
 import asyncio
 import logging
 import math
 
+from exthost.cluster.placement_errors import PlacementFailed
 from exthost.errors import ExthostError, Refused
 from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.idle import IdleTimer
@@ -38,6 +40,10 @@ from exthost.session.failures import copy_error
 from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
+
+
+# How long the restart of a pool on other nodes waits for room for one more process.
+_SURGE_SECONDS = 1.0
 
 
 class Wakeup:
@@ -290,7 +296,9 @@ class Supervisor:
                 self.recovery.refuse(refused)
             return
         if status.state is State.READY:
-            self._launch(replaces=True)
+            if self._starter.spec.pool.engine is not None:
+                self.processes.mark_outdated()
+            self._replace_next()
             return
         self.recovery.begin_again()
         self._launch_all()
@@ -300,6 +308,17 @@ class Supervisor:
         is_probe = self.recovery.breaker.is_half_open
         for _ in range(1 if is_probe else self.recovery.growth.size.at_start):
             self._launch()
+
+    def _replace_next(self) -> None:
+        """Start the process that replaces the ready ones, or the next of them."""
+        self._launch(replaces=True)
+        if self.processes.outdated:
+            start = self.processes.starts[-1]
+            self._loop.call_later(_SURGE_SECONDS, self._make_room, start)
+
+    def _make_room(self, start: Start) -> None:
+        if start in self.processes.starts and self._status.state is State.READY:
+            self.processes.make_room(start)
 
     def _launch(self, *, replaces: bool = False) -> None:
         self.recovery.restarts.started()
@@ -337,7 +356,11 @@ class Supervisor:
         self.idle.begin(now, self.processes.workers)
         if start.replaces:
             self.recovery.breaker.reset()
-            for _ in range(self.recovery.growth.size.at_start - len(self.processes.workers)):
+            if self.processes.outdated:
+                self._replace_next()
+            else:
+                self.processes.keep_outdated()
+            for _ in range(self.recovery.growth.size.at_start - self.processes.count):
                 self._launch()
         if session.cause is None:
             self._queue.attach(session)
@@ -346,12 +369,16 @@ class Supervisor:
             self._on_session_ended(session)
 
     def _on_start_failed(self, start: Start, error: ExthostError, *, is_last: bool) -> None:
-        self.recovery.restarts.start_failed()
+        is_unplaced = isinstance(error, PlacementFailed) and self.recovery.restarts.has_been_ready
+        self.recovery.restarts.start_failed(is_unplaced=is_unplaced)
         if self.processes.workers:
             if start.replaces:
                 id = self._queue.extension
                 _log.warning("[%s] the old process continues: %s", id, error.message)
                 self.recovery.restarts.forgive()
+                self.processes.keep_outdated()
+                if start.has_made_room:  # one process fewer than before
+                    self.recovery.growth.request()
                 if not self._commands.restart:
                     self._commands.complete_restarts(kept_old_process_error(error))
             else:

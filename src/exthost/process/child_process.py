@@ -41,6 +41,10 @@ class ChildProcess(Protocol):
     def is_node_draining(self) -> bool:
         """Whether the node is being drained: its processes are to be replaced on other nodes."""
 
+    @property
+    def is_node_silent(self) -> bool:
+        """Whether nothing was heard of the node for a while, so that calls should avoid it."""
+
     def on_node_draining(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the draining of the node begins; immediately, if it has begun."""
 
