@@ -73,6 +73,7 @@ class FakeChild:
     node = ""
     pipe_ends = Child.pipe_ends
     watch_exit = Child.watch_exit
+    unwatch_exit = Child.unwatch_exit
 
     def start_watchdog(self, _: Any) -> None:
         pass

@@ -62,7 +62,7 @@ class Pipe:
         self.reported: list[str] = []
         loop = loop or asyncio.get_running_loop()
         self.stdin = StdinWriter(
-            FdWriteEnd(self.writer, loop),
+            FdWriteEnd(self.writer),
             loop,
             self.lock,
             stall_seconds=STALL_SECONDS,

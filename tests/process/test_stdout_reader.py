@@ -33,7 +33,7 @@ class Pipe:
         self.on_frames: Callable[[], None] | None = None
         self.may_serve_call = True
         self.reader = StdoutReader(
-            FdReadEnd(self.stdout, asyncio.get_running_loop()),
+            FdReadEnd(self.stdout),
             self.framing,
             asyncio.get_running_loop(),
             on_items=self._on_items,

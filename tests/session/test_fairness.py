@@ -39,7 +39,7 @@ async def test_stray_output_is_passed_on_in_slices() -> None:
         reader.unawaited_units += len(items)
 
     loop = asyncio.get_running_loop()
-    pipe = FdReadEnd(read_end, loop)
+    pipe = FdReadEnd(read_end)
     reader = StdoutReader(pipe, Lines(1000), loop, on_items, lambda: None, lambda head: True)
     try:
         reader.resume()

@@ -94,10 +94,6 @@ class Cluster:
         """Return the nodes that are alive. Raises SpawnFailed if the cluster cannot be reached."""
         return await (await self._get_placer()).nodes()
 
-    def count_processes(self, node: Node) -> int:
-        """Return how many processes of this host run or start on a node."""
-        return self._totals[node.id]
-
     async def _get_placer(self) -> Placer:
         """Return the placer. The first start creates it. If that failed, or if the placer has ended
         since, a new one is created."""
@@ -113,7 +109,6 @@ class Cluster:
         return await asyncio.shield(self._placer)
 
     async def _open_placer(self) -> Placer:
-        await self._listener.open()
         if self._watch is None:
             self._watch = asyncio.create_task(self._watch_nodes())
         return await asyncio.to_thread(self._make_placer)
@@ -124,6 +119,7 @@ class Cluster:
         began = time.perf_counter()
         placer = await self._get_placer()
         order, tree = await self._make_order(plan, spec)
+        await self._listener.open()
         place = await self._hold(placer, spec)
         release = functools.partial(self._release, placer, place, spec.id)
         try:

@@ -187,6 +187,12 @@ class NodeListener:
             replace_by_null([self._socket.fileno()])
 
 
+def check_certificates(settings: ClusterSettings) -> None:
+    """Check that the host has the certificates that its settings require. Raises ConfigError."""
+    if settings.is_encrypted:
+        HostCertificates(settings.certificates or default_folder()).context()
+
+
 def _make_limit() -> "ConnectionLimit[asyncio.Task[None]]":
     soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MAX_UNAUTHENTICATED

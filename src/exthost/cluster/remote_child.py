@@ -90,7 +90,7 @@ class RemoteChild:
 
     # -- the interface of a child ------------------------------------------------------------
 
-    def pipe_ends(self, loop: asyncio.AbstractEventLoop) -> PipeEnds:
+    def pipe_ends(self) -> PipeEnds:
         """Return the streams, for use in the event loop of the connection."""
         return PipeEnds(self.stdin, self.stdout, self.stderr)
 
@@ -99,6 +99,9 @@ class RemoteChild:
         self._on_exit = callback
         if self.status is not None:
             loop.call_soon(callback)
+
+    def unwatch_exit(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Do nothing: the function of `watch_exit` is called once."""
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
         """Do nothing: the node enforces the limits of the process."""

@@ -109,11 +109,11 @@ class IncomingStream:
         if not self.is_ended:
             self._link.perform(self._link.multiplexer.consume, self._stream, count)
 
-    def watch(self, callback: Callable[[], None]) -> None:
+    def watch(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
         self._callback = callback
         self._schedule()
 
-    def unwatch(self) -> None:
+    def unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
         self._callback = None
 
     def widen(self) -> None:
@@ -190,13 +190,13 @@ class OutgoingStream:
                 break
         return written
 
-    def watch(self, callback: Callable[[], None]) -> None:
+    def watch(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
         self._callback = callback
         # There may be room again by now, which would not be reported a second time.
         if self.is_broken or (self._link.has_room and self._link.multiplexer.credit(self._stream)):
-            self._loop.call_soon(self.notify)
+            loop.call_soon(self.notify)
 
-    def unwatch(self) -> None:
+    def unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
         self._callback = None
 
     def widen(self) -> None:

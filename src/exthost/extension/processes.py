@@ -74,7 +74,7 @@ class Processes:
         self._next_unused_id = starter.dialect.traits.first_id
         self.starts: list[Start] = []
         self.workers: list[Worker] = []
-        self._outdated: list[Worker] = []  # to be replaced one by one
+        self._outdated: tuple[Worker, ...] = ()  # to be replaced one by one
         # The sessions of the processes that were ready when `close` was called.
         self._closing_sessions: tuple[Session, ...] = ()
         self._exiting_tasks: dict[asyncio.Task[None], Session] = {}
@@ -109,11 +109,11 @@ class Processes:
     def mark_outdated(self) -> None:
         """Have the ready processes replaced one by one, by starts with `replaces`. A process on
         another node may need the resources of the one that it replaces."""
-        self._outdated = list(self.workers)
+        self._outdated = tuple(self.workers)
 
     def keep_outdated(self) -> None:
         """Replace no more processes, because a start has failed."""
-        self._outdated = []
+        self._outdated = ()
 
     def make_room(self, start: Start) -> None:
         """Dismiss the process that a start will replace before the new one is ready, because the

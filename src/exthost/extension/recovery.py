@@ -143,7 +143,8 @@ class Recovery:
         self._status = status
         self._processes = processes
         self._wake = wake
-        self._lost_while_starting: list[ExthostError] = []
+        # A tuple, because it is nearly always empty, and all empty tuples are one object.
+        self._lost_while_starting: tuple[ExthostError, ...] = ()
         self._places_missed = 0  # starts in a row that the cluster had no place for
         self.restart_at = math.inf
         self.restarts = RestartTracker(effective_restart_policy(spec, dialect), self._now)
@@ -158,7 +159,7 @@ class Recovery:
         the breaker stays as it is until the new process is ready."""
         self.restarts.forgive()
         self.growth.reset()
-        self._lost_while_starting.clear()
+        self._lost_while_starting = ()
         self._status.lost_process = None
         if self._status.state is not State.READY:
             self.restart_at = math.inf
@@ -199,7 +200,7 @@ class Recovery:
                 self.restarts.forgive()
                 self.restarts.started()
             elif not by_host:
-                self._lost_while_starting.append(error)
+                self._lost_while_starting += (error,)
             # The life-cycle table has no single event from `ready` to `starting`.
             status.apply_event(Event.WILL_RETRY, error.message)
             status.apply_event(Event.ASKED_AGAIN)
@@ -247,12 +248,12 @@ class Recovery:
     def on_start_failed(self, error: ExthostError) -> None:
         """Handle the failed start of one process of a pool while others are starting and none is
         ready."""
-        self._lost_while_starting.append(error)
+        self._lost_while_starting += (error,)
 
     def on_worker_ready(self) -> None:
         """Handle the processes that were lost before this one was ready."""
         self._places_missed = 0
-        lost, self._lost_while_starting = self._lost_while_starting, []
+        lost, self._lost_while_starting = self._lost_while_starting, ()
         for error in lost:
             self.on_worker_lost(error)
 
@@ -280,7 +281,7 @@ class Recovery:
         status = self._status
         is_failed_start = status.state is State.STARTING
         status.cause = error
-        self._lost_while_starting.clear()
+        self._lost_while_starting = ()
         if isinstance(error, Refused):
             self.give_up(Event.REFUSE, error)
             return

@@ -148,21 +148,17 @@ class Child:
         assert self._watch is not None
         return self._watch.fd
 
-    def pipe_ends(self, loop: asyncio.AbstractEventLoop) -> PipeEnds:
-        """Return the host's ends of the pipes, for use in this event loop."""
-        return PipeEnds(
-            FdWriteEnd(self.stdin, loop), FdReadEnd(self.stdout, loop), FdReadEnd(self.stderr, loop)
-        )
+    def pipe_ends(self) -> PipeEnds:
+        """Return the host's ends of the pipes."""
+        return PipeEnds(FdWriteEnd(self.stdin), FdReadEnd(self.stdout), FdReadEnd(self.stderr))
 
     def watch_exit(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-        """Call `callback` once in this event loop, when the process has exited."""
-        fd = self.exit_fd
+        """Call `callback` in this event loop when the process has exited, until `unwatch_exit`."""
+        loop.add_reader(self.exit_fd, callback)
 
-        def on_readable() -> None:
-            loop.remove_reader(fd)
-            callback()
-
-        loop.add_reader(fd, on_readable)
+    def unwatch_exit(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stop calling the function of `watch_exit`."""
+        loop.remove_reader(self.exit_fd)
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
         """Have the watchdog enforce the limits in the plan's `ceiling`, if there are any.

@@ -30,8 +30,8 @@ class ChildProcess(Protocol):
     pid: int
     spawn_seconds: float
 
-    def pipe_ends(self, loop: asyncio.AbstractEventLoop) -> PipeEnds:
-        """Return the host's ends of the pipes, for use in this event loop."""
+    def pipe_ends(self) -> PipeEnds:
+        """Return the host's ends of the pipes."""
 
     @property
     def node(self) -> str:
@@ -53,7 +53,10 @@ class ChildProcess(Protocol):
         """Whether the process is in a cgroup made for it."""
 
     def watch_exit(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-        """Call `callback` once in this event loop, when the process has exited."""
+        """Call `callback` in this event loop when the process has exited, until `unwatch_exit`."""
+
+    def unwatch_exit(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stop calling the function of `watch_exit`."""
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
         """Enforce the limits in the `ceiling` of the launch plan, if there are any. `call_in_loop`

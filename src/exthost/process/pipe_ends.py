@@ -11,7 +11,7 @@ import os
 import sys
 import termios
 from collections.abc import Callable, Sequence
-from functools import partial
+from os import read, write
 from typing import Protocol
 
 from exthost.process.large_reads import widen
@@ -27,16 +27,16 @@ class ReadEnd(Protocol):
     @property
     def fd(self) -> int: ...
 
-    @property
-    def read(self) -> Callable[[int], bytes]: ...
+    def read(self, size: int) -> bytes:
+        """Read at most so many bytes."""
 
     def read_into(self, buffer: memoryview) -> int:
         """Read into a buffer. Return the number of bytes, 0 at the end. Raises as `read`."""
 
-    def watch(self, callback: Callable[[], None]) -> None:
+    def watch(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
         """Call `callback` while there are bytes to read, or the end, until `unwatch`."""
 
-    def unwatch(self) -> None:
+    def unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Stop calling the function of `watch`."""
 
     def widen(self) -> None:
@@ -50,16 +50,16 @@ class WriteEnd(Protocol):
     and OSError if the pipe cannot be written any more.
     """
 
-    @property
-    def write(self) -> Callable[[bytes], int]: ...
+    def write(self, data: bytes) -> int:
+        """Write what is accepted now."""
 
     def writev(self, parts: Sequence[bytes | memoryview]) -> int:
         """Write several buffers. Raises as `write`."""
 
-    def watch(self, callback: Callable[[], None]) -> None:
+    def watch(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
         """Call `callback` while there is room, until `unwatch`."""
 
-    def unwatch(self) -> None:
+    def unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Stop calling the function of `watch`."""
 
     def widen(self) -> None:
@@ -70,56 +70,63 @@ class WriteEnd(Protocol):
         that is known."""
 
 
-class FdReadEnd:
-    """A descriptor that is read."""
+class FdReadEnd(int):
+    """A descriptor that is read. It is the number itself, because an idle extension has three ends
+    of pipes, and objects with attributes take more memory."""
 
-    __slots__ = ("_loop", "fd", "read")
+    __slots__ = ()
 
-    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __new__(cls, fd: int) -> "FdReadEnd":
         os.set_blocking(fd, False)
-        self.fd = fd
-        self._loop = loop
-        self.read = partial(os.read, fd)
+        return int.__new__(cls, fd)
+
+    @property
+    def fd(self) -> int:
+        return self
+
+    def read(self, size: int) -> bytes:
+        return read(self, size)
 
     def read_into(self, buffer: memoryview) -> int:
-        return os.readv(self.fd, [buffer])
+        return os.readv(self, [buffer])
 
-    def watch(self, callback: Callable[[], None]) -> None:
-        self._loop.add_reader(self.fd, callback)
+    def watch(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        loop.add_reader(self, callback)
 
-    def unwatch(self) -> None:
-        self._loop.remove_reader(self.fd)
+    def unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.remove_reader(self)
 
     def widen(self) -> None:
-        widen(self.fd)
+        widen(self)
 
 
-class FdWriteEnd:
-    """A descriptor that is written."""
+class FdWriteEnd(int):
+    """A descriptor that is written. It is the number itself, as in `FdReadEnd`."""
 
-    __slots__ = ("_fd", "_loop", "write")
+    __slots__ = ()
 
-    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __new__(cls, fd: int) -> "FdWriteEnd":
         os.set_blocking(fd, False)
-        self._fd = fd
-        self._loop = loop
-        self.write = partial(os.write, fd)
+        return int.__new__(cls, fd)
+
+    def write(self, data: bytes) -> int:
+        return write(self, data)
 
     def writev(self, parts: Sequence[bytes | memoryview]) -> int:
-        return os.writev(self._fd, parts)
+        return os.writev(self, parts)
 
-    def watch(self, callback: Callable[[], None]) -> None:
-        self._loop.add_writer(self._fd, callback)
+    def watch(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        loop.add_writer(self, callback)
 
-    def unwatch(self) -> None:
-        self._loop.remove_writer(self._fd)
+    def unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.remove_writer(self)
 
     def widen(self) -> None:
-        widen(self._fd)
+        widen(self)
 
     def unread_bytes(self) -> int:
         try:
-            in_pipe = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
+            in_pipe = fcntl.ioctl(self, termios.FIONREAD, bytes(4))
         except OSError:  # some systems support this ioctl only at the reading end
             return 0
         return int.from_bytes(in_pipe, sys.byteorder)

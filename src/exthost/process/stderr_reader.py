@@ -35,11 +35,11 @@ class StderrReader:
         self._queue = flood_queue(loop)
         self._is_flooded = False
         self.budget = FloodBudget(PIPE_RATE)
-        pipe.watch(self._on_readable)
+        pipe.watch(loop, self._on_readable)
 
     def _on_readable(self) -> None:
         if self._is_flooded and self._pipe is not None:
-            self._pipe.unwatch()
+            self._pipe.unwatch(self._loop)
             self._queue.add(self)
         elif (size := self._read(_READ_BYTES)) is not None:
             now, units = self._loop.time(), 1 + size // _BYTES_PER_UNIT
@@ -56,7 +56,7 @@ class StderrReader:
             now = self._loop.time()
             others = self._queue.others
             self._is_flooded = not (self.budget.has_recovered(now) and others.has_recovered(now))
-            self._pipe.watch(self._on_readable)
+            self._pipe.watch(self._loop, self._on_readable)
         return TurnEnd.EMPTY
 
     def _read(self, size: int) -> int | None:
@@ -83,6 +83,6 @@ class StderrReader:
     def close(self) -> None:
         """Stop reading for good. The pipe stays open."""
         if self._pipe is not None:
-            self._pipe.unwatch()
+            self._pipe.unwatch(self._loop)
             self._queue.remove(self)
             self._pipe = None

@@ -210,7 +210,7 @@ class StdinWriter:
 
     def _watch(self) -> None:
         if self._pipe is not None and self._backlog:
-            self._pipe.watch(self._on_writable)
+            self._pipe.watch(self._loop, self._on_writable)
             self._timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
     def _unwatch(self) -> None:
@@ -219,7 +219,7 @@ class StdinWriter:
             self._loop.call_soon_threadsafe(_resolve, waiters)
         if self._watching and self._pipe is not None:
             self._watching = False
-            self._pipe.unwatch()
+            self._pipe.unwatch(self._loop)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

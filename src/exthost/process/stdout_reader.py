@@ -75,7 +75,6 @@ class StdoutReader:
         "_pending",
         "_pipe",
         "_queue",
-        "_read",
         "budget",
         "first_output",
         "is_closed",
@@ -98,7 +97,6 @@ class StdoutReader:
         may_serve_call: Callable[[bytes], bool],
     ) -> None:
         self._pipe = pipe
-        self._read = pipe.read
         self._framing = framing
         self._loop = loop
         self.on_items = on_items
@@ -132,7 +130,7 @@ class StdoutReader:
             if self._pending:
                 self._queue.add(self)
             else:
-                self._pipe.watch(self.read_now)
+                self._pipe.watch(self._loop, self.read_now)
 
     def finish(self, *, force: bool = False) -> None:
         """Read the rest without waiting for a turn, after the process has exited. The pipe holds
@@ -152,7 +150,7 @@ class StdoutReader:
         """Stop reading until `resume`. The output stays in the pipe."""
         if self.is_reading:
             self.is_reading = False
-            self._pipe.unwatch()
+            self._pipe.unwatch(self._loop)
             if self.is_flooded:
                 self._queue.remove(self)
             self._large_frames.remove(self)
@@ -177,7 +175,7 @@ class StdoutReader:
         except OSError:  # too many open files
             return None
         self.is_reading = self._is_returning = False
-        self._pipe.unwatch()
+        self._pipe.unwatch(self._loop)
         return self.loan
 
     def take_back(self) -> None:
@@ -221,19 +219,19 @@ class StdoutReader:
     def read_now(self) -> None:
         """Read once, and pass on the frames that are complete. During a flood, wait for a turn."""
         if self.is_flooded:
-            self._pipe.unwatch()
+            self._pipe.unwatch(self._loop)
             self._queue.add(self)
             return
         framing, data = self._framing, b""
         if framing.read_size > READ_BYTES:
             if self._large_frames.is_shared(self):
-                self._pipe.unwatch()
+                self._pipe.unwatch(self._loop)
                 self._large_frames.add(self)
             else:
                 self.read_large_frame(LARGE_READ_BYTES)
             return
         try:
-            data = self._read(framing.read_size)
+            data = self._pipe.read(framing.read_size)
             if self._keeps_first_output:
                 self.first_output += data[: FIRST_BYTES - len(self.first_output)]
             items = framing.feed(data) if data else None
@@ -260,13 +258,13 @@ class StdoutReader:
         if self._is_frame_unawaited():
             self.is_flooded = True
             self._large_frames.readers.discard(self)
-            self._pipe.unwatch()
+            self._pipe.unwatch(self._loop)
             self._queue.add(self)
             return False
         try:
             items, _ = self._read_large(size)
         except BlockingIOError:
-            self._pipe.watch(self.read_now)
+            self._pipe.watch(self._loop, self.read_now)
             return False
         except OSError:
             items = None
@@ -277,7 +275,7 @@ class StdoutReader:
             return True
         self._pass_on_large(items)
         if self.is_reading and not self._pending:
-            self._pipe.watch(self.read_now)
+            self._pipe.watch(self._loop, self.read_now)
         return False
 
     def _is_frame_unawaited(self) -> bool:
@@ -310,7 +308,7 @@ class StdoutReader:
                 if self.is_flooded:
                     self._pending = deque(items[start + _ITEMS_AT_ONCE :])
                     if self.is_reading:
-                        self._pipe.unwatch()
+                        self._pipe.unwatch(self._loop)
                         self._queue.add(self)
                     return
 
@@ -350,14 +348,14 @@ class StdoutReader:
                 items, count = self._read_large(_FLOOD_LARGE_READ_BYTES)
             else:
                 size = _FLOOD_LARGE_READ_BYTES if is_unawaited else _FLOOD_READ_BYTES
-                data = self._read(size)
+                data = self._pipe.read(size)
                 items, count = framing.feed(data) if data else None, len(data)
         except BlockingIOError:
             now = self._loop.time()
             self.is_flooded = not (
                 self.budget.has_recovered(now) and self._queue.others.has_recovered(now)
             )
-            self._pipe.watch(self.read_now)
+            self._pipe.watch(self._loop, self.read_now)
             return False
         except OSError:
             items = None

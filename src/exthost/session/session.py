@@ -97,7 +97,7 @@ class Session:
         self.conversation = Conversation(dialect, limits.max_message, first_id)
         # Reentrant, because an observer of the messages may send a notification.
         self.lock = threading.RLock()
-        stdin, stdout, stderr = child.pipe_ends(loop)
+        stdin, stdout, stderr = child.pipe_ends()
         self.diagnostics = Diagnostics(
             owner.extension, child, owner.bus, loop, dialect.traits, stderr
         )
