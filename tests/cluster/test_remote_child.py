@@ -100,6 +100,14 @@ async def test_a_program_that_a_node_does_not_have_is_reported() -> None:
         await until(lambda: not r.cluster.agents.connections[0].process_count)
 
 
+async def test_the_node_reports_processor_time_and_memory() -> None:
+    async with remote() as r:
+        extension = await r.extension.start()
+        await until(lambda: extension.internals.node_usage[1] > 0)
+        seconds, memory = extension.internals.node_usage
+        assert 0 < seconds < 60 and 1_000_000 < memory < 1_000_000_000
+
+
 async def test_a_start_can_be_cancelled() -> None:
     async with remote("hang_at=initialize") as r:
         start = asyncio.create_task(r.extension.start())

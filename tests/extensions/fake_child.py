@@ -37,6 +37,7 @@ class FakeChild:
     spawn_seconds = 0.0
     is_node_draining = False
     is_node_silent = False
+    node_usage = 0.0, 0
 
     def __init__(self) -> None:
         self.reads, self.stdin = os.pipe()

@@ -47,6 +47,9 @@ _CONNECT_SECONDS = 10.0
 # our init to end them; the second call sends SIGKILL.
 _KILL_SECONDS = 1.0
 
+# How often the host gets the processor time and memory of the processes.
+_USAGE_SECONDS = 3.0
+
 # The most starts at a time. Each checks files, which may take seconds.
 _MAX_STARTS = 4
 
@@ -123,6 +126,7 @@ class Agent:
         self._silence = _WELCOME_SECONDS
         self._last_received = time.monotonic()
         self._end_reason = ""
+        self._next_usage = 0.0
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
@@ -157,6 +161,13 @@ class Agent:
         for process in list(self._processes.values()):
             process.finish()
         self._store.delete_unused()
+        if self._processes and now >= self._next_usage:
+            self._next_usage = now + _USAGE_SECONDS
+            rows = [
+                (number, *_read_usage(process.child.pid))
+                for number, process in self._processes.items()
+            ]
+            self._link.send_message(0, {"usage": rows})
 
     # -- receiving ---------------------------------------------------------------------------
 
@@ -206,9 +217,6 @@ class Agent:
             ).start()
         elif "welcome" in message:
             self._silence = float(message["welcome"]["silence"])
-        elif "usage" in message:
-            pids = [process.child.pid for process in self._processes.values()]
-            self._link.send_message(0, {"usage": [_read_usage(pid) for pid in pids]})
         elif number in self._processes:
             if "kill" in message:
                 self._processes[number].child.kill()
@@ -351,12 +359,15 @@ class Agent:
         self._store.close()
 
 
-def _read_usage(pid: int) -> tuple[int, float, int]:
-    """Return the pid of a process, and what it and its descendants use: seconds of processor time,
-    and bytes of memory."""
+def _read_usage(pid: int) -> tuple[float, int]:
+    """Return what a process and its descendants use: seconds of processor time, and bytes of
+    memory."""
     clocks = descendants(pid)
     seconds = sum(max(0, clock) for clock in clocks.values()) / 10**9
-    return pid, seconds, sum(memory_use(each).total for each in clocks)
+    try:
+        return seconds, sum(memory_use(each).total for each in clocks)
+    except PermissionError:
+        return seconds, 0
 
 
 def _wait_for_exits(children: list[Child]) -> None:

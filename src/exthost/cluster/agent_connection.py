@@ -9,7 +9,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from exthost.cluster.folders import write_folder
@@ -40,14 +39,6 @@ class StartRefused(Exception):
     """The agent could not start the process. The argument is its error, as an object of JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What one process on a node uses: seconds of processor time, and bytes of memory."""
-
-    processor_seconds: float
-    memory_bytes: int
-
-
 class AgentConnection:
     """The connection to one agent. `node` is the name of the node, `on_lost` is called once with
     the reason when the connection has ended."""
@@ -71,7 +62,6 @@ class AgentConnection:
         self._incoming: dict[int, IncomingStream] = {}
         self._outgoing: dict[int, OutgoingStream] = {}
         self._greeted: asyncio.Future[None] = self._loop.create_future()
-        self._usage: asyncio.Future[dict[int, Usage]] | None = None
         self.is_draining = False
         disown_in_copies(self)
         self._loop.add_reader(self._link.fileno(), self._on_readable)
@@ -235,21 +225,11 @@ class AgentConnection:
         self._link.send_beat()
         self._timer = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
 
-    # -- processor time and memory -----------------------------------------------------------
-
-    async def usage(self) -> dict[int, Usage]:
-        """Return what each process uses, by its pid on the node. Raises NodeLost."""
-        if self.lost_reason:
-            raise NodeLost(self.lost_reason)
-        if self._usage is None or self._usage.done():
-            self._usage = self._loop.create_future()
-            self._link.send_message(0, {"usage": True})
-        return await asyncio.shield(self._usage)
-
     def _on_usage(self, rows: Any) -> None:
-        usage = {int(pid): Usage(float(cpu), int(memory)) for pid, cpu, memory in rows}
-        if self._usage is not None and not self._usage.done():
-            self._usage.set_result(usage)
+        for number, seconds, memory in rows:
+            child = self._children.get(number)
+            if child is not None:
+                child.node_usage = float(seconds), int(memory)
 
     # -- sending, and the end ----------------------------------------------------------------
 
@@ -289,8 +269,9 @@ class AgentConnection:
         self.lost_reason = reason
         self._close()
         error = NodeLost(reason)
-        for future in (*self._starts.values(), self._greeted, self._usage):
-            if future is not None and not future.done():
+        futures: list[asyncio.Future[Any]] = [*self._starts.values(), self._greeted]
+        for future in futures:
+            if not future.done():
                 future.set_exception(error)
                 future.exception()  # nobody may wait for it
         for child in list(self._children.values()):

@@ -4,8 +4,9 @@ An agent is the program that runs on another machine (a node) and starts process
 process has a number that the host chooses. A message about a process is sent in the stream of that
 number, and a message about the connection in stream 0.
 
-    host to agent, stream 0    welcome (the first message), usage (a request)
-    agent to host, stream 0    hello (the first message), usage, farewell (why it ends)
+    host to agent, stream 0    welcome (the first message)
+    agent to host, stream 0    hello (the first message), usage (of its processes, every few
+                               seconds), farewell (why it ends)
     host to agent, a process   order (what to start), then signal, kill
     agent to host, a process   wants_folder, then started or failed, then exit
 

@@ -58,6 +58,7 @@ class RemoteChild:
         self.on_released: Callable[[], None] | None = None
         self.is_node_draining = False
         self.is_node_silent = False
+        self.node_usage = 0.0, 0
 
     # -- used by the connection --------------------------------------------------------------
 

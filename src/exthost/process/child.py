@@ -123,6 +123,7 @@ class Child:
     node = ""
     is_node_draining = False
     is_node_silent = False
+    node_usage = 0.0, 0
 
     def on_node_draining(self, callback: Callable[[], None]) -> None:
         """Do nothing: only a process on another node is replaced because its node is drained."""

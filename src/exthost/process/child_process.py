@@ -45,6 +45,11 @@ class ChildProcess(Protocol):
     def is_node_silent(self) -> bool:
         """Whether nothing was heard of the node for a while, so that calls should avoid it."""
 
+    @property
+    def node_usage(self) -> tuple[float, int]:
+        """The seconds of processor time and the bytes of memory that the process uses, as its node
+        has reported them; zeros for this machine."""
+
     def on_node_draining(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the draining of the node begins; immediately, if it has begun."""
 

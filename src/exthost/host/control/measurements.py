@@ -52,18 +52,20 @@ class Measurements:
             seconds = self._seconds[ended.extension] = deque(maxlen=_MAX_CALLS)
         seconds.append(ended.seconds)
 
-    def measure(self, extension: str, pids: Sequence[int]) -> dict[str, Any]:
+    def measure(
+        self, extension: str, pids: Sequence[int], node_usage: tuple[float, int] = (0.0, 0)
+    ) -> dict[str, Any]:
         """Return the measurements of an extension. `pids` are its processes on this machine;
-        processes that they started are included. The percentiles are None if no call was measured
-        yet."""
+        processes that they started are included. `node_usage` is what its processes on other nodes
+        use. The percentiles are None if no call was measured yet."""
         durations = sorted(self._seconds.get(extension, ()))
         clocks = descendants(*pids)
-        seconds = sum(clock for clock in clocks.values() if clock != ENDED) / 1e9
+        seconds = sum(clock for clock in clocks.values() if clock != ENDED) / 1e9 + node_usage[0]
         return {
             "p50_ms": percentile(durations, 0.5),
             "p99_ms": percentile(durations, 0.99),
             "cpu_seconds": round(seconds + sum(map(reaped_seconds, clocks)), 3),
-            "memory_bytes": sum(memory_use(pid).total for pid in clocks),
+            "memory_bytes": sum(memory_use(pid).total for pid in clocks) + node_usage[1],
         }
 
 
