@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from exthost.cluster.cluster import Cluster
-from exthost.cluster.placer import AgentStart, Node, Place, PlaceRequest
+from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
 from exthost.config import spec_from_mapping
 from exthost.config.cluster import ClusterSettings
 from exthost.dialects.morphir.dialect import DIALECT
@@ -55,11 +55,11 @@ class SimulatedNodes:
     async def nodes(self) -> list[Node]:
         return self._nodes
 
-    async def hold(self, request: PlaceRequest) -> Place:
+    async def hold(self, request: PlaceRequest) -> HeldPlace:
         assert request.preferred is not None
-        return Place(id=request.id, node=request.preferred)
+        return HeldPlace(id=request.id, node=request.preferred)
 
-    async def release(self, place: Place) -> None:
+    async def release(self, place: HeldPlace) -> None:
         pass
 
     async def start_agent(self, node: Node, start: AgentStart) -> None:

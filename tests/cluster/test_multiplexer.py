@@ -10,7 +10,7 @@ from exthost.cluster.multiplexer import (
     MAX_MESSAGE_BYTES,
     WIDE_WINDOW_BYTES,
     WINDOW_BYTES,
-    Event,
+    FrameEvent,
     Kind,
     Multiplexer,
     ProtocolError,
@@ -30,17 +30,17 @@ def open_pair() -> tuple[Multiplexer, Multiplexer]:
 
 def transfer(
     source: Multiplexer, target: Multiplexer, cuts: list[int] | None = None
-) -> list[Event]:
+) -> list[FrameEvent]:
     """Pass the output of one end to the other, in pieces of these sizes."""
     data = b"".join(source.take_output())
-    events: list[Event] = []
+    events: list[FrameEvent] = []
     for size in cuts or ():
         events += target.receive(data[:size])
         data = data[size:]
     return events + target.receive(data)
 
 
-def data_of(events: list[Event], stream: int) -> bytes:
+def data_of(events: list[FrameEvent], stream: int) -> bytes:
     return b"".join(
         bytes(event.payload)
         for event in events

@@ -9,7 +9,7 @@ import pytest
 
 from exthost.cluster import ray_nodes
 from exthost.cluster.local_nodes import package_root
-from exthost.cluster.placer import AgentStart, Node, Place
+from exthost.cluster.placer import AgentStart, HeldPlace, Node
 from exthost.cluster.ray_nodes import RayNodes
 from exthost.errors import SpawnFailed
 from tests.extensions.harness import failing
@@ -109,7 +109,7 @@ async def test_the_driver_gets_no_variable_of_the_host(
     try:
         await nodes.start_agent(NODE, START)
         await nodes._agents[NODE.id]
-        await nodes.release(Place(id=7, node=NODE))
+        await nodes.release(HeldPlace(id=7, node=NODE))
         await asyncio.to_thread(nodes._process.wait)
     finally:
         await nodes.close()

@@ -29,7 +29,7 @@ from exthost.cluster.agent_process import AgentProcess, PipeWriter
 from exthost.cluster.folders import FolderStore
 from exthost.cluster.link import HEARTBEAT_SECONDS, Link, tune
 from exthost.cluster.messages import decode_order, hello
-from exthost.cluster.multiplexer import Event, Kind
+from exthost.cluster.multiplexer import FrameEvent, Kind
 from exthost.cluster.poller import Poller
 from exthost.cluster.preparation import encode_error, prepare_on_node
 from exthost.errors import ExthostError
@@ -190,7 +190,7 @@ class Agent:
         while self._link.has_decrypted and not self._end_reason:
             self._on_readable()
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: FrameEvent) -> None:
         stream = event.stream
         match event.kind:
             case Kind.CREDIT:

@@ -14,7 +14,7 @@ from typing import Any
 from exthost.cluster.folders import write_folder
 from exthost.cluster.link import HEARTBEAT_SECONDS, Link
 from exthost.cluster.messages import NUMBERS_PER_PROCESS, Order, encode_order, stream_numbers
-from exthost.cluster.multiplexer import Event, Kind, ProtocolError
+from exthost.cluster.multiplexer import FrameEvent, Kind, ProtocolError
 from exthost.cluster.remote_child import RemoteChild
 from exthost.cluster.streams import IncomingStream, OutgoingStream
 from exthost.launch.package_tree import PackageTree
@@ -164,7 +164,7 @@ class AgentConnection:
         if self._link.has_decrypted and not self.lost_reason:
             self._loop.call_soon(self._on_readable)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: FrameEvent) -> None:
         match event.kind:
             case Kind.CREDIT:
                 if (outgoing := self._outgoing.get(event.stream)) is not None:
@@ -176,7 +176,7 @@ class AgentConnection:
                     incoming.end()
             case Kind.RESET:
                 if (outgoing := self._outgoing.get(event.stream)) is not None:
-                    outgoing.break_off()
+                    outgoing.abort()
             case Kind.MESSAGE:
                 try:
                     self._on_message(event.stream, event.payload)

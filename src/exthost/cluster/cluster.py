@@ -24,7 +24,7 @@ from exthost.cluster.messages import Order, StateFolder
 from exthost.cluster.node_choice import choose_node, full_nodes
 from exthost.cluster.node_listener import NodeListener
 from exthost.cluster.placement_errors import NodeLostInStart, PlacementFailed
-from exthost.cluster.placer import Node, Place, Placer, PlaceRequest
+from exthost.cluster.placer import HeldPlace, Node, Placer, PlaceRequest
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
 from exthost.errors import ExthostError
@@ -138,7 +138,7 @@ class Cluster:
         child.spawn_seconds = time.perf_counter() - began
         return child
 
-    async def _hold(self, placer: Placer, spec: Spec) -> Place:
+    async def _hold(self, placer: Placer, spec: Spec) -> HeldPlace:
         """Return a place for a process of this extension. Raises SpawnFailed."""
         counts = self._processes.setdefault(spec.id, Counter())
         nodes = await placer.nodes()
@@ -178,7 +178,7 @@ class Cluster:
         self._processes[extension][node_id] += change
         self._totals[node_id] += change
 
-    def _release(self, placer: Placer, place: Place, extension: str) -> None:
+    def _release(self, placer: Placer, place: HeldPlace, extension: str) -> None:
         self._count(extension, place.node.id, -1)
         self._run_in_background(placer.release(place))
 

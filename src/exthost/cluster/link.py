@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-from exthost.cluster.multiplexer import Event, Multiplexer
+from exthost.cluster.multiplexer import FrameEvent, Multiplexer
 
 # While more than this waits to be sent, no further output of processes is accepted.
 MAX_UNSENT_BYTES = 512 * 1024
@@ -74,7 +74,7 @@ class Link:
 
     # -- receiving ---------------------------------------------------------------------------
 
-    def receive(self) -> list[Event]:
+    def receive(self) -> list[FrameEvent]:
         """Read once. Raises BlockingIOError if nothing has arrived, ProtocolError, and
         ConnectionError or another OSError at the end of the connection."""
         if not self._is_encrypted:

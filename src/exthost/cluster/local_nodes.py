@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from exthost.cluster.placer import AgentStart, Node, Place, PlaceRequest
+from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
 # How long an agent may take to end before it is killed.
@@ -73,7 +73,7 @@ class LocalNodes:
                     free[name] = free.get(name, 0) - amount
         return replace(node, free=free)
 
-    async def hold(self, request: PlaceRequest) -> Place:
+    async def hold(self, request: PlaceRequest) -> HeldPlace:
         preferred = request.preferred.id if request.preferred is not None else ""
         async with asyncio.timeout(request.seconds):
             while True:
@@ -83,10 +83,10 @@ class LocalNodes:
                 for node in nodes:
                     if node.id not in request.excluded and _has_free(node, request):
                         self._held[request.id] = node.id, dict(request.resources)
-                        return Place(id=request.id, node=node)
+                        return HeldPlace(id=request.id, node=node)
                 await self._changed.wait()
 
-    async def release(self, place: Place) -> None:
+    async def release(self, place: HeldPlace) -> None:
         if self._held.pop(place.id, None) is not None:
             self._changed.set()
 

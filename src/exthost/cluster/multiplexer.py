@@ -11,7 +11,7 @@ and the number of its stream (4).
     RESET    the receiver of a stream does not want more of it
     PART     the beginning of a message, which the next frames of the stream continue
     MESSAGE  a message (an object as JSON), or its last part
-    BEAT     nothing: the sender is alive
+    HEARTBEAT  nothing: the sender is alive
 
 **Flow control.** The sender of a stream may send WINDOW_BYTES that the receiver has not consumed.
 So a process that does not read, or that floods its output, holds up no other stream, and the memory
@@ -62,18 +62,18 @@ class Kind(IntEnum):
     RESET = 3
     PART = 4
     MESSAGE = 5
-    BEAT = 6
+    HEARTBEAT = 6
 
 
 _DATA = int(Kind.DATA)
-_BEAT = _HEADER.pack(Kind.BEAT, 0)
+_HEARTBEAT = _HEADER.pack(Kind.HEARTBEAT, 0)
 
 
 class ProtocolError(ValueError):
     """The peer has sent something that the protocol does not allow."""
 
 
-class Event(NamedTuple):
+class FrameEvent(NamedTuple):
     """What was received: `payload` is bytes (DATA), or an object (MESSAGE), otherwise None."""
 
     kind: int
@@ -162,8 +162,8 @@ class Multiplexer:
 
     def send_beat(self) -> None:
         """Show that this end is alive."""
-        self.output.append(_BEAT)
-        self.output_bytes += len(_BEAT)
+        self.output.append(_HEARTBEAT)
+        self.output_bytes += len(_HEARTBEAT)
 
     def _add_frame(self, kind: int, stream: int, payload: bytes | memoryview = b"") -> None:
         size = len(payload)
@@ -212,9 +212,9 @@ class Multiplexer:
         if self._incoming.pop(stream, None) is not None:
             self._add_frame(Kind.RESET, stream)
 
-    def receive(self, data: bytes) -> list[Event]:
+    def receive(self, data: bytes) -> list[FrameEvent]:
         """Return what these bytes mean. Raises ProtocolError."""
-        events: list[Event] = []
+        events: list[FrameEvent] = []
         if self._head:
             data = self._head + data
             self._head = b""
@@ -240,7 +240,7 @@ class Multiplexer:
             self._frame_left -= count
             if self._frame_kind == _DATA:
                 if self._frame_stream in self._incoming:
-                    events.append(Event(_DATA, self._frame_stream, chunk))
+                    events.append(FrameEvent(_DATA, self._frame_stream, chunk))
             elif self._frame_left:
                 self._small += chunk
             else:
@@ -251,7 +251,7 @@ class Multiplexer:
     def _check_frame(self) -> None:
         """Check the header of a frame. Count data against the window of its stream."""
         size, stream = self._frame_left, self._frame_stream
-        if size > MAX_FRAME_BYTES or self._frame_kind > Kind.BEAT:
+        if size > MAX_FRAME_BYTES or self._frame_kind > Kind.HEARTBEAT:
             raise ProtocolError(f"a frame of kind {self._frame_kind} has {size} bytes")
         if self._frame_kind == _DATA:
             incoming = self._incoming.get(stream)
@@ -260,7 +260,7 @@ class Multiplexer:
                 if incoming.room < 0:
                     raise ProtocolError(f"more was sent in stream {stream} than its window")
 
-    def _on_small_frame(self, payload: bytes, events: list[Event]) -> None:
+    def _on_small_frame(self, payload: bytes, events: list[FrameEvent]) -> None:
         kind, stream = self._frame_kind, self._frame_stream
         match kind:
             case Kind.CREDIT:
@@ -268,17 +268,17 @@ class Multiplexer:
                     raise ProtocolError("a frame with a credit of another size")
                 if stream in self._credit:
                     self._credit[stream] += _CREDIT.unpack(payload)[0]
-                    events.append(Event(kind, stream))
+                    events.append(FrameEvent(kind, stream))
             case Kind.END:
                 if self._incoming.pop(stream, None) is not None:
-                    events.append(Event(kind, stream))
+                    events.append(FrameEvent(kind, stream))
             case Kind.RESET:
                 if self._credit.pop(stream, None) is not None:
-                    events.append(Event(kind, stream))
+                    events.append(FrameEvent(kind, stream))
             case Kind.PART | Kind.MESSAGE:
                 self._on_message(kind, stream, payload, events)
 
-    def _on_message(self, kind: int, stream: int, payload: bytes, events: list[Event]) -> None:
+    def _on_message(self, kind: int, stream: int, payload: bytes, events: list[FrameEvent]) -> None:
         parts = self._parts.setdefault(stream, bytearray()) if kind == Kind.PART else None
         if parts is not None:
             parts += payload
@@ -292,4 +292,4 @@ class Multiplexer:
             raise ProtocolError(f"a message is not JSON: {error}") from None
         if not isinstance(message, dict):
             raise ProtocolError("a message is not an object")
-        events.append(Event(kind, stream, message))
+        events.append(FrameEvent(kind, stream, message))

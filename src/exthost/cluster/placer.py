@@ -52,7 +52,7 @@ class PlaceRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class HeldPlace:
     """Resources that are held for one process.
 
     id         that of the request
@@ -94,11 +94,11 @@ class Placer(Protocol):
     async def nodes(self) -> list[Node]:
         """Return the nodes that are alive."""
 
-    async def hold(self, request: PlaceRequest) -> Place:
+    async def hold(self, request: PlaceRequest) -> HeldPlace:
         """Wait for resources and hold them, on the preferred node if they are free there. Raises
         SpawnFailed, and TimeoutError if they were not free in time."""
 
-    async def release(self, place: Place) -> None:
+    async def release(self, place: HeldPlace) -> None:
         """Give the resources back."""
 
     async def start_agent(self, node: Node, start: AgentStart) -> None:

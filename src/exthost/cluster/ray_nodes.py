@@ -19,7 +19,7 @@ from typing import Any
 
 from exthost.cluster.local_nodes import package_root
 from exthost.cluster.placement_errors import PlacementFailed
-from exthost.cluster.placer import AgentStart, Node, Place, PlaceRequest
+from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
 from exthost.errors import SpawnFailed
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
@@ -99,12 +99,12 @@ class RayNodes:
     async def nodes(self) -> list[Node]:
         return [Node(**node) for node in await self._ask({"do": "nodes"})]
 
-    async def hold(self, request: PlaceRequest) -> Place:
+    async def hold(self, request: PlaceRequest) -> HeldPlace:
         nodes = {node.id: node for node in await self.nodes()}
         if not request.resources:
             if request.preferred is None:
                 raise TimeoutError
-            return Place(id=request.id, node=request.preferred)
+            return HeldPlace(id=request.id, node=request.preferred)
         try:
             answer = await self._ask(
                 {
@@ -124,7 +124,7 @@ class RayNodes:
         node = nodes.get(answer["node"])
         if node is None:  # it has joined meanwhile
             node = {node.id: node for node in await self.nodes()}[answer["node"]]
-        return Place(id=request.id, node=node, variables=answer["variables"])
+        return HeldPlace(id=request.id, node=node, variables=answer["variables"])
 
     def _forget_soon(self, id: int) -> None:
         """Give back what is held for a request that was given up, without waiting for it."""
@@ -133,7 +133,7 @@ class RayNodes:
         except (OSError, ValueError):
             pass  # the driver has ended, and so has what it held
 
-    async def release(self, place: Place) -> None:
+    async def release(self, place: HeldPlace) -> None:
         self._forget_soon(place.id)
 
     async def start_agent(self, node: Node, start: AgentStart) -> None:

@@ -129,7 +129,7 @@ class IncomingStream:
 
 
 class OutgoingStream:
-    """A stream that is written. The connection calls `notify` and `break_off`."""
+    """A stream that is written. The connection calls `notify` and `abort`."""
 
     __slots__ = ("_callback", "_link", "_loop", "_stream", "is_broken", "on_broken")
 
@@ -154,7 +154,7 @@ class OutgoingStream:
         if self._callback is not None:
             self._callback()
 
-    def break_off(self) -> None:
+    def abort(self) -> None:
         """Report that nothing can be written any more: the process has closed its stdin."""
         if not self.is_broken:
             self.is_broken = True
