@@ -146,7 +146,8 @@ class Driver:
             [request["resources"]],
             strategy="STRICT_PACK",
             _soft_target_node_id=request["preferred"] or None,
-            bundle_label_selector=[selector] if selector else None,
+            # Only if it is needed: older versions of Ray do not have it.
+            **({"bundle_label_selector": [selector]} if selector else {}),
         )
         self._groups[request["id"]] = group
         if not group.wait(request["seconds"]):
