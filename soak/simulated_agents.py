@@ -10,7 +10,6 @@ import json
 import os
 import selectors
 import socket
-import sys
 import time
 
 from exthost.cluster.link import HEARTBEAT_SECONDS, Link
@@ -119,4 +118,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
