@@ -15,7 +15,7 @@ from exthost.errors import ExtensionGone, ExthostError
 from soak.cluster_rows import cluster_rows
 from soak.row import Row
 from soak.scale_rows import scale_rows
-from tests.extensions.harness import accounted
+from tests.extensions.harness import check_call_counts
 from tests.faults.harness import HostileRun, extension, frame, hurried
 from tests.faults.recordings import length, recorded, replay
 
@@ -46,7 +46,7 @@ class Callers:
 
     def settle(self) -> None:
         """Check that the host counted what the callers saw, and that no call is left."""
-        accounted(self.ext, sum(self.ends.values()))
+        check_call_counts(self.ext, sum(self.ends.values()))
         stats = self.ext.stats
         observed = {"result": self.ends["result"], "gone": self.ends["gone"]}
         assert {name: getattr(stats, name) for name in observed} == observed, (self.ends, stats)

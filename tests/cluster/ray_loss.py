@@ -21,8 +21,15 @@ from exthost.config.cluster import ClusterSettings
 from exthost.extension.extension import Extension
 from tests.cluster.load import ALWAYS_RESTART, PATIENT_BREAKER, Load, kill_repeatedly
 from tests.cluster.loaded_host import kill_loaded_host
-from tests.extensions.harness import IMPATIENT, Ledger, command, until
-from tests.extensions.proc import MARK, all_pids, descendants_of, environment_of, read_process, runs
+from tests.extensions.harness import SHORT_SHUTDOWN, Ledger, hostile_command, wait_until
+from tests.extensions.proc import (
+    MARK,
+    all_pids,
+    descendants_of,
+    environment_of,
+    is_running,
+    read_process,
+)
 
 NODES = 3
 
@@ -170,7 +177,7 @@ async def on_ray(
 ) -> AsyncIterator[OnRay]:
     """Start a pool with one process for each node. At the end, check that every call ended once and
     that no process remains on any node."""
-    program, *args = command()
+    program, *args = hostile_command()
     size = len(ray.nodes)
     pool = {"engine": "ray", "min": size, "max": size, "resources": {"CPU": 1}, "spread": True}
     entry = {
@@ -191,10 +198,10 @@ async def on_ray(
         return placers[-1]
 
     cluster = Cluster(cluster_settings, make_placer)
-    extension = Extension(spec, IMPATIENT, bus=ledger.bus, spawn=cluster.spawner(spec))
+    extension = Extension(spec, SHORT_SHUTDOWN, bus=ledger.bus, spawn=cluster.spawner(spec))
     try:
         await extension.start()
-        await until(lambda: extension.stats.processes == size, PLACE_SECONDS)
+        await wait_until(lambda: extension.stats.processes == size, PLACE_SECONDS)
         assert len(ray.agents()) == ray.count_held() == size
         yield OnRay(extension, cluster, ray, placers)
     finally:
@@ -205,7 +212,7 @@ async def on_ray(
 
 
 def _wait_until_empty(ray: RayCluster) -> None:
-    asyncio.run(until(ray.is_empty))
+    asyncio.run(wait_until(ray.is_empty))
 
 
 # -- the parts that can be killed --------------------------------------------------------------
@@ -279,7 +286,7 @@ async def kill_on(r: OnRay, part: str, rounds: int) -> Load:
     """Kill this part of the cluster this often under load, and return the counts of calls."""
 
     async def kill() -> Callable[[], bool]:
-        await until(lambda: runs(r.extension.stats.pid or 0), PLACE_SECONDS)
+        await wait_until(lambda: is_running(r.extension.stats.pid or 0), PLACE_SECONDS)
         victim = Victim(r)
         killed, ended_pids = KILLS[part](r, victim)
         for pid in killed:
@@ -287,7 +294,7 @@ async def kill_on(r: OnRay, part: str, rounds: int) -> Load:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass  # it has ended with another process
-        await until(lambda: not any(map(runs, ended_pids)), 90)
+        await wait_until(lambda: not any(map(is_running, ended_pids)), 90)
         if part in ("raylet", "node"):
             await asyncio.to_thread(r.ray.replace, victim.node)
         return lambda: True
@@ -298,7 +305,7 @@ async def kill_on(r: OnRay, part: str, rounds: int) -> Load:
 def kill_host(ray: RayCluster) -> float:
     """Kill a program with a pool on the cluster, whose processes ignore the end of stdin. Return
     after how many seconds no process remains on any node."""
-    program, *args = command("ignore_eof")
+    program, *args = hostile_command("ignore_eof")
     entry = {
         "name": "hostile",
         "dialect": "morphir",

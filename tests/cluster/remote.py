@@ -10,7 +10,7 @@ from exthost.config import spec_from_mapping
 from exthost.config.cluster import ClusterSettings
 from exthost.extension.extension import Extension
 from exthost.process.procfs import children_of
-from tests.extensions.harness import IMPATIENT, Ledger, command
+from tests.extensions.harness import SHORT_SHUTDOWN, Ledger, hostile_command
 
 
 class RemoteExtension:
@@ -47,14 +47,14 @@ async def remote(
 ) -> AsyncIterator[RemoteExtension]:
     """Yield a hostile extension that is not started. At the end, check that every call ended
     once."""
-    program, *args = argv or command(*flags)
+    program, *args = argv or hostile_command(*flags)
     source = {"type": "process", "command": program, "args": args}
     spec = spec_from_mapping({"name": "hostile", "source": source, **settings})
     placer = LocalNodes(nodes, resources)
     ledger = Ledger()
     # Longer than the default: on a busy machine this process may not run for seconds.
     engine = Cluster(cluster or ClusterSettings(silence=60.0), lambda: placer)
-    extension = Extension(spec, IMPATIENT, bus=ledger.bus, spawn=engine.spawner(spec))
+    extension = Extension(spec, SHORT_SHUTDOWN, bus=ledger.bus, spawn=engine.spawner(spec))
     try:
         yield RemoteExtension(extension, placer, ledger, engine)
     finally:

@@ -21,8 +21,8 @@ from exthost.config.cluster import ClusterSettings
 from exthost.config.discovery.configfile import read_config
 from exthost.errors import ConfigError, ExtensionGone
 from tests.cluster.remote import remote
-from tests.extensions.harness import failing, until
-from tests.extensions.proc import runs
+from tests.extensions.harness import error_of, wait_until
+from tests.extensions.proc import is_running
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +49,14 @@ async def test_calls_stderr_and_the_exit_status_are_sent_over_tls(
         assert await extension.call("echo", large) == large
         answers = await asyncio.gather(*(extension.call("echo", n) for n in range(200)))
         assert answers == list(range(200))
-        error = await failing(extension.call("leave", {"code": 3}))
+        error = await error_of(extension.call("leave", {"code": 3}))
         assert error.evidence.exit == "exited with 3"
         assert error.evidence.stderr == ("leaving, as I was told",)
 
         assert await extension.call("echo", 2) == 2
         (pid,), child = r.agent_pids, extension.stats.pid or 0
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: not runs(child) and extension.stats.pid != child)
+        await wait_until(lambda: not is_running(child) and extension.stats.pid != child)
         assert await extension.call("echo", 3) == 3
 
 
@@ -67,11 +67,11 @@ async def test_a_frozen_node_with_an_encrypted_connection_is_detected(
     async with remote(cluster=replace(encrypted, silence=2.0)) as r:
         extension = await r.extension.start()
         (pid,), child = r.agent_pids, extension.stats.pid or 0
-        call_in_flight = asyncio.create_task(failing(extension.call("keep", 1)))
-        await until(lambda: extension.stats.in_flight == 1)
+        call_in_flight = asyncio.create_task(error_of(extension.call("keep", 1)))
+        await wait_until(lambda: extension.stats.in_flight == 1)
         os.kill(pid, signal.SIGSTOP)
         assert isinstance(await call_in_flight, ExtensionGone)
-        await until(lambda: not runs(child) and not runs(pid))
+        await wait_until(lambda: not is_running(child) and not is_running(pid))
 
 
 async def connect(listener: NodeListener, folder: Path, nonce: str = "") -> socket.socket:

@@ -18,8 +18,8 @@ from exthost.config.cluster import ClusterSettings
 from exthost.errors import Refused, SpawnFailed
 from tests.cluster.load import ALWAYS_RESTART, under_load
 from tests.cluster.remote import RemoteExtension, remote
-from tests.extensions.harness import HOSTILE, command, failing, until
-from tests.extensions.proc import runs
+from tests.extensions.harness import HOSTILE, error_of, hostile_command, wait_until
+from tests.extensions.proc import is_running
 
 pytestmark = pytest.mark.more
 
@@ -37,15 +37,15 @@ async def test_new_nodes_are_used_and_draining_nodes_are_emptied() -> None:
     async with remote(nodes=1, pool=pool, restart=ALWAYS_RESTART, limits={"idle": "1h"}) as r:
         await r.extension.start()
         async with under_load(r.extension) as load:
-            await until(lambda: load.ends["result"] > 50)
+            await wait_until(lambda: load.ends["result"] > 50)
             assert nodes_of(r) == {"local-1"}
             r.nodes.join("new")
-            await until(lambda: nodes_of(r) == {"local-1", "new"})
+            await wait_until(lambda: nodes_of(r) == {"local-1", "new"})
             r.nodes.drain("local-1")
             r.nodes.join("newer")
-            await until(lambda: nodes_of(r) == {"new", "newer"})
+            await wait_until(lambda: nodes_of(r) == {"new", "newer"})
             before = load.ends["result"]
-            await until(lambda: load.ends["result"] > before + 50)
+            await wait_until(lambda: load.ends["result"] > before + 50)
         assert set(load.ends) == {"result"}, load.ends
 
 
@@ -54,10 +54,10 @@ async def test_a_draining_node_is_used_until_another_node_joins() -> None:
         await r.extension.start()
         r.nodes.drain("local-1")
         (child,) = r.extension._supervisor.processes.workers
-        await until(lambda: child.session.lifetime.child.is_node_draining)
+        await wait_until(lambda: child.session.lifetime.child.is_node_draining)
         assert await r.extension.call("echo", 1) == 1
         r.nodes.join("new")
-        await until(lambda: nodes_of(r) == {"new"})
+        await wait_until(lambda: nodes_of(r) == {"new"})
         assert await r.extension.call("echo", 2) == 2
 
 
@@ -71,19 +71,19 @@ async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes(
         breaker={"failures": 10**6},
     ) as r:
         await r.extension.start()
-        await until(lambda: r.extension.stats.processes == 2)
+        await wait_until(lambda: r.extension.stats.processes == 2)
         async with under_load(r.extension) as load:
-            await until(lambda: load.ends["result"] > 20)
+            await wait_until(lambda: load.ends["result"] > 20)
             name = next(iter(nodes_of(r)))
             frozen_pid = r.nodes.agents[name].pid
             began = time.monotonic()
             os.kill(frozen_pid, signal.SIGSTOP)
-            await until(lambda: load.ends["ExtensionGone"] > 0)
+            await wait_until(lambda: load.ends["ExtensionGone"] > 0)
             # The default is 5 s, with a heartbeat each second. A busy machine needs more time.
             assert 3 < time.monotonic() - began < 30
-            await until(lambda: r.extension.stats.processes == 2)
+            await wait_until(lambda: r.extension.stats.processes == 2)
             assert name not in nodes_of(r)
-            await until(lambda: not runs(frozen_pid))
+            await wait_until(lambda: not is_running(frozen_pid))
         assert set(load.ends) == {"result", "ExtensionGone"}
 
 
@@ -103,7 +103,7 @@ async def test_a_dead_node_that_is_still_listed_is_not_used(
     pool = {"engine": "local", "min": 2, "max": 2, "per_node": 2}
     async with remote(nodes=2, pool=pool) as r:
         await r.extension.start()
-        await until(lambda: r.extension.stats.processes == 2)
+        await wait_until(lambda: r.extension.stats.processes == 2)
         assert r.extension.stats.nodes == {"local-2": 2}
 
 
@@ -114,7 +114,7 @@ async def test_a_node_that_cannot_reach_the_host_is_reported(
         cluster = r.cluster
         await cluster._listener.open()
         cluster._listener.address = "127.0.0.1:1"
-        error = await failing(r.extension.start())
+        error = await error_of(r.extension.start())
         assert isinstance(error, SpawnFailed) and error.code == "X0426"
         assert "127.0.0.1:1" in error.message and "on node local-" in error.message
 
@@ -150,7 +150,7 @@ async def test_the_folder_of_an_extension_is_sent_and_its_pins_are_checked_on_th
         cause = host["a"].cause
         assert isinstance(cause, Refused) and cause.code == "X0386"
         assert "on node local-" in cause.message
-        error = await failing(host["a"].call("echo", 1))
+        error = await error_of(host["a"].call("echo", 1))
         assert "on node local-" in str(error)
 
 
@@ -191,7 +191,7 @@ asyncio.run(main())
 
 
 def test_a_fork_of_the_host_does_not_keep_a_connection_open() -> None:
-    argv = [sys.executable, "-c", FORKED_HOST, *command("ignore_eof")]
+    argv = [sys.executable, "-c", FORKED_HOST, *hostile_command("ignore_eof")]
     environ = {**os.environ, "PYTHONPATH": str(Path(exthost.__file__).parents[1])}
     host = subprocess.Popen(argv, stdout=subprocess.PIPE, env=environ)
     assert host.stdout is not None
@@ -201,8 +201,8 @@ def test_a_fork_of_the_host_does_not_keep_a_connection_open() -> None:
         host.kill()
         host.wait()
         # The connection to the node is closed although the fork still runs.
-        asyncio.run(until(lambda: not runs(child)))
-        assert runs(forked_pid)
+        asyncio.run(wait_until(lambda: not is_running(child)))
+        assert is_running(forked_pid)
     finally:
         host.kill()
         if forked_pid:

@@ -11,8 +11,8 @@ import pytest
 from tests.cluster.load import ALWAYS_RESTART, PATIENT_BREAKER, Load, kill_repeatedly
 from tests.cluster.loaded_host import kill_loaded_host
 from tests.cluster.remote import RemoteExtension, remote
-from tests.extensions.harness import command, until
-from tests.extensions.proc import runs
+from tests.extensions.harness import hostile_command, wait_until
+from tests.extensions.proc import is_running
 
 pytestmark = pytest.mark.more
 
@@ -22,13 +22,13 @@ POOL = {"engine": "local", "min": 3, "max": 3}
 def kill_child(r: RemoteExtension) -> Callable[[], bool]:
     pid = r.extension.stats.pid or 0
     os.kill(pid, signal.SIGKILL)
-    return lambda: not runs(pid) and r.extension.stats.pid != pid
+    return lambda: not is_running(pid) and r.extension.stats.pid != pid
 
 
 def kill_agent(r: RemoteExtension) -> Callable[[], bool]:
     pids = r.pids_of_node(_first_node(r))
     os.kill(pids[0], signal.SIGKILL)
-    return lambda: not any(map(runs, pids)) and r.extension.stats.pid not in pids
+    return lambda: not any(map(is_running, pids)) and r.extension.stats.pid not in pids
 
 
 def _first_node(r: RemoteExtension) -> str:
@@ -40,7 +40,7 @@ def kill_node(r: RemoteExtension) -> Callable[[], bool]:
     pids = r.pids_of_node(_first_node(r))
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    return lambda: not any(map(runs, pids)) and r.extension.stats.pid not in pids
+    return lambda: not any(map(is_running, pids)) and r.extension.stats.pid not in pids
 
 
 KILLS: dict[str, Callable[[RemoteExtension], Callable[[], bool]]] = {
@@ -58,10 +58,10 @@ async def repeated(
         pool=POOL, restart=ALWAYS_RESTART, breaker=PATIENT_BREAKER, nodes=nodes, **settings
     ) as r:
         await r.extension.start()
-        await until(lambda: r.extension.stats.processes == 3)
+        await wait_until(lambda: r.extension.stats.processes == 3)
 
         async def kill() -> Callable[[], bool]:
-            await until(lambda: r.extension.stats.processes == 3)
+            await wait_until(lambda: r.extension.stats.processes == 3)
             return KILLS[part](r)
 
         load = await kill_repeatedly(r.extension, rounds, kill, 3)
@@ -87,7 +87,7 @@ async def test_with_retry_once_every_call_has_a_result_despite_a_killed_node() -
 def kill_host() -> float:
     """Kill a host with two processes on nodes, which ignore the end of stdin. Return after how many
     seconds no process remains."""
-    program, *args = command("ignore_eof")
+    program, *args = hostile_command("ignore_eof")
     entry = {
         "name": "a",
         "dialect": "morphir",

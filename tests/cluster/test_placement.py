@@ -21,7 +21,7 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Pool, Spec
 from exthost.process.environment import Variables
 from tests.cluster.remote import remote
-from tests.extensions.harness import command, failing, until
+from tests.extensions.harness import error_of, hostile_command, wait_until
 
 # The time that the cluster allows for the replies to three starts.
 SPAWN_LIMIT_SECONDS = 60.0
@@ -45,7 +45,7 @@ async def test_a_node_that_never_connects_is_an_error_that_names_the_address() -
     cluster = Cluster(ClusterSettings(place=0.05), lambda: placer)
     pool = Pool(engine="local", resources=(("CPU", 2), ("tape", 1)))
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
-    error = await failing(spawn(PLAN, "a"))
+    error = await error_of(spawn(PLAN, "a"))
     await cluster.close()
     assert isinstance(error, SpawnFailed) and error.code == "X0422"
     assert "node local-1" in error.message and "127.0.0.1:" in error.message
@@ -59,7 +59,7 @@ async def test_resources_that_are_not_free_in_time_are_an_error_that_names_them(
     cluster = Cluster(ClusterSettings(place=0.05), lambda: placer)
     pool = Pool(engine="local", resources=(("CPU", 2),))
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
-    error = await failing(spawn(PLAN, "a"))
+    error = await error_of(spawn(PLAN, "a"))
     await cluster.close()
     assert error.code == "X1976" and "asked for: CPU 2" in error.message
 
@@ -125,7 +125,7 @@ async def test_an_agent_of_another_version_is_reported() -> None:
     placer = HostileNodes("{}", HELLO % "7.0.0")
     cluster = Cluster(ClusterSettings(), lambda: placer)
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=Pool()))
-    error = await failing(spawn(PLAN, "a"))
+    error = await error_of(spawn(PLAN, "a"))
     await cluster.close()
     assert error.code == "X0430" and "7.0.0" in error.message
 
@@ -146,7 +146,7 @@ async def test_an_agent_with_an_invalid_reply_is_lost_before_the_place_limit(
     pool = Pool(engine="local")
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
     began = time.monotonic()
-    error = await failing(spawn(PLAN, "a"))
+    error = await error_of(spawn(PLAN, "a"))
     await cluster.close()
     assert isinstance(error, SpawnFailed) and error.code == code, error
     # On a busy machine a process may take seconds to start.
@@ -157,9 +157,9 @@ async def test_unknown_connections_are_named_as_the_cause_of_a_failed_start() ->
     placer = UnconnectedNodes(1)
     cluster = Cluster(ClusterSettings(place=3.0), lambda: placer)
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=Pool()))
-    starting = asyncio.ensure_future(failing(spawn(PLAN, "a")))
-    await until(lambda: bool(cluster._listener.address))
-    await until(lambda: bool(cluster._listener._expected))
+    starting = asyncio.ensure_future(error_of(spawn(PLAN, "a")))
+    await wait_until(lambda: bool(cluster._listener.address))
+    await wait_until(lambda: bool(cluster._listener._expected))
     host, _, port = cluster._listener.address.rpartition(":")
     unknown_connections = [(await asyncio.open_connection(host, int(port)))[1] for _ in range(300)]
     error = await starting
@@ -183,7 +183,7 @@ async def test_processes_are_placed_on_the_expected_number_of_nodes(
     async with remote(nodes=len(node_names), pool=_pool_settings(pool)) as r:
         await r.extension.start()
         expected_processes = expected if pool.per_node else 3
-        await until(lambda: r.extension.stats.processes == expected_processes)
+        await wait_until(lambda: r.extension.stats.processes == expected_processes)
         assert len(r.extension.stats.nodes) == expected
         assert sum(r.extension.stats.nodes.values()) == expected_processes
 
@@ -203,13 +203,13 @@ async def test_a_start_fails_if_every_node_has_its_maximum_of_processes() -> Non
         await r.extension.start()
         (node,) = await r.nodes.nodes()
         spawn = r.extension._starter.spawn
-        error = await failing(spawn(PLAN, "hostile"))  # type: ignore[arg-type]
+        error = await error_of(spawn(PLAN, "hostile"))  # type: ignore[arg-type]
         assert error.code == "X0421" and "1 alive" in error.message
         assert node.name == "local-1"
 
 
 def entry(**settings: object) -> dict[str, object]:
-    program, *args = command()
+    program, *args = hostile_command()
     source = {"type": "process", "command": program, "args": args}
     return {"name": "a", "dialect": "morphir", "source": source, **settings}
 
@@ -227,7 +227,7 @@ async def test_a_host_starts_a_pool_with_resources_on_a_node() -> None:
 async def test_pins_are_checked_on_the_node() -> None:
     pinned = entry(pool={"engine": "local"}, sha256={"interpreter": "0" * 64})
     async with exthost.Host.from_config({"extensions": [pinned]}) as host:
-        error = await failing(host["a"].call("echo", 1))
+        error = await error_of(host["a"].call("echo", 1))
         cause = host["a"].cause
         assert isinstance(cause, Refused) and cause.code == "X0386"
         assert "on node local-" in cause.message and "interpreter" in str(error)
@@ -256,7 +256,7 @@ def test_mistakes_in_the_cluster_section_are_reported(
 
 @pytest.mark.more
 async def test_a_connection_without_a_host_can_use_nodes() -> None:
-    argv = command()
+    argv = hostile_command()
     pool: PoolSettings = {"engine": "local"}
     async with exthost.connect(argv, dialect="morphir", pool=pool) as ext:
         assert await ext.call("echo", 1) == 1

@@ -32,7 +32,7 @@ from tests.cluster.ray_loss import (
     on_ray,
 )
 from tests.cluster.test_placement import entry
-from tests.extensions.harness import closing, failing, until
+from tests.extensions.harness import closed_at_end, error_of, wait_until
 from tests.extensions.proc import environment_of
 from tests.toys import askback
 
@@ -64,12 +64,12 @@ async def test_calls_and_crashes_of_a_pool_on_ray() -> None:
     async with exthost.Host.from_config(config) as host:
         extension = host["a"]
         assert await extension.call("echo", {"x": 1}) == {"x": 1}
-        await until(lambda: extension.stats.processes == 2, 120)
+        await wait_until(lambda: extension.stats.processes == 2, 120)
         assert sum(extension.stats.nodes.values()) == 2
-        error = await failing(extension.call("leave", {"code": 3}))
+        error = await error_of(extension.call("leave", {"code": 3}))
         assert error.evidence.exit == "exited with 3"
         os.kill(extension.stats.pid or 0, signal.SIGKILL)
-        await until(lambda: extension.stats.crashes == 2)
+        await wait_until(lambda: extension.stats.crashes == 2)
         assert await extension.call("echo", 2) == 2
 
 
@@ -89,7 +89,7 @@ async def test_a_pool_on_three_ray_nodes_behaves_like_a_local_pool(
             assert ray.has_file(variables["PYTHONPATH"])
 
         call = asyncio.create_task(extension.call("keep", 1))
-        await until(lambda: extension.stats.in_flight == 1)
+        await wait_until(lambda: extension.stats.in_flight == 1)
         call.cancel()
         await asyncio.wait([call])
         assert call.cancelled() and extension.stats.cancelled == 1
@@ -100,10 +100,10 @@ async def test_a_pool_on_three_ray_nodes_behaves_like_a_local_pool(
         async with under_load(extension) as load:
             await extension.restart()
             assert extension.stats.pid != before
-            await until(lambda: extension.stats.processes == NODES, PLACE_SECONDS)
+            await wait_until(lambda: extension.stats.processes == NODES, PLACE_SECONDS)
             drained_node = sorted(r.nodes)[0]
             assert await asyncio.to_thread(ray.drain, drained_node)
-            await until(lambda: drained_node not in r.nodes, PLACE_SECONDS)
+            await wait_until(lambda: drained_node not in r.nodes, PLACE_SECONDS)
             await asyncio.to_thread(ray.replace, drained_node)
         assert set(load.ends) == {"result"}, load.ends
 
@@ -129,7 +129,7 @@ async def stream_on(on_cluster: OnRay, params: object) -> list[object]:
         handlers={"config.get": config_get},
         spawn=on_cluster.cluster.spawner(spec),
     )
-    async with closing(extension), extension.stream("run", params) as stream:
+    async with closed_at_end(extension), extension.stream("run", params) as stream:
         return [event async for event in stream]
 
 
@@ -157,7 +157,7 @@ async def test_calls_work_without_the_head_of_a_cluster_and_starts_fail(
     try:
         async with on_ray(ray) as r:
             ray.kill_head()
-            error = await failing(r.extension.restart())
+            error = await error_of(r.extension.restart())
             assert error.code == "X0424", error
             assert await r.extension.call("echo", 1) == 1
     finally:

@@ -12,7 +12,7 @@ from exthost.cluster.local_nodes import package_root
 from exthost.cluster.placer import AgentStart, HeldPlace, Node
 from exthost.cluster.ray_nodes import RayNodes
 from exthost.errors import SpawnFailed
-from tests.extensions.harness import failing
+from tests.extensions.harness import error_of
 
 # A driver that answers two requests and exits. It writes its variables and requests into a file.
 DRIVER = """
@@ -66,7 +66,7 @@ async def test_a_start_fails_if_the_driver_has_ended(
         assert nodes.has_ended
         await nodes.start_agent(NODE, START)
         assert "has ended" in await nodes.wait_agent_ended(NODE)
-        error = await failing(nodes.nodes())
+        error = await error_of(nodes.nodes())
         assert error.code == "X0424" and "has ended" in error.message
     finally:
         await nodes.close()
@@ -78,7 +78,7 @@ async def test_a_request_without_an_answer_is_reported(
     monkeypatch.setattr(ray_nodes, "_ANSWER_SECONDS", 0.05)
     nodes = make_nodes(tmp_path, monkeypatch, SILENT_DRIVER)
     try:
-        error = await failing(nodes.nodes())
+        error = await error_of(nodes.nodes())
         assert error.code == "X0424" and "did not answer within 0.05 s" in error.message
     finally:
         await nodes.close()

@@ -27,8 +27,15 @@ from exthost.model.spec import Pool, Spec
 from exthost.session.call import Call
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.harness import NEVER, Ledger, command, failing, plain, until
-from tests.extensions.proc import gone, runs
+from tests.extensions.harness import (
+    ONE_HOUR,
+    Ledger,
+    error_of,
+    extension_without_namespace,
+    hostile_command,
+    wait_until,
+)
+from tests.extensions.proc import is_gone, is_running
 
 
 async def call_for_pids(ext: exthost.Extension, calls: int) -> list[int]:
@@ -46,14 +53,16 @@ async def test_calls_are_spread_over_the_pool_within_its_limits(
     starts_file = tmp_path / "starts"
     ledger = Ledger()
     pool = {"min": 2, "max": 3}
-    async with plain(f"marks={starts_file}", pool=pool, events=ledger.bus) as ext:
-        await until(lambda: ext.stats.processes == 2)
+    async with extension_without_namespace(
+        f"marks={starts_file}", pool=pool, events=ledger.bus
+    ) as ext:
+        await wait_until(lambda: ext.stats.processes == 2)
         assert len(set(await call_for_pids(ext, 2))) == 2  # each process got one call
         kept_calls = [
-            asyncio.ensure_future(failing(ext.call("keep", timeout=600))) for _ in range(3)
+            asyncio.ensure_future(error_of(ext.call("keep", timeout=600))) for _ in range(3)
         ]
         # A third process was started because both were busy.
-        await until(lambda: ext.stats.processes == 3)
+        await wait_until(lambda: ext.stats.processes == 3)
         # A process answers calls while it keeps others.
         assert await ext.call("pid") in read_pids(starts_file)
         await clock.advance(601)
@@ -63,20 +72,22 @@ async def test_calls_are_spread_over_the_pool_within_its_limits(
             and len(read_pids(starts_file)) == 3
         )
         ledger.settle(ext)
-    assert all(map(gone, read_pids(starts_file)))
+    assert all(map(is_gone, read_pids(starts_file)))
     assert follows_the_table(ledger.states)
 
 
 async def test_the_extension_stays_ready_while_a_dead_process_is_replaced() -> None:
     ledger = Ledger()
     restart = {"strategy": "immediate", "max_retries": 3}
-    async with plain(pool={"min": 2, "max": 2}, restart=restart, events=ledger.bus) as ext:
-        await until(lambda: ext.stats.processes == 2)
+    async with extension_without_namespace(
+        pool={"min": 2, "max": 2}, restart=restart, events=ledger.bus
+    ) as ext:
+        await wait_until(lambda: ext.stats.processes == 2)
         dead_pid = crash(ext)
-        await until(lambda: gone(dead_pid))
+        await wait_until(lambda: is_gone(dead_pid))
         for n in range(20):
             assert await ext.call("echo", n) == n
-        await until(lambda: ext.stats.processes == 2)
+        await wait_until(lambda: ext.stats.processes == 2)
         assert ext.stats.restarts == ext.stats.crashes == 1
         assert (ext.state, ext.health) == ("ready", "degraded")
         ledger.settle(ext, result=20)
@@ -85,8 +96,8 @@ async def test_the_extension_stays_ready_while_a_dead_process_is_replaced() -> N
 
 async def test_two_processes_that_die_at_the_same_time_are_both_replaced() -> None:
     restart = {"strategy": "immediate", "max_retries": 9}
-    async with plain(pool={"min": 3, "max": 3}, restart=restart) as ext:
-        await until(lambda: ext.stats.processes == 3)
+    async with extension_without_namespace(pool={"min": 3, "max": 3}, restart=restart) as ext:
+        await wait_until(lambda: ext.stats.processes == 3)
         dead_pids = [session.lifetime.child.pid for session in ext._supervisor.processes.sessions][
             :2
         ]
@@ -94,10 +105,10 @@ async def test_two_processes_that_die_at_the_same_time_are_both_replaced() -> No
             os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + 60
         # The loop does not run here, so it sees both exits at once.
-        while any(map(runs, dead_pids)):
+        while any(map(is_running, dead_pids)):
             assert time.monotonic() < deadline
             time.sleep(0.005)  # noqa: ASYNC251
-        await until(lambda: ext.stats.crashes == 2 and ext.stats.processes == 3)
+        await wait_until(lambda: ext.stats.crashes == 2 and ext.stats.processes == 3)
 
 
 # The first process to start exits in its handshake, and the second answers once the test has
@@ -138,15 +149,15 @@ async def test_a_process_that_fails_while_the_first_still_starts_is_replaced_and
         dialect="morphir",
         pool={"min": 2, "max": 2},
         restart={"strategy": "immediate", "max_retries": 3},
-        limits={"handshake": NEVER},
+        limits={"handshake": ONE_HOUR},
         events=bus,
     )
     opening = asyncio.ensure_future(connection.__aenter__())
     try:
-        await until(lambda: len(exits) == 1)
+        await wait_until(lambda: len(exits) == 1)
         (tmp_path / "go").touch()
         ext = await opening
-        await until(lambda: ext.stats.processes == 2)
+        await wait_until(lambda: ext.stats.processes == 2)
         assert (ext.state, ext.health) == ("ready", "degraded")
         assert ext.internals.lost_process is not None and "no port is free" in str(
             ext.internals.lost_process[0]
@@ -176,9 +187,9 @@ async def test_a_process_that_ends_while_another_one_starts_is_replaced(tmp_path
     ) as ext:
         assert ext.stats.processes == 1  # the other process waits for the file
         crash(ext)
-        await until(lambda: ext.state == "starting")
+        await wait_until(lambda: ext.state == "starting")
         (tmp_path / "go").touch()
-        await until(lambda: ext.stats.processes == 2)
+        await wait_until(lambda: ext.stats.processes == 2)
         assert ext.health == "degraded"
 
 
@@ -188,21 +199,23 @@ async def test_restarts_of_a_pool_whose_processes_all_die_are_limited(
     starts_file = tmp_path / "starts"
     restart = {"strategy": "immediate", "max_retries": 4}
     pool = {"min": 2, "max": 2}
-    async with plain("die_after=0", f"marks={starts_file}", pool=pool, restart=restart) as ext:
+    async with extension_without_namespace(
+        "die_after=0", f"marks={starts_file}", pool=pool, restart=restart
+    ) as ext:
         while ext.state != "failed":
-            await failing(ext.call("echo"))
+            await error_of(ext.call("echo"))
         # The two of the pool, one for each retry, and one.
         assert len(read_pids(starts_file)) <= 2 + 4 + 1
-        assert isinstance(await failing(ext.call("echo")), ExtensionGone)
+        assert isinstance(await error_of(ext.call("echo")), ExtensionGone)
 
 
 async def test_idle_processes_are_ended_and_the_next_call_starts_one() -> None:
     ledger = Ledger()
-    async with plain(limits={"idle": "200ms"}, events=ledger.bus) as ext:
+    async with extension_without_namespace(limits={"idle": "200ms"}, events=ledger.bus) as ext:
         first_pid = await ext.call("pid")
-        await until(lambda: ext.state == "admitted")
+        await wait_until(lambda: ext.state == "admitted")
         assert ext.health == "idle" and "echo" in ext.tools
-        await until(lambda: gone(first_pid))
+        await wait_until(lambda: is_gone(first_pid))
         assert await ext.call("pid") != first_pid
         assert ext.stats.restarts == ext.stats.crashes == 0
         ledger.settle(ext, result=2)
@@ -210,7 +223,7 @@ async def test_idle_processes_are_ended_and_the_next_call_starts_one() -> None:
 
 
 async def test_a_call_in_flight_a_hold_and_new_calls_prevent_idle(clock: Clock) -> None:
-    async with plain(limits={"idle": "10m"}) as ext:
+    async with extension_without_namespace(limits={"idle": "10m"}) as ext:
         first_pid = await ext.call("pid")
         kept_calls = asyncio.ensure_future(ext.call("keep", 1, timeout=86_400))
         for _ in range(10):
@@ -225,21 +238,21 @@ async def test_a_call_in_flight_a_hold_and_new_calls_prevent_idle(clock: Clock) 
             await clock.advance(240)
         for _ in range(10):
             await clock.advance(180)
-        await until(lambda: ext.state == "admitted")
+        await wait_until(lambda: ext.state == "admitted")
 
 
 async def test_a_pool_shrinks_to_its_minimum(clock: Clock) -> None:
     limits = {"idle": "10m"}
-    async with plain(pool={"min": 1, "max": 3}, limits=limits) as ext:
+    async with extension_without_namespace(pool={"min": 1, "max": 3}, limits=limits) as ext:
         kept_calls = [asyncio.ensure_future(ext.call("keep", n, timeout=86_400)) for n in range(2)]
-        await until(lambda: ext.stats.processes >= 2)
+        await wait_until(lambda: ext.stats.processes >= 2)
         pid = ext.stats.pid
         for call in kept_calls:
             call.cancel()
         await asyncio.wait(kept_calls)
         for _ in range(10):
             await clock.advance(180)
-        await until(lambda: ext.stats.processes == 1)
+        await wait_until(lambda: ext.stats.processes == 1)
         for _ in range(10):
             await clock.advance(180)
         assert ext.state == "ready" and await ext.call("pid") == pid
@@ -254,7 +267,7 @@ async def test_extensions_with_slow_starts_do_not_delay_the_others(
     monkeypatch.setattr(parallel_start, "SLOT_SECONDS", 0.1)
     entries = []
     for n in range(16):
-        program, *args = command(*(["hang_at=initialize"] if n % 2 else []))
+        program, *args = hostile_command(*(["hang_at=initialize"] if n % 2 else []))
         source = {"type": "process", "command": program, "args": args}
         entries.append({"name": f"e{n}", "source": source, "limits": {"handshake": "10m"}})
     host = exthost.Host.from_config({"extensions": entries})
@@ -262,7 +275,7 @@ async def test_extensions_with_slow_starts_do_not_delay_the_others(
     host.events.subscribe(StateChanged, lambda change: states.update([change.after]))
     opening = asyncio.ensure_future(host.__aenter__())
     try:
-        await until(lambda: states["ready"] == 8 and states["starting"] == 16)
+        await wait_until(lambda: states["ready"] == 8 and states["starting"] == 16)
         assert not states["failed"] and not opening.done()
         await clock.advance(601)
         await opening
@@ -273,13 +286,13 @@ async def test_extensions_with_slow_starts_do_not_delay_the_others(
 
 
 async def test_killing_an_extension_kills_all_processes_of_its_pool() -> None:
-    async with plain(pool={"min": 3, "max": 3}) as ext:
-        await until(lambda: ext.stats.processes == 3)
+    async with extension_without_namespace(pool={"min": 3, "max": 3}) as ext:
+        await wait_until(lambda: ext.stats.processes == 3)
         stopped_pids = set(await call_for_pids(ext, 3))
         for pid in stopped_pids:
             os.kill(pid, signal.SIGSTOP)
         ext.kill()
-        await until(lambda: all(map(gone, stopped_pids)))
+        await wait_until(lambda: all(map(is_gone, stopped_pids)))
 
 
 async def test_the_supervisor_does_not_poll_during_a_start_that_hangs(
@@ -303,7 +316,7 @@ async def test_the_supervisor_does_not_poll_during_a_start_that_hangs(
         [str(program)], name="x", pool=pool, limits=limits, dialect="morphir"
     ) as ext:
         program.write_text("#!/bin/sh\nexec sleep 30\n")
-        kept_calls = asyncio.ensure_future(failing(ext.call("keep", timeout=0.8)))
+        kept_calls = asyncio.ensure_future(error_of(ext.call("keep", timeout=0.8)))
         await asyncio.sleep(0)
         # The only process is busy, so another one is started, and hangs.
         assert await ext.call("echo", 1) == 1
@@ -341,7 +354,7 @@ async def test_the_error_of_a_failed_tool_has_the_evidence_of_its_process() -> N
     sessions: list[Any] = [StubSession("first", ext), StubSession("second", ext)]
     for session in sessions:
         ext.internals.queue.attach(session)
-    errors = [await failing(ext.call_tool("t")) for _ in range(2)]
+    errors = [await error_of(ext.call_tool("t")) for _ in range(2)]
     assert {error.evidence.stderr for error in errors} == {("first",), ("second",)}
     result = await ext.call_tool("t", check=False)
     assert (

@@ -23,7 +23,7 @@ from exthost.extension.extension import Extension
 from exthost.extension.process_choice import ProcessChoice
 from exthost.session.call import Call
 from exthost.session.session import Session
-from tests.extensions.harness import failing, plain, until
+from tests.extensions.harness import error_of, extension_without_namespace, wait_until
 
 SLOW, FAST = "slow", "fast"
 UNLIMITED = 1_000_000
@@ -582,11 +582,11 @@ async def _cancel_call(ext: Extension) -> None:
 
 
 async def _make_failing_call(ext: Extension) -> None:
-    assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
+    assert isinstance(await error_of(ext.call("refuse", {"text": "no"})), CallFailed)
 
 
 async def _make_timed_out_call(ext: Extension) -> None:
-    assert isinstance(await failing(ext.call("keep", timeout=0.01)), CallTimeout)
+    assert isinstance(await error_of(ext.call("keep", timeout=0.01)), CallTimeout)
 
 
 @pytest.mark.parametrize(
@@ -595,8 +595,8 @@ async def _make_timed_out_call(ext: Extension) -> None:
 async def test_a_process_whose_call_has_no_result_is_idle_again(
     make_unsuccessful_call: Callable[[Extension], Awaitable[None]],
 ) -> None:
-    async with plain(pool={"min": 2, "max": 2}) as ext:
-        await until(lambda: ext.stats.processes == 2)
+    async with extension_without_namespace(pool={"min": 2, "max": 2}) as ext:
+        await wait_until(lambda: ext.stats.processes == 2)
         for _ in range(8):
             await make_unsuccessful_call(ext)
             pids = await asyncio.gather(ext.call("pid"), ext.call("pid"))

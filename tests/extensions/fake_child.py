@@ -51,7 +51,7 @@ class FakeChild:
     def on_node_draining(self, callback: Callable[[], None]) -> None:
         """Do nothing: there is no node."""
 
-    def heard(self) -> list[dict[str, Any]]:
+    def received(self) -> list[dict[str, Any]]:
         """Return all requests that have arrived so far."""
         try:
             while data := os.read(self.reads, 1 << 16):
@@ -60,10 +60,10 @@ class FakeChild:
             pass
         return [json.loads(line) for line in self._received.splitlines()]
 
-    def say(self, **message: Any) -> None:
+    def send_to_host(self, **message: Any) -> None:
         os.write(self.writes, json.dumps(message).encode() + b"\n")
 
-    def die(self) -> None:
+    def exit(self) -> None:
         if self.status is None:
             self.status = ExitStatus(9, None)
             for fd in (self.reads, self.writes, self.complains, self._exits):
@@ -86,7 +86,7 @@ class FakeChild:
         return self.status
 
     def kill(self) -> None:
-        self.die()
+        self.exit()
 
     terminate = kill
 

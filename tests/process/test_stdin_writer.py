@@ -14,7 +14,7 @@ import pytest
 from exthost.process.large_reads import WIDE_PIPE_BYTES
 from exthost.process.pipe_ends import FdWriteEnd
 from exthost.process.stdin_writer import BATCH_FRAMES, StdinWriter
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 # Longer than any test: a reader counts as stalled only when a test fires the timer.
 STALL_SECONDS = 300.0
@@ -94,7 +94,7 @@ class Pipe:
             data += self.read(size - len(data))
             return len(data) == size
 
-        await until(read_more)
+        await wait_until(read_more)
         return data
 
     def end(self) -> bool:
@@ -198,7 +198,7 @@ async def test_a_stalled_reader_is_reported_and_a_slow_reader_is_not() -> None:
         [timer_before] = loop.timers
         unwritten_bytes = pipe.stdin.unwritten_bytes
         await pipe.read_exactly(filler_bytes // 4)
-        await until(lambda before=unwritten_bytes: pipe.stdin.unwritten_bytes < before)  # type: ignore[misc]
+        await wait_until(lambda before=unwritten_bytes: pipe.stdin.unwritten_bytes < before)  # type: ignore[misc]
         [timer_after] = loop.timers
         assert timer_after is not timer_before and timer_after[0] == STALL_SECONDS
     assert pipe.reported == []
@@ -238,7 +238,7 @@ async def test_a_reader_that_closed_is_reported_as_broken(when: str) -> None:
     else:
         os.close(pipe.reader)
         pipe.stdin.write(b"x")
-    await until(lambda: pipe.reported != [])
+    await wait_until(lambda: pipe.reported != [])
     assert pipe.reported == ["broken"]
     pipe.stdin.close()
 

@@ -16,7 +16,7 @@ from exthost.process.stdout_reader import StdoutReader
 from exthost.wire.framing import READ_BYTES, Broken, Framing, Item
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 MAX_MESSAGE = 32 * 2**20
 
@@ -79,14 +79,14 @@ async def test_the_complete_frames_of_one_read_are_delivered_together() -> None:
     pipe = Pipe()
     pipe.reader.resume()
     pipe.write(b"one\ntwo\nthr")
-    await until(lambda: pipe.frames != [])
+    await wait_until(lambda: pipe.frames != [])
     assert pipe.frames == [b"one", b"two"] and pipe.reads == 1
     pipe.write(b"ee\n")
-    await until(lambda: len(pipe.frames) == 3)
+    await wait_until(lambda: len(pipe.frames) == 3)
     assert pipe.frames[2] == b"three" and pipe.reads == 2
     assert pipe.reader.first_output == b"one\ntwo\nthree\n"
     os.close(pipe.writer)
-    await until(lambda: pipe.ends == 1)
+    await wait_until(lambda: pipe.ends == 1)
     pipe.close()
 
 
@@ -101,7 +101,7 @@ async def test_small_and_large_frames_are_delivered_whole_and_in_order(
     data = b"".join(map(framing(MAX_MESSAGE).wrap, payloads))
     pipe.reader.resume()
     thread = pipe.write_from_a_thread(data)
-    await until(lambda: pipe.ends == 1)
+    await wait_until(lambda: pipe.ends == 1)
     thread.join()
     assert pipe.frames == payloads
     assert pipe.framing.end() is None
@@ -113,10 +113,10 @@ async def test_the_first_large_frame_widens_the_pipe() -> None:
     original_size = fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ)
     pipe.reader.resume()
     pipe.write(b"small\n")
-    await until(lambda: pipe.frames != [])
+    await wait_until(lambda: pipe.frames != [])
     assert fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ) == original_size
     thread = pipe.write_from_a_thread(b"x" * 2**20 + b"\n")
-    await until(lambda: pipe.ends == 1)
+    await wait_until(lambda: pipe.ends == 1)
     thread.join()
     assert len(pipe.frames[1]) == 2**20
     assert fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ) == WIDE_PIPE_BYTES
@@ -134,9 +134,9 @@ async def test_a_large_frame_that_no_call_waits_for_is_a_flood(
     pipe.reader.resume()
     payload = b"x" * 10 * READ_BYTES
     thread = pipe.write_from_a_thread(pipe.framing.wrap(payload)[:-1])
-    await until(lambda: pipe.reader.is_flooded)
+    await wait_until(lambda: pipe.reader.is_flooded)
     assert pipe.frames == [] and not pipe.reader._large_frames.readers
-    await until(lambda: pipe.ends == 1)
+    await wait_until(lambda: pipe.ends == 1)
     thread.join()
     assert pipe.frames == [] and pipe.framing.end() is not None
     assert pipe.reader.budget.level(asyncio.get_running_loop().time()) > 0
@@ -151,10 +151,10 @@ async def test_a_large_frame_becomes_a_flood_when_its_call_has_ended() -> None:
     pipe.reader.resume()
     for pipe.may_serve_call in (True, False):
         pipe.write(b"x" * READ_BYTES)
-        await until(lambda: pipe.framing.read_size > READ_BYTES)
+        await wait_until(lambda: pipe.framing.read_size > READ_BYTES)
         pipe.write(b"x\n")
-        await until(lambda: pipe.framing.read_size == READ_BYTES)
-    await until(lambda: len(pipe.frames) == 2)
+        await wait_until(lambda: pipe.framing.read_size == READ_BYTES)
+    await wait_until(lambda: len(pipe.frames) == 2)
     assert flooded_at_frames == [False, True]
     os.close(pipe.writer)
     pipe.close()
@@ -172,9 +172,9 @@ async def test_after_a_large_frame_that_no_call_waited_for_the_next_is_a_flood()
     pipe.reader.resume()
     for count in (1, 2):
         pipe.write(b"x" * READ_BYTES)
-        await until(lambda: pipe.framing.read_size > READ_BYTES)
+        await wait_until(lambda: pipe.framing.read_size > READ_BYTES)
         pipe.write(b"x\n")
-        await until(lambda count=count: len(pipe.frames) == count)  # type: ignore[misc]
+        await wait_until(lambda count=count: len(pipe.frames) == count)  # type: ignore[misc]
         assert pipe.reader.is_flooded
         if count == 1:
             pipe.reader.is_flooded = False  # as if some time had passed
@@ -190,7 +190,7 @@ async def test_a_paused_pipe_is_not_read_until_it_is_resumed() -> None:
     pipe.on_frames = pipe.reader.pause
     pipe.reader.resume()
     pipe.write(b"one\n")
-    await until(lambda: pipe.frames == [b"one"])
+    await wait_until(lambda: pipe.frames == [b"one"])
     assert not pipe.reader.is_reading
     pipe.write(b"two\n")
     os.close(pipe.writer)
@@ -200,7 +200,7 @@ async def test_a_paused_pipe_is_not_read_until_it_is_resumed() -> None:
     pipe.on_frames = None
     pipe.reader.resume()
     pipe.reader.resume()  # the second call has no effect
-    await until(lambda: pipe.ends == 1)
+    await wait_until(lambda: pipe.ends == 1)
     assert pipe.frames == [b"one", b"two"]
     pipe.close()
 
@@ -211,7 +211,7 @@ async def test_the_end_of_the_pipe_is_reported_once_with_an_unfinished_frame() -
     pipe.reader.resume()
     pipe.write(b"whole\nunfinished")
     os.close(pipe.writer)
-    await until(lambda: pipe.ends == 1)
+    await wait_until(lambda: pipe.ends == 1)
     assert pipe.frames == [b"whole"] and not pipe.reader.is_reading
     assert isinstance(pipe.framing.end(), Broken)
     for _ in range(5):
@@ -259,7 +259,7 @@ async def test_the_memory_for_large_frames_is_released_after_a_while(
     pipe = Pipe(ReleaseCounter(MAX_MESSAGE))
     pipe.reader.resume()
     thread = pipe.write_from_a_thread(b"x" * 2**20 + b"\n")
-    await until(lambda: pipe.ends == 1)
+    await wait_until(lambda: pipe.ends == 1)
     thread.join()
-    await until(lambda: releases != [])
+    await wait_until(lambda: releases != [])
     pipe.close()
